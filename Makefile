@@ -1,0 +1,80 @@
+# The same targets here and on the build machine. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+CHROMIUM ?= /usr/bin/chromium
+WORKERS ?= 2
+ARGS ?=
+export CHROMIUM
+
+BIN := .venv/bin
+# Stamps lie inside what they vouch for, so deleting a folder undoes its stamp too.
+PYTHON_READY := .venv/.ready
+NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
+NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
+
+.PHONY: help setup setup-python setup-node setup-browser dev lint types test check bench obligations docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: setup-python setup-node setup-browser ## make everything the other targets need (instant when it is there)
+
+setup-python: $(PYTHON_READY)
+
+setup-node: $(NODE_READY)
+
+$(PYTHON_READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "unable to set up; $(PYTHON) is older than 3.11. Name a newer one: make setup PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "setup: python packages"
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+%/node_modules/.ready: %/package.json
+	@command -v npm >/dev/null \
+	  || { echo "unable to set up $*; npm is missing. Install Node.js 20 or newer." >&2; exit 1; }
+	@echo "setup: npm packages of $*"
+	@cd $* && npm install --no-package-lock --no-audit --no-fund --loglevel=error </dev/null
+	@touch $@
+
+setup-browser:
+	@test -x $(CHROMIUM) || tools/install-chromium
+
+dev: setup-python ## set up, then start the product with a demo agent that needs no key
+	@exec $(BIN)/holdfast dev $(ARGS)
+
+lint: setup-python
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup-python
+	@$(BIN)/mypy
+
+test: setup lint types ## every check: lint, types, architecture, unit, property, crash, browser
+	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
+
+check: setup-python setup-node lint types ## the inner loop: everything but crash, browser and slow tests
+	@$(BIN)/pytest -n $(WORKERS) -m 'not crash and not browser and not slow' $(ARGS)
+
+bench: setup-python ## run the benchmarks
+	@if test -f benchmarks/run.py; then exec $(BIN)/python benchmarks/run.py $(ARGS); \
+	  else echo "bench: there are no benchmarks yet (benchmarks/run.py is missing)"; fi
+
+obligations: setup ## how many of the obligations a passing test proves, and which are open
+	@$(BIN)/python -m tools.obligations $(ARGS)
+
+docs: setup-python ## write the generated parts of the docs
+	@$(BIN)/python -m tools.diagram --write
+
+clean: ## remove everything that setup and the tests made
+	rm -rf .venv .stamps .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(addsuffix /node_modules,$(NODE_FOLDERS))
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

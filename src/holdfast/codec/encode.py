@@ -1,0 +1,155 @@
+"""From a message back to chunks that fold to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ..messages.calls import approval_request, is_settled, is_tool_part, tool_name
+from ..messages.message import Chunk, Part, UIMessage
+from ..messages.partial_json import UNREADABLE, parse_partial_json
+
+__all__ = ["encode_message", "encode_parts"]
+
+
+def encode_message(message: UIMessage, *, is_replay: bool = False) -> list[Chunk]:
+    """Return the chunks of a whole message, from `start` to `finish`.
+
+    Folding them gives the message back. With `is_replay` they are fit for every client instead: answered
+    approvals are left out (R-2), so that those calls come without their approval.
+    """
+    return [*encode_parts(message, open_parts={}, is_replay=is_replay), {"type": "finish"}]
+
+
+def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay: bool) -> list[Chunk]:
+    """Return the chunks of a message that may still grow: `open_parts` says which parts do, and their ids.
+
+    Parts of types that no chunk makes are left out.
+    """
+    start: Chunk = {"type": "start", "messageId": message.id}
+    if message.metadata is not None:
+        start["messageMetadata"] = message.metadata
+    taken = set(open_parts.values())
+    chunks = [start]
+    for position, part in enumerate(message.parts):
+        kind = part["type"]
+        if kind in ("text", "reasoning"):
+            name = open_parts.get(position) or part.get("id") or _fresh(position, taken)
+            chunks += _encode_text(part, name, is_open=position in open_parts)
+        elif is_tool_part(part):
+            chunks += _encode_call(part, is_replay=is_replay)
+        elif kind == "step-start":
+            chunks.append({"type": "start-step"})
+        elif kind.startswith("data-") or kind in _SAME_AS_CHUNK:
+            chunks.append(dict(part))
+    return chunks
+
+
+_SAME_AS_CHUNK: Final = frozenset(
+    {"file", "source-url", "source-document", "reasoning-file", "custom", "steering-message"}
+)
+
+
+def _fresh(position: int, taken: set[str]) -> str:
+    name = f"part-{position}"
+    while name in taken:
+        name += "'"
+    return name
+
+
+def _encode_text(part: Part, name: str, *, is_open: bool) -> list[Chunk]:
+    kind, text = part["type"], part.get("text")
+    start: Chunk = {"type": f"{kind}-start", "id": name}
+    if part.get("providerMetadata") is not None:
+        start["providerMetadata"] = part["providerMetadata"]
+    chunks = [start]
+    if text:
+        chunks.append({"type": f"{kind}-delta", "id": name, "delta": text})
+    if not is_open and part.get("state") != "streaming":
+        end: Chunk = {"type": f"{kind}-end", "id": name}
+        if part.get("citations") is not None:
+            end["citations"] = part["citations"]
+        chunks.append(end)
+    return chunks
+
+
+def _encode_call(part: Part, *, is_replay: bool) -> list[Chunk]:
+    chunks = _encode_input(part)
+    if part.get("approval") is not None and not (is_replay and is_settled(part)):
+        chunks += _encode_approval(part)
+    output = _encode_output(part)
+    return chunks if output is None else [*chunks, output]
+
+
+def _encode_input(part: Part) -> list[Chunk]:
+    """Return the announcement of a call: with its input if that is whole, else as far as it came."""
+    call: Chunk = {"toolCallId": part["toolCallId"], "toolName": tool_name(part)}
+    for name in ("title", "toolMetadata", "providerExecuted"):
+        if part.get(name) is not None:
+            call[name] = part[name]
+    if part["type"] == "dynamic-tool":
+        call["dynamic"] = True
+    if part.get("callProviderMetadata") is not None:
+        call["providerMetadata"] = part["callProviderMetadata"]
+    if "rawInput" not in part and "input" in part:
+        return [{"type": "tool-input-available", **call, "input": part["input"]}]
+    encoding = _input_encoding(part)
+    start: Chunk = {"type": "tool-input-start", **call}
+    if encoding is not None:
+        start["inputEncoding"] = encoding
+    if not _was_streamed(part):
+        return [start]
+    delta: Chunk = {"type": "tool-input-delta", "toolCallId": call["toolCallId"]}
+    return [start, {**delta, "inputTextDelta": part["rawInput"]}]
+
+
+def _input_encoding(part: Part) -> str | None:
+    """Return the encoding that the input was announced with; a failed call no longer says it itself."""
+    said: str | None = part.get("inputEncoding")
+    if said is not None or part.get("state") != "output-error" or "input" not in part:
+        return said
+    raw = part["rawInput"]
+    return "text" if raw == part["input"] and parse_partial_json(raw) != raw else None
+
+
+def _was_streamed(part: Part) -> bool:
+    """Tell raw input that came as deltas from the raw input that a `tool-input-error` leaves."""
+    raw = part.get("rawInput")
+    if not isinstance(raw, str):
+        return False
+    return part["state"] != "output-error" or "input" in part or parse_partial_json(raw) is UNREADABLE
+
+
+def _encode_approval(part: Part) -> list[Chunk]:
+    approval, request = part["approval"], approval_request(part)
+    if "approved" not in approval:
+        return [request]
+    response: Chunk = {
+        "type": "tool-approval-response",
+        "approvalId": approval["id"],
+        "approved": approval["approved"],
+    }
+    if approval.get("reason") is not None:
+        response["reason"] = approval["reason"]
+    return [request, response]
+
+
+def _encode_output(part: Part) -> Chunk | None:
+    call_id, state = part["toolCallId"], part.get("state")
+    chunk: Chunk
+    if state == "output-available":
+        chunk = {"type": "tool-output-available", "toolCallId": call_id, "output": part.get("output")}
+        if part.get("preliminary") is not None:
+            chunk["preliminary"] = part["preliminary"]
+    elif state == "output-error" and "rawInput" in part and not _was_streamed(part):
+        chunk = {"type": "tool-input-error", "toolCallId": call_id, "toolName": tool_name(part)}
+        chunk |= {"input": part["rawInput"], "errorText": part.get("errorText") or ""}
+    elif state == "output-error":
+        chunk = {"type": "tool-output-error", "toolCallId": call_id, "errorText": part.get("errorText") or ""}
+    elif state == "output-denied":
+        return {"type": "tool-output-denied", "toolCallId": call_id}
+    else:
+        return None
+    if part.get("resultProviderMetadata") is not None:
+        chunk["providerMetadata"] = part["resultProviderMetadata"]
+    return chunk

@@ -1,0 +1,112 @@
+"""Joining a stream anywhere: whatever was missed, the reader gets a sequence that folds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..messages.message import Chunk
+from .lifecycle import LifecycleTracker, Phase, create_lifecycle_tracker
+
+__all__ = ["StreamJoin"]
+
+_START: Final = "start"
+_START_STEP: Final = "start-step"
+
+_DISCRETE: Final = frozenset({"file", "source-url", "source-document", "reasoning-file", "custom"})
+
+
+def _chunk_tracker() -> LifecycleTracker[Chunk]:
+    return create_lifecycle_tracker(
+        [
+            Phase(_START, lambda context: [{"type": "start", "messageId": context["messageId"]}]),
+            Phase(_START_STEP, lambda context: [{"type": "start-step"}]),
+        ]
+    )
+
+
+class StreamJoin:
+    """A reader of one stream that may begin at any chunk of it.
+
+    A missed `start` or `start-step` is made up before content, a text or reasoning part that is already
+    open is opened again. What cannot be shown without its beginning is left out: pieces of a tool's
+    input (the whole input follows them) and answers to calls that were missed.
+    Fed from the first chunk on, it changes nothing.
+    """
+
+    def __init__(self, message_id: str, *, scope: str = "") -> None:
+        self._context = {"messageId": message_id}
+        self._scope = scope
+        self._tracker = _chunk_tracker()
+        self._open: set[tuple[str, str]] = set()
+        self._calls: set[str] = set()
+        self._inputs: set[str] = set()
+        self._approvals: set[str] = set()
+        self._in_step = False
+
+    def feed(self, chunk: Chunk) -> list[Chunk]:
+        """Return what the reader is to see for the stream's next chunk."""
+        kind: str = chunk["type"]
+        if kind.startswith(("text-", "reasoning-")) and kind != "reasoning-file":
+            return self._text(kind, chunk)
+        if kind.startswith("tool-"):
+            return self._call(kind, chunk)
+        if kind in _DISCRETE:
+            return [*self._ensure(), chunk]
+        return self._boundary(kind, chunk)
+
+    def _ensure(self) -> list[Chunk]:
+        self._in_step = True
+        return self._tracker.ensure_phases(self._scope, self._context)
+
+    def _text(self, kind: str, chunk: Chunk) -> list[Chunk]:
+        family, _, moment = kind.partition("-")
+        part = (family, chunk["id"])
+        if moment == "end":
+            if part not in self._open:
+                return []
+            self._open.discard(part)
+            return [chunk]
+        if moment == "start":
+            self._open.add(part)
+            return [*self._ensure(), chunk]
+        if part in self._open:
+            return [chunk]
+        self._open.add(part)
+        return [*self._ensure(), {"type": f"{family}-start", "id": chunk["id"]}, chunk]
+
+    def _call(self, kind: str, chunk: Chunk) -> list[Chunk]:
+        if kind == "tool-approval-response":
+            return [chunk] if chunk["approvalId"] in self._approvals else []
+        call_id = chunk["toolCallId"]
+        if kind in ("tool-input-start", "tool-input-available", "tool-input-error"):
+            self._calls.add(call_id)
+            if kind == "tool-input-start":
+                self._inputs.add(call_id)
+            return [*self._ensure(), chunk]
+        if kind == "tool-input-delta":
+            return [chunk] if call_id in self._inputs else []
+        if call_id not in self._calls:
+            return []
+        if kind == "tool-approval-request":
+            self._approvals.add(chunk["approvalId"])
+        return [chunk]
+
+    def _boundary(self, kind: str, chunk: Chunk) -> list[Chunk]:
+        match kind:
+            case "start":
+                self._tracker.mark_emitted(self._scope, _START)
+            case "start-step":
+                self._tracker.mark_emitted(self._scope, _START_STEP)
+                return [*self._ensure(), chunk]
+            case "finish-step" | "reset-step":
+                self._open.clear()
+                if not self._in_step:
+                    return []
+                if kind == "finish-step":
+                    self._in_step = False
+                    self._tracker.reset_phase(self._scope, _START_STEP)
+            case "finish" | "abort" | "error":
+                self._tracker.clear_scope(self._scope)
+            case _:
+                pass
+        return [chunk]

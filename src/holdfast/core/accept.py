@@ -1,0 +1,331 @@
+"""Asking for a turn: which messages are taken, where the answer goes, what becomes of turns that wait.
+
+Ids decide, never the trigger (R-4). Nothing here deletes what somebody said: a shorter or changed list is a
+branch of the tree, and the old branch stays reachable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import msgspec
+
+from ..errors import Rejected, TooManyQueued
+from ..events import (
+    Event,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    Outcome,
+    Placed,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    to_raw,
+)
+from ..ids import MessageId, Millis, NodeId, TurnId
+from .commands import Continue, OpenStream, Place, PutMessages, Submit
+from .state import Node, Rules, State, Turn
+from .transitions import Status
+from .tree import node_of_message, shown_path
+
+__all__ = ["accept_continuation", "accept_stream", "accept_submit", "place_deferred", "put_messages"]
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where a turn goes: below `parent`, after placing `placed`."""
+
+    parent: NodeId | None
+    placed: list[Placed]
+
+    @property
+    def answer_parent(self) -> NodeId | None:
+        return self.placed[-1].node if self.placed else self.parent
+
+
+def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> list[Event]:
+    """Return the events of a submit: none for a known request id (I-6)."""
+    if command.known or command.request in state.requests:
+        return []
+    _refuse_when_full(state, rules)
+    before, superseded, merged = _apply_policy(state, command)
+    if command.policy.name == "drop" and superseded is None:
+        return _drop(state, command)
+    messages = command.messages or ()
+    edits = _replacements(state, messages, rules, origin=command.origin) if command.trusted else []
+    plan = _plan(state, messages, trusted=command.trusted, rules=rules)
+    if merged:
+        plan, removal = _merge(state, plan, merged)
+        before = [*before, removal]
+    node = NodeId(_next_node(state, plan.placed))
+    accepted = TurnAccepted(
+        turn=TurnId(state.last_turn + 1),
+        request=command.request,
+        kind=TurnKind.CHAT,
+        generation=state.generation,
+        node=node,
+        parent=plan.answer_parent,
+        message_id=command.message_id,
+        messages=plan.placed,
+        message_ids=_trailing_user_ids(messages),
+        trigger=command.trigger,
+        origin=command.origin,
+        owner=command.owner,
+        body=command.body,
+        client_tools=command.client_tools,
+        not_before=_debounced(command, superseded, now),
+        deferred=command.messages is None,
+    )
+    return [*before, *edits, accepted]
+
+
+def accept_continuation(state: State, command: Continue, rules: Rules) -> list[Event]:
+    """Return the events of a request to go on with the last assistant message."""
+    if command.known or command.request in state.requests:
+        return []
+    _refuse_when_full(state, rules)
+    path = shown_path(state)
+    if not path or path[-1][1].role != "assistant":
+        raise Rejected("unable to continue; the last message is not an assistant message")
+    node, place = path[-1]
+    return [
+        TurnAccepted(
+            turn=TurnId(state.last_turn + 1),
+            request=command.request,
+            kind=TurnKind.CONTINUATION,
+            generation=state.generation,
+            node=node,
+            parent=place.parent,
+            message_id=place.id,
+            origin=command.origin,
+            body=command.body,
+            client_tools=command.client_tools,
+        )
+    ]
+
+
+def accept_stream(state: State, command: OpenStream) -> list[Event]:
+    """Return the events of opening a bare stream; none for a known request id."""
+    if command.request in state.requests:
+        return []
+    return [
+        TurnAccepted(
+            turn=TurnId(state.last_turn + 1),
+            request=command.request,
+            kind=command.kind,
+            generation=state.generation,
+            node=NodeId(0),
+            parent=None,
+            message_id=command.message_id,
+        )
+    ]
+
+
+def place_deferred(state: State, command: Place, rules: Rules) -> list[Event]:
+    """Return the events that give a deferred turn its messages, above its reserved answer (R-10)."""
+    turn = state.open.get(command.turn)
+    if turn is None or not turn.accepted.deferred or turn.status is not Status.ACCEPTED:
+        raise Rejected(f"unable to place messages; turn {command.turn} does not wait for any")
+    known = {node.id for node in state.nodes.values()}
+    taken = [message for message in command.messages if message["id"] not in known]
+    placed = _chain(state, taken, state.nodes[turn.node].parent, rules)
+    if not placed:
+        # Everything was known: the answer goes below what is there.
+        return [*_replacements(state, command.messages, rules)]
+    return [
+        *_replacements(state, command.messages, rules),
+        MessagesPut(messages=placed, cause="deferred", turn=turn.id),
+    ]
+
+
+def put_messages(state: State, command: PutMessages, rules: Rules) -> list[Event]:
+    """Return the events of storing messages without a turn: new ones at the leaf, changed ones in place (R-8)."""
+    known = {node.id for node in state.nodes.values()}
+    messages = command.messages if command.trusted else [m for m in command.messages if m["role"] == "user"]
+    events = _replacements(state, messages, rules, cause=command.cause, origin=command.origin)
+    placed = _chain(state, [m for m in messages if m["id"] not in known], state.leaf, rules)
+    if placed:
+        events.append(MessagesPut(messages=placed, cause=command.cause, origin=command.origin))
+    return events
+
+
+def _refuse_when_full(state: State, rules: Rules) -> None:
+    waiting = sum(1 for _ in state.chat_turns())
+    if waiting >= rules.max_queued:
+        raise TooManyQueued(f"unable to accept the turn; {waiting} turns are waiting, which is the limit")
+
+
+def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules: Rules) -> _Plan:
+    known = {node.id for node in state.nodes.values()}
+    taken = _taken(messages, known, trusted=trusted)
+    if taken:
+        return _Plan(state.leaf, _chain(state, taken, state.leaf, rules))
+    last = next((message for message in reversed(messages) if message["id"] in known), None)
+    if last is None:  # an empty list never truncates
+        return _Plan(state.leaf, [])
+    node = node_of_message(state, last["id"])
+    assert node is not None
+    place = state.nodes[node]
+    if not trusted and last["role"] == "user" and _differs(last, place, rules):
+        return _Plan(place.parent, _chain(state, [last], place.parent, rules))
+    return _Plan(node, [])
+
+
+def _taken(messages: Sequence[JsonObject], known: set[MessageId], *, trusted: bool) -> list[JsonObject]:
+    if trusted:
+        return [message for message in messages if message["id"] not in known]
+    taken: list[JsonObject] = []
+    for message in reversed(messages):
+        if message["role"] != "user" or message["id"] in known:
+            break
+        taken.append(message)
+    return taken[::-1]
+
+
+def _chain(state: State, messages: Iterable[JsonObject], parent: NodeId | None, rules: Rules) -> list[Placed]:
+    """Place messages one below the other, the first below `parent`; a repeated id is placed once."""
+    placed: list[Placed] = []
+    seen: set[str] = set()
+    for message in messages:
+        if message["id"] in seen:
+            continue
+        seen.add(message["id"])
+        node = NodeId(_next_node(state, placed))
+        kept = rules.sanitize(message)
+        placed.append(Placed(node, parent, MessageId(message["id"]), message["role"], to_raw(kept)))
+        parent = node
+    return placed
+
+
+def _next_node(state: State, placed: Sequence[Placed]) -> int:
+    return (placed[-1].node if placed else state.last_node) + 1
+
+
+def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
+    if place.body is None:
+        return False
+    kept: object = msgspec.json.decode(msgspec.json.encode(rules.sanitize(message)))
+    stored: object = msgspec.json.decode(place.body)
+    return kept != stored
+
+
+def _replacements(
+    state: State, messages: Sequence[JsonObject], rules: Rules, *, cause: str = "saved", origin: str | None = None
+) -> list[Event]:
+    events: list[Event] = []
+    for message in messages:
+        node = node_of_message(state, message["id"])
+        if (
+            node is not None
+            and state.nodes[node].role == message["role"]
+            and _differs(message, state.nodes[node], rules)
+        ):
+            events.append(MessageReplaced(node, to_raw(rules.sanitize(message)), cause=cause, origin=origin))
+    return events
+
+
+def _trailing_user_ids(messages: Sequence[JsonObject]) -> list[MessageId]:
+    ids: list[MessageId] = []
+    for message in reversed(messages):
+        if message["role"] != "user":
+            break
+        ids.append(MessageId(message["id"]))
+    return ids[::-1]
+
+
+# -- what becomes of turns that wait (R-7) --------------------------------------------------------------
+
+
+def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn] | None, list[Turn]]:
+    """Return (endings of superseded turns, the superseded turns, those of them to merge with the new one).
+
+    The second is None when a `drop` must refuse the new turn, and empty when nothing overlaps.
+    """
+    overlapping = list(state.chat_turns())
+    if command.trusted or command.trigger != "submit-message" or not overlapping:
+        return [], [], []
+    match command.policy.name:
+        case "queue":
+            superseded: list[Turn] = []
+        case "drop":
+            return [], None, []
+        case "latest" | "debounce":
+            superseded = [turn for turn in overlapping if _supersedable(turn)]
+        case "merge":
+            superseded = _mergeable_tail(overlapping)
+        case _:
+            assert_never(command.policy.name)
+    endings: list[Event] = [TurnEnded(turn.id, Outcome.SKIPPED, reason="superseded") for turn in superseded]
+    return endings, superseded, superseded if command.policy.name == "merge" else []
+
+
+def _supersedable(turn: Turn) -> bool:
+    accepted = turn.accepted
+    waits = turn.status is Status.ACCEPTED and accepted.kind is TurnKind.CHAT and not accepted.deferred
+    return waits and accepted.trigger == "submit-message" and bool(accepted.messages)
+
+
+def _mergeable_tail(overlapping: list[Turn]) -> list[Turn]:
+    """Return the waiting questions with nothing else behind them: only their messages can be taken out of the tree."""
+    tail: list[Turn] = []
+    for turn in reversed(overlapping):
+        if not _supersedable(turn):
+            break
+        tail.append(turn)
+    return tail[::-1]
+
+
+def _drop(state: State, command: Submit) -> list[Event]:
+    turn = TurnId(state.last_turn + 1)
+    accepted = TurnAccepted(
+        turn=turn,
+        request=command.request,
+        kind=TurnKind.CHAT,
+        generation=state.generation,
+        node=NodeId(0),
+        parent=None,
+        message_id=command.message_id,
+        message_ids=_trailing_user_ids(command.messages or ()),
+        trigger=command.trigger,
+        origin=command.origin,
+        dropped=True,
+    )
+    return [accepted, TurnEnded(turn, Outcome.SKIPPED, reason="dropped")]
+
+
+def _merge(state: State, plan: _Plan, waiting: list[Turn]) -> tuple[_Plan, MessagesRemoved]:
+    """Replace the waiting questions and the new one by a single message under the last id."""
+    questions = [placed.node for turn in waiting for placed in turn.accepted.messages]
+    gone = [*questions, *(turn.node for turn in waiting)]
+    bodies = [state.nodes[node].body for node in questions]
+    messages = [msgspec.json.decode(body) for body in bodies if body is not None]
+    messages += [msgspec.json.decode(bytes(placed.message)) for placed in plan.placed]
+    parent = state.nodes[questions[0]].parent
+    merged = _merged_message(messages)
+    node = NodeId(state.last_node + 1)
+    placed = Placed(node, parent, MessageId(merged["id"]), "user", to_raw(merged))
+    return _Plan(parent, [placed]), MessagesRemoved(gone, cause="merged")
+
+
+def _merged_message(messages: list[JsonObject]) -> JsonObject:
+    texts: list[str] = []
+    others: list[JsonObject] = []
+    for message in messages:
+        for part in message["parts"]:
+            if part.get("type") == "text":
+                texts.append(part.get("text", ""))
+            else:
+                others.append(part)
+    text: list[JsonObject] = [{"type": "text", "text": "\n\n".join(texts)}] if texts else []
+    return {**messages[-1], "parts": [*text, *others]}
+
+
+def _debounced(command: Submit, superseded: list[Turn] | None, now: Millis) -> Millis | None:
+    if command.policy.name != "debounce" or superseded is None or command.trusted:
+        return None
+    return Millis(now + command.policy.debounce)

@@ -1,0 +1,121 @@
+"""Settling tool calls from outside the model: results of client tools, and approvals (R-1, R-2, R-3)."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from ..events import (
+    AnswerKind,
+    CallAnswered,
+    Chunk,
+    Event,
+    TurnAccepted,
+    TurnKind,
+    TurnRetargeted,
+    to_raw,
+)
+from ..ids import Attempt, Millis, NodeId, TurnId
+from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, answer_chunks, settle
+from ..messages.message import UIMessage
+from .commands import Answer
+from .state import Rules, State, Turn
+from .transitions import Status
+from .tree import ancestors
+
+__all__ = ["answer_call"]
+
+
+def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> list[Event]:
+    """Return the events of an answer: none when the call is unknown or already settled, first write wins."""
+    streaming = _streaming_call(state, command)
+    if streaming is not None:
+        node, turn = streaming.node, streaming
+        events: list[Event] = [_answered(command, node, turn.id)]
+        for index, chunk in enumerate(answer_chunks(command.call, command.answer), turn.chunks):
+            events.append(Chunk(turn.id, Attempt(turn.attempt), index, to_raw(chunk)))
+    else:
+        stored = _stored_call(state, command)
+        if stored is None:
+            return []
+        node = stored
+        events = [_answered(command, node, None)]
+    return [*events, *_continuation(state, command, node, streaming, now, rules)]
+
+
+def _streaming_call(state: State, command: Answer) -> Turn | None:
+    """Return the turn whose streaming message has this call open."""
+    for turn in state.chat_turns():
+        if turn.fold is not None and settle(turn.fold.message(), command.call, command.answer) is not None:
+            return turn
+    return None
+
+
+def _stored_call(state: State, command: Answer) -> NodeId | None:
+    """Return the stored message that has this call open: the newest on the active path, else anywhere."""
+    quoted = f'"{command.call}"'.encode()
+    busy = {turn.node for turn in state.chat_turns() if turn.fold is not None}
+    on_path = list(ancestors(state, state.leaf))
+    others = [node for node in reversed(state.nodes) if node not in set(on_path)]
+    for node in [*on_path, *others]:
+        body = state.nodes[node].body
+        if body is None or node in busy or quoted not in body:
+            continue
+        if settle(UIMessage.decode(body), command.call, command.answer) is not None:
+            return node
+    return None
+
+
+def _answered(command: Answer, node: NodeId, turn: TurnId | None) -> CallAnswered:
+    kind, value = _encoded(command.answer)
+    return CallAnswered(
+        node=node, call=command.call, kind=kind, value=to_raw(value), turn=turn, by=command.by, origin=command.origin
+    )
+
+
+def _encoded(answer: CallAnswer) -> tuple[AnswerKind, object]:
+    match answer:
+        case ToolResult():
+            return "result", answer.output
+        case ToolError():
+            return "error", answer.error_text
+        case Approval():
+            reason = {} if answer.reason is None else {"reason": answer.reason}
+            return "approval", {"approved": answer.approved, **reason}
+        case _:
+            assert_never(answer)
+
+
+def _continuation(
+    state: State, command: Answer, node: NodeId, streaming: Turn | None, now: Millis, rules: Rules
+) -> list[Event]:
+    """Return the event that makes, or moves, the one continuation that waits (R-3)."""
+    not_before = Millis(now + rules.continuation_delay)
+    waiting = next(
+        (turn for turn in state.chat_turns() if turn.is_continuation and turn.status is Status.ACCEPTED), None
+    )
+    place = state.nodes[node]
+    if waiting is not None:
+        owner = command.owner if command.auto_continue else waiting.accepted.owner
+        origin = command.origin if command.auto_continue else waiting.accepted.origin
+        return [TurnRetargeted(waiting.id, node, place.id, not_before, owner=owner, origin=origin)]
+    if not command.auto_continue:
+        return []
+    last = state.last_ended if streaming is None else streaming
+    return [
+        TurnAccepted(
+            turn=TurnId(state.last_turn + 1),
+            request=command.continuation,
+            kind=TurnKind.CONTINUATION,
+            generation=state.generation,
+            node=node,
+            parent=place.parent,
+            message_id=place.id,
+            origin=command.origin,
+            owner=command.owner,
+            # A continuation goes on with what the turn before was asked with.
+            body=last.accepted.body if last is not None else None,
+            client_tools=command.client_tools or (last.accepted.client_tools if last is not None else None),
+            not_before=not_before,
+            during=streaming.id if streaming is not None else None,
+        )
+    ]

@@ -1,0 +1,191 @@
+"""What may be asked of an agent. Commands carry their facts: fresh ids, parsed input; time is given to `decide`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import Raw
+
+from ..events import AttemptCause, Outcome, TurnKind
+from ..ids import Attempt, CallId, MessageId, NodeId, RequestId, TurnId
+from ..messages.calls import CallAnswer
+
+__all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Emit", "Emitted", "Finish", "MarkHookDone"]
+__all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "Submit"]
+
+PolicyName = Literal["queue", "latest", "merge", "drop", "debounce"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What becomes of a submit that overlaps open turns (R-7). `debounce` is in milliseconds."""
+
+    name: PolicyName = "queue"
+    debounce: int = 750
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Ask for a turn.
+
+    `messages` is the asker's list. Of an untrusted one (a client's) only the trailing unknown user messages are
+    taken (R-6); of a trusted one (our own code) every unknown message. None means that the messages are evaluated
+    later (R-10). `known` says that the store has this request id from longer ago than the state remembers.
+    """
+
+    request: RequestId
+    message_id: MessageId
+    messages: Sequence[dict[str, Any]] | None
+    trigger: str = "submit-message"
+    trusted: bool = False
+    policy: Policy = Policy()
+    body: Raw | None = None
+    client_tools: Raw | None = None
+    origin: str | None = None
+    owner: str | None = None
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Ask for a turn that extends the last assistant message."""
+
+    request: RequestId
+    body: Raw | None = None
+    client_tools: Raw | None = None
+    origin: str | None = None
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """Open a bare stream (kind `rsm`); it takes no place in the tree and the caller drives it."""
+
+    request: RequestId
+    message_id: MessageId
+    kind: TurnKind = TurnKind.RSM
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Give a deferred turn the messages that it answers."""
+
+    turn: TurnId
+    messages: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Start the next attempt of a turn; committed before the model is called."""
+
+    turn: TurnId
+    cause: AttemptCause = "first"
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """One chunk as a runner hands it over: its JSON bytes, normalised (R-24)."""
+
+    body: bytes
+    transient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Add chunks to a turn's stream."""
+
+    turn: TurnId
+    attempt: Attempt
+    chunks: Sequence[Emitted]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """End a turn. The message is what the chunks fold to; the runner does not supply it (R-1)."""
+
+    turn: TurnId
+    attempt: Attempt
+    outcome: Outcome
+    reason: str | None = None
+    error: str | None = None
+    detail: str | None = None
+    finish_reason: str | None = None
+    usage: Raw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop one turn by its request id, or every open turn."""
+
+    request: RequestId | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Start the conversation anew."""
+
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Settle a tool call from outside the model, and go on with the turn if `auto_continue` says so (R-1, R-3)."""
+
+    call: CallId
+    answer: CallAnswer
+    continuation: RequestId
+    auto_continue: bool = True
+    by: str | None = None
+    origin: str | None = None
+    owner: str | None = None
+    client_tools: Raw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutMessages:
+    """Store messages without a turn. Untrusted lists may add and edit user messages only (R-8)."""
+
+    messages: Sequence[dict[str, Any]]
+    trusted: bool = True
+    cause: str = "saved"
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMessages:
+    nodes: Sequence[NodeId]
+    cause: str = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLeaf:
+    """Show another branch: the newest descendant of `node` becomes the leaf."""
+
+    node: NodeId
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkHookDone:
+    turn: TurnId
+
+
+Command = (
+    Submit
+    | Continue
+    | OpenStream
+    | Place
+    | Begin
+    | Emit
+    | Finish
+    | Cancel
+    | Clear
+    | Answer
+    | PutMessages
+    | RemoveMessages
+    | MoveLeaf
+    | MarkHookDone
+)

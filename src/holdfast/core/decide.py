@@ -1,0 +1,262 @@
+"""Every rule of the game: what a command causes. Returns events, or refuses; changes nothing itself.
+
+A command that is late, doubled or of a stale attempt causes no event or raises `Rejected`; none of them harms.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec import Raw
+
+from ..errors import Rejected, StaleAttempt, UnknownTurn
+from ..events import (
+    AttemptStarted,
+    CancelRequested,
+    ChatCleared,
+    Chunk,
+    Event,
+    HookDone,
+    LeafMoved,
+    MessageEnded,
+    MessagesRemoved,
+    Outcome,
+    TurnEnded,
+    TurnKind,
+    to_raw,
+)
+from ..ids import Attempt, Generation, Millis, NodeId
+from ..messages.calls import open_calls
+from ..messages.message import UIMessage
+from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
+from .answers import answer_call
+from .commands import (
+    Answer,
+    Begin,
+    Cancel,
+    Clear,
+    Command,
+    Continue,
+    Emit,
+    Finish,
+    MarkHookDone,
+    MoveLeaf,
+    OpenStream,
+    Place,
+    PutMessages,
+    RemoveMessages,
+    Submit,
+)
+from .state import Rules, State, Turn
+from .transitions import Status
+from .tree import active_path, ancestors, shown_path
+
+__all__ = ["decide"]
+
+
+def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Event]:
+    """Return the events that `command` causes at `now`; the caller commits them and evolves the state.
+
+    Raises:
+        Rejected: the rules say no; nothing happened.
+    """
+    match command:
+        case Emit():
+            return _emit(state, command)
+        case Submit():
+            return accept_submit(state, command, now, rules)
+        case Begin():
+            return _begin(state, command, rules)
+        case Finish():
+            return _finish(state, _speaker(state, command), command, rules)
+        case Cancel():
+            return _cancel(state, command, rules)
+        case Answer():
+            return answer_call(state, command, now, rules)
+        case Continue():
+            return accept_continuation(state, command, rules)
+        case OpenStream():
+            return accept_stream(state, command)
+        case Place():
+            return place_deferred(state, command, rules)
+        case Clear():
+            return _clear(state, command, rules)
+        case PutMessages():
+            return put_messages(state, command, rules)
+        case RemoveMessages():
+            known = [node for node in command.nodes if node in state.nodes and not _is_busy(state, node)]
+            return [MessagesRemoved(known, cause=command.cause)] if known else []
+        case MoveLeaf():
+            return _move_leaf(state, command)
+        case MarkHookDone():
+            turn = state.ended.get(command.turn)
+            return [HookDone(command.turn)] if turn is not None and turn.hook_due else []
+        case _:
+            assert_never(command)
+
+
+def _speaker(state: State, command: Emit | Finish) -> Turn:
+    """Return the turn that the runner speaks for, if it still may (I-7)."""
+    turn = state.open.get(command.turn)
+    if turn is None or turn.attempt != command.attempt:
+        raise StaleAttempt(f"unable to write turn {command.turn}; attempt {command.attempt} is not the running one")
+    return turn
+
+
+def _emit(state: State, command: Emit) -> list[Event]:
+    turn = _speaker(state, command)
+    if turn.status is Status.ACCEPTED:
+        raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
+    return [
+        Chunk(turn.id, command.attempt, index, Raw(chunk.body), chunk.transient)
+        for index, chunk in enumerate(command.chunks, turn.chunks)
+    ]
+
+
+def _begin(state: State, command: Begin, rules: Rules) -> list[Event]:
+    turn = state.open.get(command.turn)
+    if turn is None:
+        raise UnknownTurn(f"unable to begin turn {command.turn}; it is not open")
+    if turn.status is Status.CANCELLING:
+        raise StaleAttempt(f"unable to begin turn {command.turn}; it is being cancelled")
+    current = state.current
+    if turn.accepted.kind is not TurnKind.RSM and current is not None and current is not turn:
+        raise Rejected(f"unable to begin turn {command.turn}; turn {current.id} is running")
+    if turn.accepted.deferred:
+        raise Rejected(f"unable to begin turn {command.turn}; its messages are not known yet")
+    if turn.is_continuation and turn.attempt == 0 and (reason := _why_skipped(state, turn)) is not None:
+        return [TurnEnded(turn.id, Outcome.SKIPPED, reason=reason)]
+    if turn.attempt >= rules.max_attempts:
+        end = Finish(
+            turn.id,
+            Attempt(turn.attempt),
+            Outcome.ERROR,
+            reason="attempts-exhausted",
+            error=rules.exhausted_text,
+            detail=f"{turn.attempt} attempts did not end",
+        )
+        return _finish(state, turn, end, rules)
+    attempt = Attempt(turn.attempt + 1)
+    events: list[Event] = [AttemptStarted(turn.id, attempt, command.cause if turn.attempt else "first")]
+    # What a dead attempt left open is closed first, so that the next one starts on firm ground (R-17).
+    return [*events, *_closing(turn, attempt)]
+
+
+def _why_skipped(state: State, turn: Turn) -> str | None:
+    """Return why a continuation that may begin has nothing to continue, or None (R-3)."""
+    path = shown_path(state)
+    if not path or path[-1][0] != turn.node:
+        return "target-not-last"
+    before = state.ended.get(turn.accepted.during) if turn.accepted.during is not None else None
+    if before is None or before.finish_reason != "stop":
+        return None
+    body = path[-1][1].body
+    if body is not None and open_calls(UIMessage.decode(body)):
+        return None
+    return "already-answered"
+
+
+def _closing(turn: Turn, attempt: Attempt) -> list[Event]:
+    if turn.fold is None:
+        return []
+    return [
+        Chunk(turn.id, attempt, index, to_raw(chunk))
+        for index, chunk in enumerate(turn.fold.closing_chunks(), turn.chunks)
+    ]
+
+
+def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
+    """Return a turn's end: open parts closed (R-23), the message, the cap, the outcome; one batch (I-8)."""
+    closing = _closing(turn, Attempt(turn.attempt))
+    events: list[Event] = list(closing)
+    saved = turn.fold is not None and not turn.fold.is_empty
+    if turn.fold is not None and saved:
+        message = rules.sanitize(turn.fold.closed_message().to_dict())
+        events.append(MessageEnded(turn.id, turn.node, to_raw(message)))
+        excess = _excess(state, turn, rules)
+        if excess:
+            events.append(MessagesRemoved(excess, cause="cap"))
+    aborted = turn.status is Status.CANCELLING
+    ended = TurnEnded(
+        turn.id,
+        Outcome.ABORTED if aborted else command.outcome,
+        reason=command.reason or ("cancelled" if aborted else None),
+        error=None if aborted else command.error,
+        detail=command.detail,
+        finish_reason=command.finish_reason or (turn.fold.finish_reason if turn.fold is not None else None),
+        usage=command.usage,
+        chunks=turn.chunks + len(closing),
+        hook_due=_hook_due(turn, rules),
+    )
+    return [*events, ended]
+
+
+def _hook_due(turn: Turn, rules: Rules) -> bool:
+    return rules.has_response_hook and turn.accepted.kind is not TurnKind.RSM
+
+
+def _excess(state: State, turn: Turn, rules: Rules) -> list[NodeId]:
+    """Return the nodes that `max_persisted_messages` removes once this turn's message is there.
+
+    The oldest of the active path go, and the branches that hung on them. What an open turn answers, and all
+    that comes after it, stays, even beyond the cap: it goes when that turn ends.
+    """
+    cap = rules.max_persisted_messages
+    if cap is None:
+        return []
+    path = active_path(state)
+    counted = [n for n in path if state.nodes[n].shown is not None or n == turn.node]
+    if len(counted) <= max(cap, 1):
+        return []
+    needed = {turn.node}
+    for other in state.chat_turns():
+        needed |= {other.node, *(placed.node for placed in other.accepted.messages)}
+    cut = path.index(counted[-max(cap, 1)])
+    cut = min([cut, *(path.index(node) for node in needed if node in path)])
+    kept = set(path[cut:])
+    kept |= {node for node in state.nodes if not kept.isdisjoint(ancestors(state, node))}
+    for node in needed:
+        kept.update(ancestors(state, node if node not in kept else None))
+    return [node for node in state.nodes if node not in kept]
+
+
+def _cancel(state: State, command: Cancel, rules: Rules) -> list[Event]:
+    if command.request is None:
+        turns = list(state.chat_turns())
+    else:
+        found = state.by_request(command.request)
+        turns = [found] if found is not None and found.id in state.open else []
+    events: list[Event] = []
+    for turn in turns:
+        if turn.status is Status.ACCEPTED:
+            hook = _hook_due(turn, rules)
+            events.append(TurnEnded(turn.id, Outcome.ABORTED, reason="cancelled", hook_due=hook))
+        elif turn.status is Status.RUNNING:
+            events.append(CancelRequested(turn.id, by=command.by))
+    return events
+
+
+def _clear(state: State, command: Clear, rules: Rules) -> list[Event]:
+    """Return one batch (R-9): the running turn aborted without a message, waiting ones skipped, a new generation."""
+    events: list[Event] = []
+    for turn in state.open.values():
+        if turn.status is Status.ACCEPTED:
+            events.append(TurnEnded(turn.id, Outcome.SKIPPED, reason="cleared"))
+        else:
+            hook = _hook_due(turn, rules)
+            chunks = turn.chunks
+            events.append(TurnEnded(turn.id, Outcome.ABORTED, reason="cleared", chunks=chunks, hook_due=hook))
+    return [*events, ChatCleared(Generation(state.generation + 1), origin=command.origin)]
+
+
+def _is_busy(state: State, node: NodeId) -> bool:
+    return any(turn.node == node for turn in state.chat_turns())
+
+
+def _move_leaf(state: State, command: MoveLeaf) -> list[Event]:
+    if command.node not in state.nodes:
+        raise Rejected(f"unable to show node {command.node}; it is not in the tree")
+    leaf = command.node
+    while (below := max((n for n, place in state.nodes.items() if place.parent == leaf), default=None)) is not None:
+        leaf = below
+    return [LeafMoved(leaf, origin=command.origin)] if leaf != state.leaf else []

@@ -1,0 +1,221 @@
+"""What an event changes: the fold of the log into the state. Never refuses an event that `decide` made.
+
+Mutates the state in place: copying it per event would cost more than deciding does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from ..errors import FoldError
+from ..events import (
+    AttemptStarted,
+    CallAnswered,
+    CancelRequested,
+    ChatCleared,
+    Chunk,
+    Event,
+    HookDone,
+    LeafMoved,
+    MessageEnded,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    Placed,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    TurnRetargeted,
+)
+from ..ids import Millis, NodeId
+from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, find_call, settle
+from ..messages.fold import MessageFold
+from ..messages.message import UIMessage
+from .state import RECENT_TURNS, Node, State, Turn
+from .transitions import Status, next_status
+
+__all__ = ["APPROVAL_REQUEST", "answer_of", "evolve", "open_fold", "without_bodies"]
+
+APPROVAL_REQUEST = b'"tool-approval-request"'
+"""How a chunk that asks somebody something is recognised without parsing it."""
+
+_NULL = Raw(b"null")
+_decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+def evolve(state: State, event: Event, at: Millis) -> None:
+    """Apply one event, committed or about to be, to the state."""
+    match event:
+        case Chunk():  # first: nearly all events are chunks
+            _chunk(_step(state, event), event, state)
+        case TurnAccepted():
+            _accepted(state, event, at)
+        case TurnRetargeted():
+            turn = _step(state, event)
+            changes = {"node": event.node, "message_id": event.message_id, "owner": event.owner}
+            turn.accepted = replace(turn.accepted, not_before=event.not_before, origin=event.origin, **changes)
+        case AttemptStarted():
+            turn = _step(state, event)
+            turn.attempt = event.attempt
+            if turn.fold is None and turn.accepted.kind is not TurnKind.RSM:
+                turn.fold = open_fold(state, turn)
+        case CallAnswered():
+            _answered(state, event)
+        case MessageEnded():
+            _step(state, event)
+            node = state.nodes[event.node]
+            node.body, node.draft = bytes(event.message), None
+        case CancelRequested():
+            _step(state, event)
+        case TurnEnded():
+            _ended(state, event, at)
+        case HookDone():
+            _step(state, event).hook_due = False
+        case MessagesPut():
+            _put(state, event, at)
+        case MessageReplaced():
+            state.nodes[event.node].body = bytes(event.message)
+        case MessagesRemoved():
+            for gone in event.nodes:
+                state.nodes.pop(gone, None)
+        case LeafMoved():
+            state.leaf = event.node
+        case ChatCleared():
+            state.generation = event.generation
+            state.nodes.clear()
+            state.leaf = None
+        case _:
+            assert_never(event)
+
+
+def open_fold(state: State, turn: Turn) -> MessageFold:
+    """Return an empty fold for the turn's answer; a continuation starts from the message that it extends."""
+    base = state.nodes[turn.node].body if turn.is_continuation and turn.node in state.nodes else None
+    return MessageFold(turn.accepted.message_id, base=UIMessage.decode(base) if base is not None else None)
+
+
+def without_bodies(event: TurnAccepted) -> TurnAccepted:
+    """Return the event as turns remember it: which messages it placed, but not what they say."""
+    if not event.messages:
+        return event
+    return replace(event, messages=[replace(placed, message=_NULL) for placed in event.messages])
+
+
+def answer_of(event: CallAnswered) -> CallAnswer:
+    """Return what the event says of its call, as `messages.calls` understands it."""
+    value = _decode.decode(bytes(event.value))
+    match event.kind:
+        case "result":
+            return ToolResult(value)
+        case "error":
+            return ToolError(str(value))
+        case "approval":
+            return Approval(bool(value.get("approved")), value.get("reason"))
+        case _:
+            assert_never(event.kind)
+
+
+def _step(
+    state: State,
+    event: Chunk | TurnRetargeted | AttemptStarted | MessageEnded | CancelRequested | TurnEnded | HookDone,
+) -> Turn:
+    turn = state.open.get(event.turn) or state.ended.get(event.turn)
+    if turn is None:
+        raise AssertionError(f"illegal {type(event).__name__} of unknown turn {event.turn}")
+    turn.status = next_status(turn.status, event)
+    return turn
+
+
+def _chunk(turn: Turn, event: Chunk, state: State) -> None:
+    turn.chunks = event.index + 1
+    if turn.fold is None or event.transient:
+        return
+    body = bytes(event.body)
+    try:
+        turn.fold.apply(_decode.decode(body))
+    except FoldError:
+        # Runners normalise (R-24), so this is a chunk of another writer; the log keeps it, the message does without.
+        return
+    if APPROVAL_REQUEST in body:
+        state.nodes[turn.node].draft = turn.fold.message().encode()
+
+
+def _accepted(state: State, event: TurnAccepted, at: Millis) -> None:
+    assert event.turn not in state.open and event.turn not in state.ended, "a turn is accepted once"
+    turn = Turn(without_bodies(event), at)
+    state.open[event.turn] = turn
+    state.requests[event.request] = event.turn
+    state.last_turn = max(state.last_turn, event.turn)
+    if event.dropped or event.kind is TurnKind.RSM:
+        return
+    _place(state, event.messages, at)
+    if event.kind is TurnKind.CHAT:
+        state.nodes[event.node] = Node(event.parent, event.message_id, "assistant", at)
+        state.last_node = max(state.last_node, event.node)
+        state.leaf = event.node
+
+
+def _place(state: State, messages: list[Placed], at: Millis) -> None:
+    for placed in messages:
+        state.nodes[placed.node] = Node(placed.parent, placed.id, placed.role, at, bytes(placed.message))
+        state.last_node = max(state.last_node, placed.node)
+
+
+def _answered(state: State, event: CallAnswered) -> None:
+    answer = answer_of(event)
+    node = state.nodes[event.node]
+    turn = state.open.get(event.turn) if event.turn is not None else None
+    if turn is None or turn.fold is None:
+        settled = settle(UIMessage.decode(node.body), event.call, answer) if node.body is not None else None
+        if settled is not None:
+            node.body = settled.encode()
+        return
+    turn.status = next_status(turn.status, event)
+    if isinstance(answer, Approval):
+        _fold_approval(turn.fold, event.call, answer)
+    if node.draft is not None:
+        node.draft = turn.fold.message().encode()
+
+
+def _fold_approval(fold: MessageFold, call: str, answer: Approval) -> None:
+    """Note an approval in a message that still streams: version 6 has no chunk for it (R-1)."""
+    part = find_call(fold.message(), call)
+    approval = part.get("approval") if part is not None else None
+    if isinstance(approval, dict):
+        note = {"type": "tool-approval-response", "approvalId": approval.get("id"), "approved": answer.approved}
+        if answer.reason is not None:
+            note["reason"] = answer.reason
+        fold.apply(note)
+
+
+def _ended(state: State, event: TurnEnded, at: Millis) -> None:
+    turn = _step(state, event)
+    assert turn.status is Status.ENDED
+    turn.outcome, turn.reason, turn.error, turn.detail = event.outcome, event.reason, event.error, event.detail
+    turn.finish_reason, turn.usage = event.finish_reason, bytes(event.usage) if event.usage is not None else None
+    turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
+    node = state.nodes.get(turn.node)
+    if node is not None:
+        node.draft = None
+    del state.open[turn.id]
+    state.ended[turn.id] = turn
+    if len(state.ended) > RECENT_TURNS:
+        oldest = state.ended.pop(min(other for other in state.ended if other != turn.id))
+        state.requests.pop(oldest.request, None)
+
+
+def _put(state: State, event: MessagesPut, at: Millis) -> None:
+    _place(state, event.messages, at)
+    last: NodeId = event.messages[-1].node
+    if event.turn is None:
+        state.leaf = last
+        return
+    turn = state.open[event.turn]
+    turn.status = next_status(turn.status, event)
+    ids = [placed.id for placed in event.messages if placed.role == "user"]
+    turn.accepted = replace(turn.accepted, deferred=False, parent=last, message_ids=ids)
+    state.nodes[turn.node].parent = last

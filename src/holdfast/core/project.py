@@ -1,0 +1,125 @@
+"""Rows out of events: what the store keeps beside the log, in the same transaction (I-9).
+
+No row changes for a chunk, except when somebody is being asked something (R-2): a token costs one insert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from ..events import (
+    AttemptStarted,
+    CallAnswered,
+    CancelRequested,
+    ChatCleared,
+    Chunk,
+    Event,
+    HookDone,
+    LeafMoved,
+    MessageEnded,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    TurnRetargeted,
+    encode_event,
+)
+from ..ids import NodeId, TurnId
+from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from .evolve import APPROVAL_REQUEST
+from .state import State, Turn
+from .transitions import Status
+
+__all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row"]
+
+
+def project(state: State, event: Event) -> list[Row]:
+    """Return the rows that `event` changed; call it right after `evolve(state, event, …)`."""
+    match event:
+        case Chunk():
+            if APPROVAL_REQUEST not in bytes(event.body):
+                return []
+            turn = state.find(event.turn)
+            return _messages(state, [turn.node]) if turn is not None else []
+        case TurnAccepted():
+            nodes = [placed.node for placed in event.messages]
+            if event.kind is TurnKind.CHAT:
+                nodes.append(event.node)
+            return [*_turn(state, event.turn), *_messages(state, nodes), agent_row(state)]
+        case TurnRetargeted() | AttemptStarted() | CancelRequested() | HookDone():
+            return _turn(state, event.turn)
+        case CallAnswered() | MessageReplaced():
+            return _messages(state, [event.node])
+        case MessageEnded():
+            return _messages(state, [event.node])
+        case TurnEnded():
+            turn = state.find(event.turn)
+            assert turn is not None
+            return [*_turn(state, event.turn), *_messages(state, [turn.node])]
+        case MessagesPut():
+            nodes = [placed.node for placed in event.messages]
+            if event.turn is None:
+                return [*_messages(state, nodes), agent_row(state)]
+            turn = state.open[event.turn]
+            return [*_messages(state, [*nodes, turn.node]), turn_row(turn), agent_row(state)]
+        case MessagesRemoved():
+            return [RowsRemoved(event.nodes)]
+        case LeafMoved():
+            return [agent_row(state)]
+        case ChatCleared():
+            return [RowsCleared(event.generation), agent_row(state)]
+        case _:
+            assert_never(event)
+
+
+def all_rows(state: State) -> list[Row]:
+    """Return every row that the state itself implies: the projections of a rebuilt agent, recent turns only."""
+    turns = sorted([*state.open.values(), *state.ended.values()], key=lambda turn: turn.id)
+    return [*map(turn_row, turns), *_messages(state, state.nodes), agent_row(state)]
+
+
+def agent_row(state: State) -> AgentRow:
+    return AgentRow(state.generation, state.leaf, state.last_turn, state.last_node)
+
+
+def turn_row(turn: Turn) -> TurnRow:
+    """Return the turn's row. `chunks` is exact once the turn has ended; until then the log knows."""
+    accepted = turn.accepted
+    ended = turn.status is Status.ENDED
+    return TurnRow(
+        turn=turn.id,
+        request=turn.request,
+        kind=accepted.kind,
+        generation=accepted.generation,
+        node=accepted.node,
+        message_id=accepted.message_id,
+        status=turn.outcome.value if turn.outcome is not None else turn.status.value,
+        accepted=encode_event(accepted),
+        accepted_at=turn.accepted_at,
+        attempt=turn.attempt,
+        chunks=turn.chunks if ended else 0,
+        reason=turn.reason,
+        error=turn.error,
+        detail=turn.detail,
+        finish_reason=turn.finish_reason,
+        usage=turn.usage,
+        ended_at=turn.ended_at,
+        hook_due=turn.hook_due,
+    )
+
+
+def message_row(state: State, node: NodeId) -> MessageRow:
+    place = state.nodes[node]
+    return MessageRow(node, place.parent, place.id, place.role, place.body, place.draft, place.at)
+
+
+def _turn(state: State, turn: TurnId) -> list[Row]:
+    found = state.find(turn)
+    return [turn_row(found)] if found is not None else []
+
+
+def _messages(state: State, nodes: Iterable[NodeId]) -> list[Row]:
+    return [message_row(state, node) for node in nodes if node in state.nodes]

@@ -1,0 +1,91 @@
+"""State out of rows: how an agent is loaded. Folds only the chunks of open turns, never the log.
+
+Restoring the rows that a log projected gives the state that folding the log gives (property-tested).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ..events import CallAnswered, Chunk, Event, Outcome, TurnAccepted, TurnKind, decode_event
+from ..ids import Millis
+from ..rows import AgentRow, MessageRow, TurnRow
+from .evolve import evolve, open_fold
+from .state import Node, State, Turn
+from .transitions import Status
+
+__all__ = ["restore"]
+
+
+def restore(
+    agent: AgentRow | None,
+    turns: Iterable[TurnRow],
+    messages: Iterable[MessageRow],
+    streamed: Iterable[Event],
+) -> tuple[State, Sequence[str]]:
+    """Return the state that these rows and the open turns' events describe, and a sentence per row left out.
+
+    A row that cannot be read is left out: losing one message is better than losing the agent.
+    """
+    state, problems = State(), list[str]()
+    if agent is not None:
+        state.generation, state.leaf = agent.generation, agent.leaf
+        state.last_turn, state.last_node = agent.last_turn, agent.last_node
+    for message in messages:
+        problem = _check_body(message)
+        if problem is None:
+            state.nodes[message.node] = _node(message)
+        else:
+            problems.append(problem)
+            state.nodes[message.node] = Node(message.parent, message.id, message.role, message.at)
+    for row in turns:
+        try:
+            _add_turn(state, row)
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read turn {row.turn}; {exc}")
+    for event in streamed:
+        _stream(state, event)
+    return state, problems
+
+
+def _check_body(message: MessageRow) -> str | None:
+    for body in (message.body, message.draft):
+        if body is None:
+            continue
+        try:
+            decoded = msgspec.json.decode(body)
+        except msgspec.DecodeError as exc:
+            return f"unable to read message {message.id!r} (node {message.node}); {exc}"
+        if not isinstance(decoded, dict) or not isinstance(decoded.get("parts"), list):
+            return f"unable to read message {message.id!r} (node {message.node}); it is not a message"
+    return None
+
+
+def _node(row: MessageRow) -> Node:
+    return Node(row.parent, row.id, row.role, row.at, row.body, row.draft)
+
+
+def _add_turn(state: State, row: TurnRow) -> None:
+    accepted = decode_event(row.accepted)
+    if not isinstance(accepted, TurnAccepted):
+        raise ValueError("its acceptance is another event")
+    turn = Turn(accepted, row.accepted_at, attempt=row.attempt, hook_due=row.hook_due)
+    state.requests[row.request] = row.turn
+    if row.ended_at is None:
+        turn.status = Status(row.status)
+        if turn.status is not Status.ACCEPTED and accepted.kind is not TurnKind.RSM:
+            turn.fold = open_fold(state, turn)
+        state.open[row.turn] = turn
+        return
+    turn.status, turn.outcome, turn.ended_at = Status.ENDED, Outcome(row.status), row.ended_at
+    turn.reason, turn.error, turn.detail = row.reason, row.error, row.detail
+    turn.finish_reason, turn.usage, turn.chunks = row.finish_reason, row.usage, row.chunks
+    state.ended[row.turn] = turn
+
+
+def _stream(state: State, event: Event) -> None:
+    """Fold one event of an open turn; others were projected already."""
+    if isinstance(event, Chunk | CallAnswered) and event.turn in state.open:
+        evolve(state, event, Millis(0))

@@ -1,0 +1,138 @@
+"""What an agent's owner must remember to decide. A fold of the log; everything else is a projection.
+
+State is mutated in place by `evolve`: after a failed append it is thrown away and folded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..events import Outcome, TurnAccepted, TurnKind
+from ..ids import Generation, MessageId, Millis, NodeId, RequestId, TurnId
+from ..messages.fold import MessageFold
+from .transitions import Status
+
+__all__ = ["RECENT_TURNS", "Node", "Rules", "State", "Turn"]
+
+RECENT_TURNS = 256
+"""How many ended turns a state remembers; older request ids are looked up in the store."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A place in the message tree (B3). Without body and draft it is reserved and passed over."""
+
+    parent: NodeId | None
+    id: MessageId
+    role: str
+    at: Millis
+    body: bytes | None = None
+    draft: bytes | None = None
+
+    @property
+    def shown(self) -> bytes | None:
+        return self.draft if self.draft is not None else self.body
+
+
+@dataclass(slots=True)
+class Turn:
+    """A turn as `decide` knows it. `accepted` is the event that made it, without what its messages say."""
+
+    accepted: TurnAccepted
+    accepted_at: Millis
+    status: Status = Status.ACCEPTED
+    attempt: int = 0
+    chunks: int = 0
+    """How many chunks there are, and so the index of the next."""
+    fold: MessageFold | None = None
+    outcome: Outcome | None = None
+    reason: str | None = None
+    error: str | None = None
+    detail: str | None = None
+    finish_reason: str | None = None
+    usage: bytes | None = None
+    ended_at: Millis | None = None
+    hook_due: bool = False
+
+    @property
+    def id(self) -> TurnId:
+        return self.accepted.turn
+
+    @property
+    def request(self) -> RequestId:
+        return self.accepted.request
+
+    @property
+    def node(self) -> NodeId:
+        return self.accepted.node
+
+    @property
+    def is_continuation(self) -> bool:
+        return self.accepted.kind is TurnKind.CONTINUATION
+
+
+@dataclass(slots=True)
+class State:
+    """One agent. `open` keeps the order of acceptance; `ended` the newest `RECENT_TURNS`."""
+
+    generation: Generation = Generation(0)
+    leaf: NodeId | None = None
+    last_turn: TurnId = TurnId(0)
+    last_node: NodeId = NodeId(0)
+    nodes: dict[NodeId, Node] = field(default_factory=dict)
+    open: dict[TurnId, Turn] = field(default_factory=dict)
+    ended: dict[TurnId, Turn] = field(default_factory=dict)
+    requests: dict[RequestId, TurnId] = field(default_factory=dict)
+
+    @property
+    def current(self) -> Turn | None:
+        """The chat turn that has begun, if any: at most one at a time."""
+        for turn in self.chat_turns():
+            if turn.status is not Status.ACCEPTED:
+                return turn
+        return None
+
+    @property
+    def last_ended(self) -> Turn | None:
+        """The chat turn of this generation that ended last; skipped ones do not count."""
+        candidates = [
+            turn
+            for turn in self.ended.values()
+            if turn.accepted.generation == self.generation
+            and turn.accepted.kind is not TurnKind.RSM
+            and turn.outcome is not Outcome.SKIPPED
+        ]
+        return max(candidates, key=lambda turn: (turn.ended_at or 0, turn.id), default=None)
+
+    def chat_turns(self) -> Iterator[Turn]:
+        """Iterate over the open turns that the runtime runs, in order of acceptance."""
+        return (turn for turn in self.open.values() if turn.accepted.kind is not TurnKind.RSM)
+
+    def find(self, turn: TurnId) -> Turn | None:
+        return self.open.get(turn) or self.ended.get(turn)
+
+    def by_request(self, request: RequestId) -> Turn | None:
+        """Return the open or recently ended turn accepted under this request id."""
+        turn = self.requests.get(request)
+        return self.find(turn) if turn is not None else None
+
+
+def _unchanged(message: dict[str, Any]) -> dict[str, Any]:
+    return message
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an agent's class lays down for `decide` and `wanted`; constant while the agent is loaded."""
+
+    max_attempts: int = 5
+    max_queued: int = 50
+    max_persisted_messages: int | None = None
+    has_response_hook: bool = False
+    continuation_delay: int = 50
+    """Milliseconds in which tool results that arrive together become one continuation (R-3)."""
+    exhausted_text: str = "The answer was interrupted too often and was given up."
+    sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
+    """Pure (R-25): given a message, returns what is to be kept of it."""

@@ -1,0 +1,110 @@
+"""What an observer of the log sees: messages by node and how every turn stands, folded from any part of it.
+
+The same fold whether the observer watched from the start, came late, missed chunks to retention, or reads a log after
+the fact. It reads what is there: a message that ended replaces what was seen of it before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ..errors import FoldError
+from ..events import (
+    CallAnswered,
+    ChatCleared,
+    Chunk,
+    Event,
+    MessageEnded,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    TurnRetargeted,
+)
+from ..ids import NodeId, TurnId
+from ..messages.calls import settle
+from ..messages.fold import MessageFold
+from ..messages.message import UIMessage
+from .evolve import answer_of
+
+__all__ = ["Ending", "Transcript"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended, as everybody is told."""
+
+    outcome: str
+    error: str | None
+    reason: str | None
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Apply events in order; read `messages` and `endings` at any time."""
+
+    messages: dict[NodeId, dict[str, Any]] = field(default_factory=dict)
+    endings: dict[TurnId, Ending] = field(default_factory=dict)
+    _places: dict[TurnId, NodeId] = field(default_factory=dict)
+    _folds: dict[TurnId, MessageFold] = field(default_factory=dict)
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case TurnAccepted():
+                self._accept(event)
+            case TurnRetargeted():
+                self._places[event.turn] = event.node
+            case Chunk():
+                self._chunk(event)
+            case CallAnswered():
+                self._answer(event)
+            case MessageEnded() | MessageReplaced():
+                self.messages[event.node] = msgspec.json.decode(bytes(event.message))
+            case TurnEnded():
+                self._folds.pop(event.turn, None)
+                self.endings[event.turn] = Ending(event.outcome.value, event.error, event.reason)
+            case MessagesPut():
+                for placed in event.messages:
+                    self.messages[placed.node] = msgspec.json.decode(bytes(placed.message))
+            case MessagesRemoved():
+                for node in event.nodes:
+                    self.messages.pop(node, None)
+            case ChatCleared():
+                self.messages.clear()
+            case _:
+                pass  # attempts, cancels and hooks change nothing that is shown
+
+    def _accept(self, event: TurnAccepted) -> None:
+        for placed in event.messages:
+            self.messages[placed.node] = msgspec.json.decode(bytes(placed.message))
+        if event.dropped or event.kind is TurnKind.RSM:
+            return
+        self._places[event.turn] = event.node
+
+    def _chunk(self, event: Chunk) -> None:
+        node = self._places.get(event.turn)
+        if node is None or event.transient:
+            return
+        fold = self._folds.get(event.turn)
+        if fold is None:
+            base = self.messages.get(node)
+            fold = MessageFold("", base=UIMessage.from_dict(base) if base is not None else None)
+            self._folds[event.turn] = fold
+        try:
+            fold.apply(msgspec.json.decode(bytes(event.body)))
+        except FoldError:
+            return  # the head of this stream was pruned: its end brings the whole message
+        if not fold.is_empty:
+            self.messages[node] = fold.message().to_dict()
+
+    def _answer(self, event: CallAnswered) -> None:
+        if event.turn is not None or event.node not in self.messages:
+            return  # the streaming message ends with the answer in it
+        settled = settle(UIMessage.from_dict(self.messages[event.node]), event.call, answer_of(event))
+        if settled is not None:
+            self.messages[event.node] = settled.to_dict()

@@ -1,0 +1,67 @@
+"""What should be running. Start, restart after a crash, cancel and waiting are one question, asked at all times.
+
+There is no recovery subsystem: the runtime compares this answer with what it has running and closes the difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ids import Millis, TurnId
+from ..messages.calls import is_mid_batch
+from ..messages.message import UIMessage
+from .state import State, Turn
+from .transitions import Status
+from .tree import shown_path
+
+__all__ = ["NOW", "Wanted", "continuation_is_due", "wanted"]
+
+NOW = Millis(0)
+"""A wake time that has always come: there is work that no client needs to ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The work that a state calls for.
+
+    `run` is the turn that should have a runner, `stop` the one whose runner should stop, `hooks` the ended turns whose
+    response hook is due, in order. `wake` is when to ask again if nothing happens before: what the wake table keeps.
+    """
+
+    run: TurnId | None = None
+    stop: TurnId | None = None
+    hooks: tuple[TurnId, ...] = ()
+    wake: Millis | None = None
+
+
+def wanted(state: State, now: Millis) -> Wanted:
+    """Return what the state calls for at `now`."""
+    hooks = tuple(sorted(turn.id for turn in state.ended.values() if turn.hook_due))
+    current = state.current
+    if current is not None and current.status is Status.CANCELLING:
+        return Wanted(stop=current.id, hooks=hooks, wake=NOW)
+    if current is not None:
+        return Wanted(run=current.id, hooks=hooks, wake=NOW)
+    wake: Millis | None = None
+    for turn in state.chat_turns():
+        if turn.is_continuation and not continuation_is_due(state, turn):
+            continue  # waits for an answer, at no cost; others may pass
+        start = turn.accepted.not_before
+        if start is None or start <= now:
+            return Wanted(run=turn.id, hooks=hooks, wake=NOW)
+        wake = start if wake is None else min(wake, start)
+        if not turn.is_continuation:
+            break  # a debounced question keeps its place: what came later waits behind it
+    return Wanted(hooks=hooks, wake=NOW if hooks else wake)
+
+
+def continuation_is_due(state: State, turn: Turn) -> bool:
+    """Tell whether a waiting continuation need not wait for another answer to its target (R-3).
+
+    Also true when the target is not the last message any more: then it begins, and `decide` skips it.
+    """
+    path = shown_path(state)
+    if not path or path[-1][0] != turn.node:
+        return True
+    body = path[-1][1].body
+    return body is None or not is_mid_batch(UIMessage.decode(body))

@@ -1,0 +1,155 @@
+"""Every exception of holdfast, grouped by who must act.
+
+    HoldfastError
+    ├── UsageError            the developer: fix the call
+    ├── ChatError             the developer, on purpose: its text is shown to clients
+    ├── Rejected              the caller: the rules say no, nothing was written
+    │   ├── UnknownTurn
+    │   ├── StaleAttempt
+    │   ├── MailboxFull
+    │   ├── TooManyQueued
+    │   └── AgentStopped
+    ├── BadInput              the peer: what it sent cannot be used
+    │   ├── BadMessage
+    │   ├── BadChunk
+    │   └── FoldError
+    └── LogError              the operator
+        ├── Fenced
+        ├── LogUnavailable
+        ├── LogCorrupt
+        ├── LogTooNew
+        └── LogLocked
+
+Messages read `unable to <do>; <why>` and, where somebody can act, say how. `code` is stable and is
+what travels in frames and logs.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = ["AgentStopped", "BadChunk", "BadInput", "BadMessage", "ChatError", "Fenced", "FoldError"]
+__all__ += ["HoldfastError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
+__all__ += ["MailboxFull", "Rejected", "StaleAttempt", "TooManyQueued", "UnknownTurn", "UsageError"]
+
+
+class HoldfastError(Exception):
+    """The root: catch it to catch everything that holdfast raises on purpose."""
+
+    code: ClassVar[str] = "error"
+
+
+class UsageError(HoldfastError):
+    """The call makes no sense as written; fixing the code is the only cure."""
+
+    code = "usage"
+
+
+class ChatError(HoldfastError):
+    """End the turn with a text that clients may read.
+
+    Any other exception of a handler is shown as a safe sentence; this one's text is shown as it is.
+    """
+
+    code = "chat"
+
+
+class Rejected(HoldfastError):
+    """The rules refuse a command. Nothing was written; asking again later may succeed."""
+
+    code = "rejected"
+
+
+class UnknownTurn(Rejected):
+    """No such turn, or it belongs to a conversation that was cleared."""
+
+    code = "unknown_turn"
+
+
+class StaleAttempt(Rejected):
+    """A newer attempt runs, or the turn has ended: this runner has nothing more to say."""
+
+    code = "stale_attempt"
+
+
+class MailboxFull(Rejected):
+    """The agent has more commands waiting than it may hold; try again in a moment."""
+
+    code = "mailbox_full"
+
+
+class TooManyQueued(Rejected):
+    """More turns wait than the limits allow; wait for some to end or raise `Limits.queued_turns`."""
+
+    code = "too_many_queued"
+
+
+class AgentStopped(Rejected):
+    """The agent was unloaded or the process shuts down; reconnect and ask again."""
+
+    code = "agent_stopped"
+
+
+class BadInput(HoldfastError):
+    """What came from outside cannot be used."""
+
+    code = "bad_input"
+
+
+class BadMessage(BadInput):
+    """A message without a usable id, role or list of parts."""
+
+    code = "bad_message"
+
+
+class BadChunk(BadInput):
+    """A chunk that a client of the agreed version would reject."""
+
+    code = "bad_chunk"
+
+
+class FoldError(BadInput):
+    """A chunk that does not fit the message so far: the stock client throws here as well."""
+
+    code = "fold"
+
+    def __init__(self, text: str, *, chunk_type: str = "", chunk_id: str = "") -> None:
+        super().__init__(text)
+        self.chunk_type = chunk_type
+        self.chunk_id = chunk_id
+
+
+class LogError(HoldfastError):
+    """The log could not do what it was asked."""
+
+    code = "log"
+
+
+class Fenced(LogError):
+    """Another owner holds the agent's lease; stop writing it at once and never retry."""
+
+    code = "fenced"
+
+
+class LogUnavailable(LogError):
+    """Nothing was written (disk full, I/O error, closing); the same batch may be tried again later."""
+
+    code = "log_unavailable"
+
+
+class LogCorrupt(LogError):
+    """Stored bytes cannot be read; names the agent and, where known, the place."""
+
+    code = "log_corrupt"
+
+
+class LogTooNew(LogError):
+    """The database was written by a newer holdfast; upgrade the package or use another file."""
+
+    code = "log_too_new"
+
+
+class LogLocked(LogError):
+    """Another process holds the database file."""
+
+    code = "log_locked"

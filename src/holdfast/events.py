@@ -1,0 +1,245 @@
+"""The event vocabulary: the only thing ever written, the one noun everything shares.
+
+An event is a committed fact in the past tense. Fields are only ever added, with a default, because every
+event ever written must still decode (I-13). Opaque JSON (chunks, messages, bodies) is kept as `Raw`
+bytes: stored, spliced into frames, and parsed only where somebody looks inside.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+import msgspec
+from msgspec import Raw
+
+from .ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
+
+__all__ = ["AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CancelRequested", "ChatCleared"]
+__all__ += ["Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
+__all__ += ["MessagesRemoved", "Outcome", "Placed", "TurnAccepted", "TurnEnded", "TurnKind"]
+__all__ += ["TurnRetargeted", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
+
+
+class TurnKind(enum.Enum):
+    """Why a turn exists."""
+
+    CHAT = "chat"
+    """Answers the user's messages with a new assistant message."""
+    CONTINUATION = "continuation"
+    """Extends an existing assistant message, after a tool result, an approval or a request to go on."""
+    RSM = "rsm"
+    """A bare stream of a ResumableStreamManager: opaque chunks, no message."""
+
+
+class Outcome(enum.Enum):
+    """How a turn ended. There are four ways and no fifth."""
+
+    COMPLETED = "completed"
+    ERROR = "error"
+    ABORTED = "aborted"
+    SKIPPED = "skipped"
+
+
+AttemptCause = Literal["first", "crash", "retry"]
+AnswerKind = Literal["result", "error", "approval"]
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True):
+    pass
+
+
+class Placed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message at its place in the tree (B3)."""
+
+    node: NodeId
+    parent: NodeId | None
+    id: MessageId
+    role: str
+    message: Raw
+
+
+class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
+    """A turn exists, with the messages that asked for it and a reserved place for its answer.
+
+    `message_ids` are the ids of the user messages that the turn answers (`messageIds` on its terminal).
+    For a continuation, `node` and `message_id` are those of the message it extends.
+    """
+
+    turn: TurnId
+    request: RequestId
+    kind: TurnKind
+    generation: Generation
+    node: NodeId
+    parent: NodeId | None
+    message_id: MessageId
+    messages: list[Placed] = []
+    message_ids: list[MessageId] = []
+    trigger: str = "submit-message"
+    origin: str | None = None
+    """Serial of the socket that sent it: excluded from its own transcript (R-15)."""
+    owner: str | None = None
+    """The `_pk` of the client that owns a continuation (R-15)."""
+    body: Raw | None = None
+    client_tools: Raw | None = None
+    not_before: Millis | None = None
+    deferred: bool = False
+    """The messages are not known yet: they are evaluated when the turn reaches the head (R-10)."""
+    during: TurnId | None = None
+    """For a continuation: the turn that was still streaming its target (R-3)."""
+    dropped: bool = False
+    """Accepted only to be refused in the same batch (policy `drop`): it takes no place in the tree."""
+
+
+class TurnRetargeted(_Event, frozen=True, tag="turn.retargeted"):
+    """A waiting continuation was given another target, owner or start by a later answer (R-3)."""
+
+    turn: TurnId
+    node: NodeId
+    message_id: MessageId
+    not_before: Millis
+    owner: str | None = None
+    origin: str | None = None
+
+
+class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
+    """A try at the turn began; committed before the model is called."""
+
+    turn: TurnId
+    attempt: Attempt
+    cause: AttemptCause = "first"
+
+
+class Chunk(_Event, frozen=True, tag="chunk"):
+    """One AI SDK chunk of the answer. `index` counts per request, over all attempts (R-13)."""
+
+    turn: TurnId
+    attempt: Attempt
+    index: int
+    body: Raw
+    transient: bool = False
+
+
+class CallAnswered(_Event, frozen=True, tag="call.answered"):
+    """Somebody outside the model settled a tool call of the message at `node`; first write wins."""
+
+    node: NodeId
+    call: CallId
+    kind: AnswerKind
+    value: Raw
+    turn: TurnId | None = None
+    """The open turn that streams the message, when it still does (R-1)."""
+    by: str | None = None
+    origin: str | None = None
+
+
+class MessageEnded(_Event, frozen=True, tag="message.ended"):
+    """The answer as it stands at the turn's end: what all chunks and answers fold to, sanitised."""
+
+    turn: TurnId
+    node: NodeId
+    message: Raw
+
+
+class CancelRequested(_Event, frozen=True, tag="turn.cancel_requested"):
+    turn: TurnId
+    by: str | None = None
+
+
+class TurnEnded(_Event, frozen=True, tag="turn.ended"):
+    """The turn is over; nothing of it follows (I-1). `error` is public text, `detail` never leaves us (R-29)."""
+
+    turn: TurnId
+    outcome: Outcome
+    reason: str | None = None
+    error: str | None = None
+    detail: str | None = None
+    finish_reason: str | None = None
+    usage: Raw | None = None
+    chunks: int = 0
+    hook_due: bool = False
+    """`on_chat_response` is to be called for it; `hook.done` says that it was (R-28)."""
+
+
+class HookDone(_Event, frozen=True, tag="hook.done"):
+    """`on_chat_response` ran for this turn (R-28)."""
+
+    turn: TurnId
+
+
+class MessagesPut(_Event, frozen=True, tag="messages.put"):
+    """Messages were placed without a turn, or by a deferred one; the last becomes the active leaf."""
+
+    messages: list[Placed]
+    cause: str = "saved"
+    origin: str | None = None
+    turn: TurnId | None = None
+    """The deferred turn whose messages these are; its answer is re-parented below them."""
+
+
+class MessageReplaced(_Event, frozen=True, tag="messages.replaced"):
+    node: NodeId
+    message: Raw
+    cause: str = "saved"
+    origin: str | None = None
+
+
+class MessagesRemoved(_Event, frozen=True, tag="messages.removed"):
+    nodes: list[NodeId]
+    cause: str = "cap"
+
+
+class LeafMoved(_Event, frozen=True, tag="leaf.moved"):
+    """Another branch of the tree is shown."""
+
+    node: NodeId | None
+    origin: str | None = None
+
+
+class ChatCleared(_Event, frozen=True, tag="chat.cleared"):
+    """The conversation starts anew; nothing of an older generation can be written afterwards (R-9)."""
+
+    generation: Generation
+    origin: str | None = None
+
+
+Event = (
+    TurnAccepted
+    | TurnRetargeted
+    | AttemptStarted
+    | Chunk
+    | CallAnswered
+    | MessageEnded
+    | CancelRequested
+    | TurnEnded
+    | HookDone
+    | MessagesPut
+    | MessageReplaced
+    | MessagesRemoved
+    | LeafMoved
+    | ChatCleared
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+encode_event = _encoder.encode
+"""Encode an event as the JSON bytes that the log keeps."""
+
+decode_event = _decoder.decode
+"""Decode what `encode_event` made; raises `msgspec.DecodeError` for anything else."""
+
+
+def to_raw(value: object) -> Raw:
+    """Encode a JSON value as the opaque bytes that events carry."""
+    return Raw(_encoder.encode(value))
+
+
+def kind_of(event: Event) -> str:
+    """Return the event's tag, e.g. `turn.accepted`."""
+    return str(event.__struct_config__.tag)
+
+
+def turn_of(event: Event) -> TurnId | None:
+    """Return the turn that the event belongs to, if it belongs to one."""
+    return getattr(event, "turn", None)

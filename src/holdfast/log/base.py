@@ -1,0 +1,166 @@
+"""What a store of logs must do. Nothing here knows SQLite, and nothing above `log/` knows a store.
+
+A log is one agent's events, numbered by `Seq` from 1. A store keeps many logs, their projections (`rows`),
+the leases and the wake times, and commits whole batches or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
+from ..rows import AgentRow, MessageRow, Row, TurnRow
+
+__all__ = ["UNCHANGED", "Activation", "Batch", "Entry", "LogAdmin", "LogStore", "Pruned", "Stored", "Unchanged"]
+
+
+class Unchanged(msgspec.Struct, frozen=True):
+    """Marks a wake time that a batch leaves as it is."""
+
+
+UNCHANGED: Final = Unchanged()
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One event on its way into the log: its kind, the turn it belongs to, and its encoded bytes."""
+
+    kind: str
+    turn: TurnId | None
+    body: bytes
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What an agent's owner commits at once: entries at `first`, `first + 1`, … and the rows they change.
+
+    `at` is the time of the whole batch. `wake` is when the agent wants to be looked at again, None for never.
+    """
+
+    agent: AgentId
+    epoch: Epoch
+    first: Seq
+    at: Millis
+    entries: Sequence[Entry]
+    rows: Sequence[Row] = ()
+    wake: Millis | None | Unchanged = UNCHANGED
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One event as the log has it."""
+
+    seq: Seq
+    at: Millis
+    kind: str
+    turn: TurnId | None
+    body: bytes
+
+
+class Activation(msgspec.Struct, frozen=True):
+    """A lease and all that its holder needs to go on: projections, and the events of open turns.
+
+    `turns` are the open ones and the newest `recent` ended ones, by ordinal. `chunks` are the stored events
+    of kind `chunk` and `call.answered` of the open turns, by seq. `head` is the last seq of the log, 0 for a new agent.
+    """
+
+    epoch: Epoch
+    head: Seq
+    agent: AgentRow | None
+    turns: Sequence[TurnRow]
+    messages: Sequence[MessageRow]
+    chunks: Sequence[Stored]
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What one step of retention did; `more` says whether another step would find work."""
+
+    chunks: int
+    more: bool
+
+
+class LogStore(Protocol):
+    """The durable half of an agent: one writer per agent, any number of readers."""
+
+    async def open(self) -> None:
+        """Make the store usable; must be called before anything else, once.
+
+        Raises:
+            LogLocked: another process holds it and did not let go in time.
+            LogTooNew: it was written by a newer holdfast.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was accepted, then let go of everything. Idempotent."""
+        ...
+
+    async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
+        """Take the agent's lease, with an epoch above every earlier one, and load it.
+
+        From then on appends with an older epoch raise `Fenced`. An unknown agent is a new one.
+        """
+        ...
+
+    async def append(self, batch: Batch) -> None:
+        """Commit the batch, entries and rows and wake time, or commit none of it.
+
+        Returns once it would survive this process (or, with durability "power", this machine). Safe to
+        cancel: the batch is then either wholly there or wholly absent, and reading tells which.
+
+        Raises:
+            Fenced: the epoch is not the agent's current one; the caller must stop writing this agent.
+            LogUnavailable: nothing was written (disk full, I/O error, a rule of the store broken).
+        """
+        ...
+
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
+        """Return up to `limit` events with seq > `after`, in order. Gaps are legal: pruned events are not there."""
+        ...
+
+    async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
+        """Return the stored chunks of one turn, in order; empty when unknown, without chunks, or pruned."""
+        ...
+
+    async def messages(self, agent: AgentId) -> list[MessageRow]:
+        """Return all message rows without taking a lease, by node; empty for an unknown agent."""
+        ...
+
+    async def agent_row(self, agent: AgentId) -> AgentRow | None:
+        """Return the agent's row without taking a lease; None for an unknown agent."""
+        ...
+
+    async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
+        """Return the turn accepted under this request id, however long ago."""
+        ...
+
+    async def due(self, until: Millis, limit: int = 1000) -> list[tuple[AgentId, Millis]]:
+        """Return the agents whose wake time is at or before `until`, earliest first."""
+        ...
+
+    async def next_wake(self) -> Millis | None:
+        """Return the earliest wake time of all agents."""
+        ...
+
+    async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
+        """Delete up to `limit` chunks of turns that ended before `before`; one small step of retention.
+
+        Runs only when no append waits. Turn rows, messages and all other events stay; streams of kind `rsm` too.
+        """
+        ...
+
+
+class LogAdmin(Protocol):
+    """What tools need beyond a running server."""
+
+    async def agents(self) -> list[AgentId]:
+        """Return every agent that has a log, in order of creation."""
+        ...
+
+    async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
+        """Drop the agent's projections and put these in their place, in one transaction."""
+        ...
+
+    async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
+        """Return the agent's turn rows by ordinal, or only the newest so many."""
+        ...

@@ -1,0 +1,227 @@
+"""The reference store: everything in plain containers, gone with the process.
+
+What a store must do is easiest to read here, and every other store is tested against it. Tests that need a
+failing or a slow disk subclass it: `append` is the only way in, `commit` the moment at which a batch counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import assert_never
+
+from ..errors import Fenced, LogUnavailable, UsageError
+from ..events import TurnKind
+from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId
+from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from .base import Activation, Batch, Pruned, Stored, Unchanged
+
+__all__ = ["MemoryLog"]
+
+REPLAYED = ("chunk", "call.answered")
+
+
+class _Rows:
+    """One agent's projections. Changing them works on a copy, so that a refused batch leaves no trace."""
+
+    def __init__(self) -> None:
+        self.agent: AgentRow | None = None
+        self.turns: dict[TurnId, TurnRow] = {}
+        self.requests: dict[RequestId, TurnId] = {}
+        self.messages: dict[NodeId, MessageRow] = {}
+
+    def changed(self, rows: Iterable[Row], agent: AgentId) -> _Rows:
+        """Return a copy with `rows` put in; raises `LogUnavailable` when one of them breaks a rule."""
+        new = _Rows()
+        new.agent, new.turns = self.agent, dict(self.turns)
+        new.requests, new.messages = dict(self.requests), dict(self.messages)
+        for row in rows:
+            new._put(row, agent)
+        return new
+
+    def _put(self, row: Row, agent: AgentId) -> None:
+        match row:
+            case AgentRow():
+                self.agent = row
+            case TurnRow():
+                self._put_turn(row, agent)
+            case MessageRow():
+                self.messages[row.node] = row
+            case RowsRemoved():
+                for node in row.nodes:
+                    self.messages.pop(node, None)
+            case RowsCleared():
+                self.messages.clear()
+            case _:
+                assert_never(row)
+
+    def _put_turn(self, row: TurnRow, agent: AgentId) -> None:
+        old = self.turns.get(row.turn)
+        if old is not None and not old.is_open and _ending(old) != _ending(row):
+            raise LogUnavailable(f"unable to append to {agent!r}; turn {row.turn} has ended, and ends once (I-1)")
+        if self.requests.get(row.request, row.turn) != row.turn:
+            raise LogUnavailable(f"unable to append to {agent!r}; request {row.request!r} was accepted before (I-6)")
+        if old is not None:
+            self.requests.pop(old.request)
+        self.turns[row.turn], self.requests[row.request] = row, row.turn
+
+
+class _Log:
+    """One agent's events, lease and wake time. `arrivals` tell when an event came, over all agents."""
+
+    def __init__(self) -> None:
+        self.epoch = Epoch(0)
+        self.head = Seq(0)
+        self.events: list[Stored] = []
+        self.arrivals: list[int] = []
+        self.rows = _Rows()
+        self.wake: Millis | None = None
+
+
+class MemoryLog:
+    """A `LogStore` and `LogAdmin` without a disk.
+
+    Closing and opening it again keeps what is in it, so that a test can let an agent's owner die and another
+    one take over. Nothing that is passed in is copied: batches are frozen.
+    """
+
+    def __init__(self) -> None:
+        self._logs: dict[AgentId, _Log] = {}
+        self._arrivals = 0
+        self._is_open = False
+
+    async def open(self) -> None:
+        if self._is_open:
+            raise UsageError("unable to open the store; it is open. Call `open` once")
+        self._is_open = True
+
+    async def aclose(self) -> None:
+        self._is_open = False
+
+    async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
+        self._check_open()
+        log = self._logs.setdefault(agent, _Log())
+        log.epoch = Epoch(log.epoch + 1)
+        turns = sorted(log.rows.turns.values(), key=lambda row: row.turn)
+        ended = [row.turn for row in turns if not row.is_open]
+        left_out = set(ended[: max(len(ended) - recent, 0)])
+        open_turns = {row.turn for row in turns if row.is_open}
+        return Activation(
+            epoch=log.epoch,
+            head=log.head,
+            agent=log.rows.agent,
+            turns=[row for row in turns if row.turn not in left_out],
+            messages=_by_node(log.rows),
+            chunks=[event for event in log.events if event.kind in REPLAYED and event.turn in open_turns],
+        )
+
+    async def append(self, batch: Batch) -> None:
+        self._check_open()
+        # A disk takes its time: whoever appends is suspended here, and may be cancelled before anything happened.
+        await asyncio.sleep(0)
+        self.commit(batch)
+
+    def commit(self, batch: Batch) -> None:
+        """Check the batch and put it in, at once and wholly, or raise and change nothing."""
+        self._check_open()
+        log = self._logs.get(batch.agent)
+        if log is None or batch.epoch != log.epoch:
+            raise Fenced(f"unable to append to {batch.agent!r}; epoch {batch.epoch} no longer holds its lease")
+        if batch.first != log.head + 1:
+            raise LogUnavailable(
+                f"unable to append to {batch.agent!r}; its log ends at seq {log.head}, the batch begins at {batch.first}"
+            )
+        if batch.rows:
+            log.rows = log.rows.changed(batch.rows, batch.agent)
+        for seq, entry in enumerate(batch.entries, batch.first):
+            self._arrivals += 1
+            log.events.append(Stored(Seq(seq), batch.at, entry.kind, entry.turn, entry.body))
+            log.arrivals.append(self._arrivals)
+        log.head = Seq(log.head + len(batch.entries))
+        if not isinstance(batch.wake, Unchanged):
+            log.wake = batch.wake
+
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
+        events = self._log(agent).events
+        first = bisect_right(events, after, key=lambda event: event.seq)
+        return events[first : first + limit]
+
+    async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
+        return [event for event in self._log(agent).events if event.kind == "chunk" and event.turn == turn]
+
+    async def messages(self, agent: AgentId) -> list[MessageRow]:
+        return _by_node(self._log(agent).rows)
+
+    async def agent_row(self, agent: AgentId) -> AgentRow | None:
+        return self._log(agent).rows.agent
+
+    async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
+        rows = self._log(agent).rows
+        turn = rows.requests.get(request)
+        return None if turn is None else rows.turns[turn]
+
+    async def due(self, until: Millis, limit: int = 1000) -> list[tuple[AgentId, Millis]]:
+        waiting = [(agent, at) for agent, at in self._wakes() if at <= until]
+        return sorted(waiting, key=lambda pair: pair[1])[:limit]
+
+    async def next_wake(self) -> Millis | None:
+        return min((at for _, at in self._wakes()), default=None)
+
+    async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
+        self._check_open()
+        found = sorted(arrival for log in self._logs.values() for arrival in _prunable(log, before))
+        doomed = set(found[:limit])
+        for log in self._logs.values():
+            kept = [index for index, arrival in enumerate(log.arrivals) if arrival not in doomed]
+            log.events = [log.events[index] for index in kept]
+            log.arrivals = [log.arrivals[index] for index in kept]
+        return Pruned(len(doomed), more=len(found) > len(doomed))
+
+    async def agents(self) -> list[AgentId]:
+        self._check_open()
+        return [agent for agent, log in self._logs.items() if log.head]
+
+    async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
+        self._check_open()
+        log = self._logs.get(agent)
+        if log is None:
+            raise UsageError(f"unable to replace the rows of {agent!r}; it has no log")
+        log.rows, log.wake = _Rows().changed(rows, agent), wake
+
+    async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
+        rows = sorted(self._log(agent).rows.turns.values(), key=lambda row: row.turn)
+        return rows if newest is None else rows[max(len(rows) - newest, 0) :]
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise LogUnavailable("unable to use the store; it is not open")
+
+    def _log(self, agent: AgentId) -> _Log:
+        """Return the agent's log to read from; an empty one for an agent that nobody has activated."""
+        self._check_open()
+        return self._logs.get(agent) or _Log()
+
+    def _wakes(self) -> list[tuple[AgentId, Millis]]:
+        self._check_open()
+        return [(agent, log.wake) for agent, log in self._logs.items() if log.wake is not None]
+
+
+def _ending(row: TurnRow) -> tuple[str, str | None, str | None, Millis | None]:
+    """What never changes again once a turn has ended."""
+    return row.status, row.reason, row.error, row.ended_at
+
+
+def _by_node(rows: _Rows) -> list[MessageRow]:
+    return sorted(rows.messages.values(), key=lambda row: row.node)
+
+
+def _prunable(log: _Log, before: Millis) -> list[int]:
+    """Return the arrivals of the chunks that retention may take: of turns that ended long ago, none of kind `rsm`."""
+    ended = {
+        row.turn
+        for row in log.rows.turns.values()
+        if row.ended_at is not None and row.ended_at < before and row.kind is not TurnKind.RSM
+    }
+    pairs = zip(log.events, log.arrivals, strict=True)
+    return [arrival for event, arrival in pairs if event.kind == "chunk" and event.turn in ended]

@@ -1,0 +1,70 @@
+"""Opening the file: one connection that writes, a few that read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Literal
+
+from ...errors import LogError, LogUnavailable
+from .migrations import Migration, check_ours, migrate
+from .statements import SQL
+
+__all__ = ["Durability", "is_damage", "open_reader", "open_writer"]
+
+Durability = Literal["process", "power"]
+
+SYNCHRONOUS: dict[Durability, str] = {"process": "NORMAL", "power": "FULL"}
+
+BUSY_SECONDS = 5.0
+"""How long to wait for a foreign program (a backup, a shell) that has the file locked."""
+
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def open_writer(
+    path: str, durability: Durability, migrations: Sequence[Migration], factory: type[sqlite3.Connection]
+) -> sqlite3.Connection:
+    """Open, check, set up and migrate the file; whoever calls must hold its lock."""
+    connection = _connect(path, factory)
+    try:
+        check_ours(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[durability]}")
+        connection.execute("PRAGMA cache_size = -16384")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        # A burst may grow the write-ahead log; it gives the disk back afterwards.
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+        migrate(connection, path, migrations)
+        connection.execute(SQL["create_doomed"])
+    except sqlite3.Error as exc:
+        connection.close()
+        raise LogUnavailable(f"unable to open {path!r}; {exc}") from exc
+    except LogError:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: str, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    """Open the file to read from; it may be closed by another thread than it was used in."""
+    connection = _connect(path, factory, check_same_thread=False)
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA cache_size = -8192")
+    return connection
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the error says that stored bytes are wrong, rather than that something is in the way."""
+    code = getattr(error, "sqlite_errorcode", None)
+    # The module itself raises errors without a code, for text that is no text.
+    return isinstance(error, sqlite3.DatabaseError) and (code is None or code & 0xFF in _DAMAGE)
+
+
+def _connect(path: str, factory: type[sqlite3.Connection], *, check_same_thread: bool = True) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=check_same_thread, factory=factory
+        )
+    except sqlite3.Error as exc:
+        raise LogUnavailable(f"unable to open {path!r}; {exc}. Its folder must exist and be writable") from exc

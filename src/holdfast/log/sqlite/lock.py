@@ -1,0 +1,100 @@
+"""One process per file (R-19): an operating-system lock on `<path>.lock`, which dies with its holder."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+
+from ...errors import LogLocked, LogUnavailable
+
+try:
+    import fcntl
+except ImportError:  # no such lock on this platform
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["FileLock"]
+
+log = logging.getLogger(__name__)
+
+POLL = 0.05
+"""Seconds between two tries: how late a waiting process learns that the holder is gone."""
+
+
+class FileLock:
+    """The right to use a database file. Blocks its thread while it waits, so it has no place on an event loop.
+
+    The lock belongs to the open file, and the operating system drops it with the process, however that ends.
+    The lock file itself stays: removing it would let two processes lock two files of the same name.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self, timeout: float, stop: threading.Event) -> None:
+        """Wait up to `timeout` seconds, or until `stop` is set.
+
+        Raises:
+            LogLocked: somebody else still has it.
+            LogUnavailable: the lock file cannot be used at all.
+        """
+        if fcntl is None:
+            log.warning("unable to lock %r; this platform has no flock. Let one process only use it", self._path)
+            return
+        deadline = time.monotonic() + timeout
+        try:
+            descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as exc:
+            raise LogUnavailable(
+                f"unable to open {self._path!r}; {exc}. Its folder must exist and be writable"
+            ) from exc
+        try:
+            while not self._try_lock(descriptor):
+                if time.monotonic() >= deadline or stop.wait(POLL):
+                    raise LogLocked(self._sentence(descriptor, timeout))
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let go. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _try_lock(self, descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as exc:
+            raise LogUnavailable(f"unable to lock {self._path!r}; {exc}. Use a local disk") from exc
+        return True
+
+    def _sentence(self, descriptor: int, timeout: float) -> str:
+        pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        holder = "this process itself" if pid == str(os.getpid()) else f"another process (pid {pid or 'unknown'})"
+        return (
+            f"unable to open {self._path!r}; {holder} holds it and did not let go within {timeout:g} s. "
+            "One file serves one process: stop the other server, do not use `--workers`, or choose another `store=`"
+        )
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _drop_inherited() -> None:
+    # A forked child shares the open file: it would keep the lock alive after the death of the server.
+    for lock in list(_held):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_inherited)

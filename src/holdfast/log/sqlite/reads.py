@@ -1,0 +1,156 @@
+"""What is read from the file. Every question is answered over one short snapshot, by one connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ...errors import LogCorrupt
+from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
+from ...rows import AgentRow, MessageRow, TurnRow
+from ..base import Activation, Stored
+from .records import Record, message_row, to_agent_row, turn_row
+from .scribe import Grant, Head
+from .statements import SQL
+
+__all__ = ["Reader"]
+
+NOWHERE = Head(0, 0)
+EVERYTHING = 2**62
+MARKS_AT_ONCE = 64
+
+
+class _Place(NamedTuple):
+    """An agent, as one snapshot shows it."""
+
+    key: int
+    head: Head
+    row: AgentRow | None
+
+
+class Reader:
+    """One connection that reads. `heads` are the writer's: looked at here, never changed."""
+
+    def __init__(self, connection: sqlite3.Connection, heads: Mapping[int, Head]) -> None:
+        self._connection = connection
+        self._heads = heads
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def load(self, agent: AgentId, grant: Grant, recent: int) -> Activation:
+        """Load what the holder of a lease just taken needs."""
+        with self._place(agent) as place:
+            assert place is not None
+            turns = [turn_row(each) for each in self._all("turns_to_load", grant.key, recent)]
+            messages = [message_row(each) for each in self._all("messages", grant.key)]
+            open_turns = {row.turn for row in turns if row.is_open}
+            chunks: list[Stored] = []
+            if open_turns:
+                (first,) = self._one("open_span", grant.key) or (1,)
+                events = self._span(agent, place._replace(head=grant.head), first - 1)
+                chunks = [each for each in events if each.kind in ("chunk", "call.answered") and each.turn in open_turns]
+        return Activation(
+            epoch=Epoch(grant.epoch),
+            head=Seq(grant.head.seq),
+            agent=place.row,
+            turns=turns,
+            messages=messages,
+            chunks=chunks,
+        )
+
+    def read(self, agent: AgentId, after: Seq, limit: int) -> list[Stored]:
+        with self._place(agent) as place:
+            return [] if place is None else self._span(agent, place, after, limit=limit)
+
+    def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
+        with self._place(agent) as place:
+            span = None if place is None else self._one("turn_span", place.key, turn)
+            if place is None or span is None:
+                return []
+            first, last = span
+            events = self._span(agent, place, first - 1, until=last)
+            return [each for each in events if each.kind == "chunk" and each.turn == turn]
+
+    def messages(self, agent: AgentId) -> list[MessageRow]:
+        with self._place(agent) as place:
+            return [] if place is None else [message_row(each) for each in self._all("messages", place.key)]
+
+    def agent_row(self, agent: AgentId) -> AgentRow | None:
+        with self._place(agent) as place:
+            return None if place is None else place.row
+
+    def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
+        with self._place(agent) as place:
+            found = None if place is None else self._one("turn_by_request", place.key, request)
+            return None if found is None else turn_row(found)
+
+    def turns(self, agent: AgentId, newest: int | None) -> list[TurnRow]:
+        with self._place(agent) as place:
+            limit = EVERYTHING if newest is None else newest
+            found = [] if place is None else self._all("newest_turns", place.key, limit)
+            return [turn_row(each) for each in reversed(found)]
+
+    def agents(self) -> list[AgentId]:
+        return [agent for key, agent, head in self._all("agents") if head or self._heads.get(key, NOWHERE).seq]
+
+    def due(self, until: Millis, limit: int) -> list[tuple[AgentId, Millis]]:
+        return [(agent, at) for agent, at in self._all("due", until, limit)]
+
+    def next_wake(self) -> Millis | None:
+        (at,) = self._one("next_wake") or (None,)
+        return at
+
+    @contextmanager
+    def _place(self, agent: AgentId) -> Iterator[_Place | None]:
+        """Open a snapshot and find the agent and the end of its log in it; None for an unknown agent.
+
+        The writer's word for the head is taken before the snapshot is: then the snapshot has that event.
+        """
+        known = self._one("agent_by_id", agent)
+        recent = NOWHERE if known is None else self._heads.get(known[0], NOWHERE)
+        self._connection.execute("BEGIN")
+        try:
+            found = self._one("agent_by_id", agent)
+            if found is None:
+                yield None
+            else:
+                key, seq, arrival, *row = found
+                yield _Place(key, max(recent, Head(seq, arrival)), to_agent_row(tuple(row)))
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _span(
+        self, agent: AgentId, place: _Place, after: int, *, until: int | None = None, limit: int = EVERYTHING
+    ) -> list[Stored]:
+        """Return up to `limit` events with `after` < seq <= `until`, by walking from entry to entry of the chain."""
+        found: list[Stored] = []
+        last = place.head.seq if until is None else min(until, place.head.seq)
+        low = after
+        while low < last and len(found) < limit:
+            entries = self._all("marks_after", place.key, low, place.head.seq, MARKS_AT_ONCE)
+            for entry in entries if len(entries) == MARKS_AT_ONCE else [*entries, place.head]:
+                found += self._walk(agent, place.key, Head(*entry), low)
+                low = entry[0]
+                if low >= last or len(found) >= limit:
+                    break
+        while found and found[-1].seq > last:
+            found.pop()
+        return found[:limit]
+
+    def _walk(self, agent: AgentId, key: int, entry: Head, low: int) -> list[Stored]:
+        steps = [Stored(*record) for record in self._all("walk", key, entry.id, low)]
+        steps.reverse()
+        if steps and (steps[-1].seq != entry.seq or len(steps) != entry.seq - steps[0].seq + 1):
+            raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
+        return steps
+
+    def _all(self, name: str, *values: Any) -> list[Record]:
+        return self._connection.execute(SQL[name], values).fetchall()
+
+    def _one(self, name: str, *values: Any) -> Record | None:
+        record: Record | None = self._connection.execute(SQL[name], values).fetchone()
+        return record

@@ -1,0 +1,43 @@
+"""Rows as the tables have them: the columns are the fields of `rows`, in their order, behind the agent's key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...events import TurnKind
+from ...rows import AgentRow, MessageRow, TurnRow
+
+__all__ = ["Record", "agent_record", "message_record", "message_row", "to_agent_row", "turn_record", "turn_row"]
+
+Record = tuple[Any, ...]
+"""One row as `sqlite3` takes and gives it."""
+
+
+def agent_record(key: int, row: AgentRow) -> Record:
+    return key, row.generation, row.leaf, row.last_turn, row.last_node
+
+
+def to_agent_row(record: Record) -> AgentRow | None:
+    """Make the row of its columns; they are NULL until one is written."""
+    return None if record[0] is None else AgentRow(*record)
+
+
+def turn_record(key: int, row: TurnRow) -> Record:
+    return (
+        *(key, row.turn, row.request, row.kind.value, row.generation, row.node, row.message_id, row.status),
+        *(row.accepted, row.accepted_at, row.attempt, row.chunks, row.reason, row.error, row.detail),
+        *(row.finish_reason, row.usage, row.ended_at, row.hook_done),
+    )
+
+
+def turn_row(record: Record) -> TurnRow:
+    turn, request, kind, *others, hook_done = record
+    return TurnRow(turn, request, TurnKind(kind), *others, bool(hook_done))
+
+
+def message_record(key: int, row: MessageRow) -> Record:
+    return key, row.node, row.parent, row.id, row.role, row.body, row.draft, row.at
+
+
+def message_row(record: Record) -> MessageRow:
+    return MessageRow(*record)

@@ -1,0 +1,304 @@
+"""What fills a transaction: leases, heads and arrivals in memory, events and rows on their way to the file.
+
+A scribe belongs to the writer's thread. Its memory is a cache of the file: it runs ahead of it between
+`begin` and `commit`, is thrown away where a transaction fails, and is read anew when somebody else has
+written (the net under the file's lock, I-5).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple, assert_never
+
+from ...errors import Fenced, LogUnavailable, UsageError
+from ...ids import AgentId, Millis
+from ...rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..base import Batch, Unchanged
+from .connection import is_damage
+from .records import Record, agent_record, message_record, turn_record
+from .statements import SQL
+
+__all__ = ["Grant", "Head", "Replacement", "Scribe"]
+
+MARK_EVERY = 256
+"""An event in so many is marked: a reader walks at most that far to where it wants to begin."""
+
+CARRY_EVERY = 32_768
+"""After so many arrivals the heads are written down: what opening after a crash has to look through at most."""
+
+LEASES_KEPT = 65_536
+"""So many leases are remembered; any of them can be read again."""
+
+
+class Head(NamedTuple):
+    """The end of one log."""
+
+    seq: int
+    id: int
+
+
+class Grant(NamedTuple):
+    """A lease just taken: all that a reader needs to load its agent."""
+
+    key: int
+    epoch: int
+    head: Head
+
+
+class Replacement(NamedTuple):
+    """Projections that take the place of an agent's present ones."""
+
+    agent: AgentId
+    rows: Iterable[Row]
+    wake: Millis | None
+
+
+class _Lease:
+    """What the scribe knows of one agent. `quiet` are open turns of which no chunk is stored."""
+
+    __slots__ = ("epoch", "head", "head_id", "key", "last_turn", "quiet", "wake")
+
+    def __init__(self, key: int, epoch: int, head: Head, wake: int | None, last_turn: int) -> None:
+        self.key, self.epoch = key, epoch
+        self.head, self.head_id = head
+        self.wake, self.last_turn = wake, last_turn
+        self.quiet: set[int] = set()
+
+
+class _Span(NamedTuple):
+    """Where a batch lies in its log and in the file."""
+
+    first: int
+    first_id: int
+    last: int
+    last_id: int
+
+
+class Scribe:
+    """Everything that is written, but for retention.
+
+    `heads` has the ends of the logs that grew since they were last carried into the table. Readers look at
+    it from other threads: it changes after a commit, and before anybody is told of it.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, heads: dict[int, Head]) -> None:
+        self._connection = connection
+        self._heads = heads
+        self._leases: dict[AgentId, _Lease] = {}
+        self._touched: dict[AgentId, _Lease] = {}
+        self._events: list[Record] = []
+        self._marks: list[Record] = []
+        self._next = 0
+        self._committed = 0
+        self._scanned = 0
+        self._carried: int | None = None
+        self._version: int | None = None
+
+    def begin(self) -> None:
+        """Start a transaction that may write; reads the file anew if another process has written to it."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self._recall()
+            self._version = version
+
+    def take_lease(self, agent: AgentId) -> Grant:
+        """Raise the agent's epoch, which makes it known if it was not."""
+        self._connection.execute(SQL["take_lease"], (agent,))
+        lease = self._leases.pop(agent, None)
+        fresh = self._lease(agent)
+        assert fresh is not None
+        if lease is not None:
+            fresh.head, fresh.head_id, fresh.quiet = lease.head, lease.head_id, lease.quiet
+        self._touched[agent] = fresh
+        return Grant(fresh.key, fresh.epoch, Head(fresh.head, fresh.head_id))
+
+    def append(self, batch: Batch) -> None:
+        """Check the batch against its lease, write its rows, and keep its events for `flush`.
+
+        Raises, before anything is written:
+            Fenced: the batch has another epoch than the agent.
+            LogUnavailable: it does not begin where the log ends.
+        """
+        lease = self._lease(batch.agent)
+        if lease is None or batch.epoch != lease.epoch:
+            raise Fenced(f"unable to append to {batch.agent!r}; epoch {batch.epoch} no longer holds its lease")
+        if batch.first != lease.head + 1:
+            raise LogUnavailable(
+                f"unable to append to {batch.agent!r}; its log ends at seq {lease.head}, the batch begins at {batch.first}"
+            )
+        self._touched[batch.agent] = lease
+        if batch.rows:
+            count = len(batch.entries)
+            span = _Span(batch.first, self._next, lease.head + count, self._next + count - 1)
+            for row in batch.rows:
+                self._put(lease, row, span)
+        if not isinstance(batch.wake, Unchanged):
+            self._put_wake(lease, batch.wake)
+        self._keep(lease, batch)
+
+    def replace(self, replacement: Replacement) -> None:
+        """Drop the agent's projections and write others; where its turns' chunks lie is kept."""
+        lease = self._lease(replacement.agent)
+        if lease is None:
+            raise UsageError(f"unable to replace the rows of {replacement.agent!r}; it has no log")
+        self._touched[replacement.agent] = lease
+        spans = {turn: span for turn, *span in self._connection.execute(SQL["turn_spans"], (lease.key,))}
+        for name in ("clear_agent", "clear_turns", "clear_messages"):
+            self._connection.execute(SQL[name], (lease.key,))
+        lease.quiet.clear()
+        lease.last_turn = 0
+        for row in replacement.rows:
+            if isinstance(row, TurnRow):
+                span = spans.get(row.turn, [None] * 4)
+                self._connection.execute(SQL["put_turn"], (*turn_record(lease.key, row), *span, True))
+                lease.last_turn = max(lease.last_turn, row.turn)
+            else:
+                self._put(lease, row, _Span(0, 0, 0, 0))
+        self._put_wake(lease, replacement.wake)
+
+    def flush(self) -> None:
+        """Write the events of all batches, in order of arrival; the last thing before `commit`."""
+        if self._events:
+            self._connection.executemany(SQL["append_event"], self._events)
+        if self._marks:
+            self._connection.executemany(SQL["put_mark"], self._marks)
+        if self._next - self._scanned > CARRY_EVERY:
+            self._carry()
+
+    def carry_heads(self) -> None:
+        """Write all heads down in a transaction of its own, so that the next opening has nothing to look through."""
+        self.begin()
+        self._carry()
+        self.commit()
+
+    def commit(self) -> None:
+        """Make the transaction count. If this raises, `rollback` must follow."""
+        self._connection.execute("COMMIT")
+        self._committed = self._next
+        if self._carried is not None:
+            self._scanned = self._carried
+            self._heads.clear()
+            if len(self._leases) > LEASES_KEPT:
+                self._leases.clear()
+        else:
+            self._heads.update({each.key: Head(each.head, each.head_id) for each in self._touched.values()})
+        self._forget()
+
+    def rollback(self) -> None:
+        """Take back the transaction, if there still is one, and all that was remembered because of it."""
+        for agent in self._touched:
+            self._leases.pop(agent, None)
+        self._next = self._committed
+        self._forget()
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def seal(self) -> None:
+        """Overwrite what a failed commit may have left behind.
+
+        If a commit fails while it is forced to the disk, its pages are in the write-ahead log, beyond its
+        end. A crash before the next commit would bring them back, although we have said that they are gone.
+        """
+        self.begin()
+        self._connection.execute(SQL["seal"])
+        self.commit()
+
+    def _forget(self) -> None:
+        self._touched.clear()
+        self._events.clear()
+        self._marks.clear()
+        self._carried = None
+
+    def _recall(self) -> None:
+        """Read from the file what memory is a cache of."""
+        (scanned, _) = self._connection.execute(SQL["store_row"]).fetchone()
+        (last,) = self._connection.execute(SQL["last_arrival"]).fetchone()
+        self._leases.clear()
+        self._heads.clear()
+        self._heads.update(_newest(self._connection, scanned, last))
+        self._scanned, self._next = scanned, max(scanned, last) + 1
+        self._committed = self._next
+
+    def _carry(self) -> None:
+        heads = self._heads | {each.key: Head(each.head, each.head_id) for each in self._touched.values()}
+        self._connection.executemany(SQL["set_head"], [(key, head.seq, head.id) for key, head in heads.items()])
+        self._carried = self._next - 1
+        self._connection.execute(SQL["set_scanned"], (self._carried,))
+
+    def _lease(self, agent: AgentId) -> _Lease | None:
+        lease = self._leases.get(agent)
+        if lease is None:
+            record = self._connection.execute(SQL["lease"], (agent,)).fetchone()
+            if record is None:
+                return None
+            key, epoch, seq, head_id, wake, last_turn = record
+            lease = _Lease(key, epoch, self._heads.get(key, Head(seq, head_id)), wake, last_turn)
+            self._leases[agent] = lease
+        return lease
+
+    def _keep(self, lease: _Lease, batch: Batch) -> None:
+        key, at, quiet = lease.key, batch.at, lease.quiet
+        seq, arrival, before = lease.head, self._next, lease.head_id
+        for entry in batch.entries:
+            seq += 1
+            kind, turn = entry.kind, entry.turn
+            self._events.append((arrival, key, seq, at, kind, turn, arrival - before if before else 0, entry.body))
+            if not seq % MARK_EVERY:
+                self._marks.append((key, seq, arrival))
+            if quiet and kind == "chunk" and turn is not None:
+                quiet.discard(turn)
+            before, arrival = arrival, arrival + 1
+        lease.head, lease.head_id, self._next = seq, before, arrival
+
+    def _put(self, lease: _Lease, row: Row, span: _Span) -> None:
+        execute = self._connection.execute
+        match row:
+            case AgentRow():
+                execute(SQL["put_agent"], agent_record(lease.key, row))
+            case TurnRow():
+                self._put_turn(lease, row, span)
+            case MessageRow():
+                execute(SQL["put_message"], message_record(lease.key, row))
+            case RowsRemoved():
+                self._connection.executemany(SQL["remove_message"], [(lease.key, node) for node in row.nodes])
+            case RowsCleared():
+                execute(SQL["clear_messages"], (lease.key,))
+            case _:
+                assert_never(row)
+
+    def _put_turn(self, lease: _Lease, row: TurnRow, span: _Span) -> None:
+        is_quiet = row.turn > lease.last_turn or row.turn in lease.quiet
+        lease.last_turn = max(lease.last_turn, row.turn)
+        end: tuple[int | None, int | None] = (None, None)
+        if not row.is_open:
+            lease.quiet.discard(row.turn)
+            end = (span.last, span.last_id)
+        elif is_quiet:
+            lease.quiet.add(row.turn)
+        values = (*turn_record(lease.key, row), span.first, span.first_id, *end, is_quiet)
+        self._connection.execute(SQL["put_turn"], values)
+
+    def _put_wake(self, lease: _Lease, wake: Millis | None) -> None:
+        if wake == lease.wake:
+            return
+        if wake is None:
+            self._connection.execute(SQL["remove_wake"], (lease.key,))
+        else:
+            self._connection.execute(SQL["put_wake"], (lease.key, wake))
+        lease.wake = wake
+
+
+def _newest(connection: sqlite3.Connection, after: int, until: int) -> dict[int, Head]:
+    """Return the last event of each agent between two arrivals, passing over pages that cannot be read."""
+    try:
+        records = connection.execute(SQL["newest_events"], (after, until)).fetchall()
+    except sqlite3.DatabaseError as exc:
+        if not is_damage(exc):
+            raise
+        if until - after <= 1:
+            return {}
+        middle = (after + until) // 2
+        return _newest(connection, after, middle) | _newest(connection, middle, until)
+    return {key: Head(seq, arrival) for key, seq, arrival in records}

@@ -1,0 +1,179 @@
+-- Every statement that the store runs, by name. Parameters are numbered in the order of their tuple.
+
+-- name: append_event
+INSERT INTO event (id, agent, seq, at, kind, turn, back, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: put_mark
+INSERT INTO mark (agent, seq, id) VALUES (?1, ?2, ?3);
+
+-- name: last_arrival
+SELECT coalesce(max(id), 0) FROM event;
+
+-- name: store_row
+SELECT scanned, pruned FROM store;
+
+-- name: set_scanned
+UPDATE store SET scanned = ?1;
+
+-- name: set_pruned
+UPDATE store SET pruned = ?1;
+
+-- name: seal
+-- Any commit overwrites what a failed one may have left beyond the end of the write-ahead log.
+UPDATE store SET sealed = sealed + 1;
+
+-- name: newest_events
+-- The end of every log that grew between two arrivals.
+SELECT agent, max(seq), max(id) FROM event WHERE id > ?1 AND id <= ?2 GROUP BY agent;
+
+-- name: set_head
+UPDATE agent SET head = ?2, head_id = ?3 WHERE key = ?1;
+
+-- name: take_lease
+INSERT INTO agent (id, epoch) VALUES (?1, 1) ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1;
+
+-- name: lease
+SELECT a.key, a.epoch, a.head, a.head_id, w.at, coalesce((SELECT max(t.turn) FROM turn AS t WHERE t.agent = a.key), 0)
+FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHERE a.id = ?1;
+
+-- name: put_agent
+UPDATE agent SET generation = ?2, leaf = ?3, last_turn = ?4, last_node = ?5 WHERE key = ?1;
+
+-- name: put_turn
+-- ?24: no chunk of the turn is stored yet, so none lies before this batch.
+INSERT INTO turn (
+  agent, turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
+  detail, finish_reason, usage, ended_at, hook_done, first_seq, first_id, last_seq, last_id
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
+ON CONFLICT (agent, turn) DO UPDATE SET
+  request = excluded.request, kind = excluded.kind, generation = excluded.generation, node = excluded.node,
+  message_id = excluded.message_id, status = excluded.status, accepted = excluded.accepted,
+  accepted_at = excluded.accepted_at, attempt = excluded.attempt, chunks = excluded.chunks, reason = excluded.reason,
+  error = excluded.error, detail = excluded.detail, finish_reason = excluded.finish_reason, usage = excluded.usage,
+  ended_at = excluded.ended_at, hook_done = excluded.hook_done,
+  first_seq = CASE WHEN ?24 THEN excluded.first_seq ELSE first_seq END,
+  first_id = CASE WHEN ?24 THEN excluded.first_id ELSE first_id END,
+  last_seq = coalesce(last_seq, excluded.last_seq),
+  last_id = coalesce(last_id, excluded.last_id);
+
+-- name: put_message
+INSERT INTO message (agent, node, parent, id, role, body, draft, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (agent, node) DO UPDATE SET
+  parent = excluded.parent, id = excluded.id, role = excluded.role, body = excluded.body, draft = excluded.draft,
+  at = excluded.at;
+
+-- name: remove_message
+DELETE FROM message WHERE agent = ?1 AND node = ?2;
+
+-- name: clear_messages
+DELETE FROM message WHERE agent = ?1;
+
+-- name: clear_turns
+DELETE FROM turn WHERE agent = ?1;
+
+-- name: clear_agent
+UPDATE agent SET generation = NULL, leaf = NULL, last_turn = NULL, last_node = NULL WHERE key = ?1;
+
+-- name: turn_spans
+SELECT turn, first_seq, first_id, last_seq, last_id FROM turn WHERE agent = ?1;
+
+-- name: put_wake
+INSERT INTO wake (agent, at) VALUES (?1, ?2) ON CONFLICT (agent) DO UPDATE SET at = excluded.at;
+
+-- name: remove_wake
+DELETE FROM wake WHERE agent = ?1;
+
+-- name: agent_by_id
+SELECT key, head, head_id, generation, leaf, last_turn, last_node FROM agent WHERE id = ?1;
+
+-- name: agents
+SELECT key, id, head FROM agent ORDER BY key;
+
+-- name: marks_after
+SELECT seq, id FROM mark WHERE agent = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT ?4;
+
+-- name: walk
+-- The events of one agent from arrival ?2 back to the one after seq ?3, newest first. It ends early where retention
+-- has cut the chain.
+WITH RECURSIVE step (id, back, seq) AS (
+  SELECT id, back, seq FROM event WHERE id = ?2 AND agent = ?1
+  UNION ALL
+  SELECT e.id, e.back, e.seq
+  FROM step AS s CROSS JOIN event AS e ON e.id = s.id - s.back
+  WHERE s.back > 0 AND s.seq > ?3 + 1 AND e.agent = ?1
+)
+SELECT e.seq, e.at, e.kind, e.turn, e.body FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
+
+-- name: turn_span
+SELECT coalesce(first_seq, 1), last_seq FROM turn WHERE agent = ?1 AND turn = ?2;
+
+-- name: open_span
+SELECT min(coalesce(first_seq, 1)) FROM turn WHERE agent = ?1 AND ended_at IS NULL;
+
+-- name: turns_to_load
+-- The open turns and the newest ?2 ended ones.
+SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
+  detail, finish_reason, usage, ended_at, hook_done
+FROM turn WHERE agent = ?1 AND ended_at IS NULL
+UNION ALL
+SELECT * FROM (
+  SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
+    detail, finish_reason, usage, ended_at, hook_done
+  FROM turn WHERE agent = ?1 AND ended_at IS NOT NULL ORDER BY turn DESC LIMIT ?2
+)
+ORDER BY 1;
+
+-- name: newest_turns
+SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
+  detail, finish_reason, usage, ended_at, hook_done
+FROM turn WHERE agent = ?1 ORDER BY turn DESC LIMIT ?2;
+
+-- name: turn_by_request
+SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
+  detail, finish_reason, usage, ended_at, hook_done
+FROM turn WHERE agent = ?1 AND request = ?2;
+
+-- name: messages
+SELECT node, parent, id, role, body, draft, at FROM message WHERE agent = ?1 ORDER BY node;
+
+-- name: due
+SELECT a.id, w.at FROM wake AS w CROSS JOIN agent AS a ON a.key = w.agent WHERE w.at <= ?1 ORDER BY w.at, w.agent LIMIT ?2;
+
+-- name: next_wake
+SELECT min(at) FROM wake;
+
+-- name: create_doomed
+-- What one slice of retention is about to delete; lives in memory, for the writer only.
+CREATE TEMP TABLE doomed (id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, seq INTEGER NOT NULL, before INTEGER NOT NULL);
+
+-- name: first_event_after
+SELECT id, at FROM event WHERE id > ?1 ORDER BY id LIMIT 1;
+
+-- name: doom
+INSERT INTO doomed (id, agent, seq, before)
+SELECT e.id, e.agent, e.seq, e.id - e.back
+FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
+WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?3
+ORDER BY e.id LIMIT ?4;
+
+-- name: last_doomed
+SELECT max(id) FROM doomed;
+
+-- name: mark_cuts
+-- An event whose successor goes must be reachable on its own.
+INSERT OR IGNORE INTO mark (agent, seq, id)
+SELECT agent, seq, id FROM event WHERE id IN (SELECT before FROM doomed EXCEPT SELECT id FROM doomed);
+
+-- name: remove_marks
+DELETE FROM mark WHERE (agent, seq) IN (SELECT agent, seq FROM doomed);
+
+-- name: remove_events
+DELETE FROM event WHERE id IN (SELECT id FROM doomed);
+
+-- name: clear_doomed
+DELETE FROM doomed;
+
+-- name: first_waiting
+-- The first chunk that retention will want later, because its turn has not ended or not long enough ago.
+SELECT min(e.id) FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
+WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm';

@@ -1,0 +1,185 @@
+"""Tool parts of a message: which calls are open, and what an answer makes of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from .message import Chunk, Part, UIMessage
+
+__all__ = ["Approval", "CallAnswer", "ToolError", "ToolResult", "answer_chunks", "answered_part"]
+__all__ += ["approval_request"]
+__all__ += ["find_call", "find_tool_part", "is_mid_batch", "is_open", "is_settled", "is_tool_part"]
+__all__ += ["last_step", "open_calls", "settle", "tool_name", "tool_parts"]
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag="result"):
+    """A call's output, as JSON."""
+
+    output: Any = None
+
+
+class ToolError(msgspec.Struct, frozen=True, tag="error"):
+    """A call that failed, with a text that clients and the model may read."""
+
+    error_text: str
+
+
+class Approval(msgspec.Struct, frozen=True, tag="approval"):
+    """A person's word on a call that asked for one."""
+
+    approved: bool
+    reason: str | None = None
+
+
+CallAnswer = ToolResult | ToolError | Approval
+
+# Fields of an approval request → what the part's approval calls them.
+_REQUEST_FIELDS: Final = {
+    "approvalDescriptor": "descriptor",
+    "inputSchemaInput": "inputSchemaInput",
+    "signature": "signature",
+    "reason": "requestReason",
+    "isAutomatic": "isAutomatic",
+}
+
+_SETTLED: Final = frozenset({"output-available", "output-error", "output-denied", "approval-responded"})
+_TAKES_RESULT: Final = frozenset({"input-available", "approval-requested", "approval-responded"})
+_TAKES_APPROVAL: Final = frozenset({"input-available", "approval-requested"})
+
+
+def is_tool_part(part: Part) -> bool:
+    """Tell whether the part is a tool call, of a known tool or a dynamic one."""
+    kind: str = part["type"]
+    return kind.startswith("tool-") or kind == "dynamic-tool"
+
+
+def tool_name(part: Part) -> str:
+    """Return the name of a tool part's tool."""
+    kind: str = part["type"]
+    return str(part.get("toolName", "")) if kind == "dynamic-tool" else kind.removeprefix("tool-")
+
+
+def tool_parts(message: UIMessage) -> Iterator[Part]:
+    """Yield the message's tool parts in order."""
+    return (part for part in message.parts if is_tool_part(part))
+
+
+def last_step(parts: Sequence[Part]) -> int:
+    """Return the index behind the last `step-start`: where the current step's parts begin."""
+    for index in range(len(parts) - 1, -1, -1):
+        if parts[index]["type"] == "step-start":
+            return index + 1
+    return 0
+
+
+def find_tool_part(parts: Sequence[Part], call_id: str, step: int) -> int | None:
+    """Return the index of the part that an answer to `call_id` belongs to, or None.
+
+    A provider may announce one id in several steps: the current step (from index `step`) goes first,
+    then the newest part, as in the stock client.
+    """
+    for index in range(step, len(parts)):
+        if parts[index].get("toolCallId") == call_id and is_tool_part(parts[index]):
+            return index
+    for index in range(step - 1, -1, -1):
+        if parts[index].get("toolCallId") == call_id and is_tool_part(parts[index]):
+            return index
+    return None
+
+
+def find_call(message: UIMessage, call_id: str) -> Part | None:
+    """Return the tool part that an answer to `call_id` belongs to, or None."""
+    index = find_tool_part(message.parts, call_id, last_step(message.parts))
+    return None if index is None else message.parts[index]
+
+
+def is_open(part: Part) -> bool:
+    """Tell whether a tool part waits for a person or a client's tool."""
+    state = part.get("state")
+    return state == "approval-requested" or (state == "input-available" and not part.get("providerExecuted"))
+
+
+def is_settled(part: Part) -> bool:
+    """Tell whether a tool part has its output, its error, its refusal or its approval."""
+    return part.get("state") in _SETTLED
+
+
+def open_calls(message: UIMessage) -> list[Part]:
+    """Return the tool parts that wait for an answer."""
+    return [part for part in tool_parts(message) if is_open(part)]
+
+
+def is_mid_batch(message: UIMessage) -> bool:
+    """Tell whether the last step has an answered call and an unanswered one: not the time to go on."""
+    calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
+    return any(map(is_settled, calls)) and any(map(is_open, calls))
+
+
+def answered_part(part: Part, answer: CallAnswer) -> Part | None:
+    """Return a copy of the tool part with the answer applied, or None if it takes no such answer.
+
+    The first answer wins: a settled part takes none, except that an approved call takes its result.
+    """
+    state, approval = part.get("state"), part.get("approval") or {}
+    match answer:
+        case ToolResult(output):
+            if state not in _TAKES_RESULT or approval.get("approved") is False:
+                return None
+            return _without({**part, "state": "output-available", "output": output}, "errorText", "rawInput")
+        case ToolError(error_text):
+            if state not in _TAKES_RESULT or approval.get("approved") is False:
+                return None
+            # The stock client keeps a static call's raw input beside its error, and drops a dynamic call's.
+            raw_input = ["rawInput"] if part["type"] == "dynamic-tool" else []
+            return _without({**part, "state": "output-error", "errorText": error_text}, "output", *raw_input)
+        case Approval(approved, reason):
+            if state not in _TAKES_APPROVAL:
+                return None
+            said = {**approval, "id": approval.get("id") or part["toolCallId"], "approved": approved}
+            if reason is not None:
+                said["reason"] = reason
+            return {**part, "state": "approval-responded" if approved else "output-denied", "approval": said}
+        case _:
+            assert_never(answer)
+
+
+def settle(message: UIMessage, call_id: str, answer: CallAnswer) -> UIMessage | None:
+    """Return the message with the call answered, or None when it is unknown or already settled."""
+    index = find_tool_part(message.parts, call_id, last_step(message.parts))
+    answered = None if index is None else answered_part(message.parts[index], answer)
+    if index is None or answered is None:
+        return None
+    parts = [*message.parts[:index], answered, *message.parts[index + 1 :]]
+    return msgspec.structs.replace(message, parts=parts)
+
+
+def answer_chunks(call_id: str, answer: CallAnswer) -> list[Chunk]:
+    """Return the chunks that tell an answer to whoever folds the stream; an approval has none before ai 7."""
+    match answer:
+        case ToolResult(output):
+            return [{"type": "tool-output-available", "toolCallId": call_id, "output": output}]
+        case ToolError(error_text):
+            return [{"type": "tool-output-error", "toolCallId": call_id, "errorText": error_text}]
+        case Approval(approved):
+            return [] if approved else [{"type": "tool-output-denied", "toolCallId": call_id}]
+        case _:
+            assert_never(answer)
+
+
+def approval_request(part: Part) -> Chunk:
+    """Return the chunk that asked for the approval of a tool part that has one."""
+    request: Chunk = {"type": "tool-approval-request", "approvalId": part["approval"]["id"]}
+    request["toolCallId"] = part["toolCallId"]
+    for name, source in _REQUEST_FIELDS.items():
+        if source in part["approval"]:
+            request[name] = part["approval"][source]
+    return request
+
+
+def _without(part: Part, *names: str) -> Part:
+    for name in ("preliminary", "inputEncoding", *names):
+        part.pop(name, None)
+    return part

@@ -1,0 +1,371 @@
+"""Every chunk type of AI SDK 6 and 7: what a handler may yield and what a client accepts.
+
+The Structs are the table: the tag is the chunk's `type`, a field without a default is required, and
+`NEWER_TYPES` / `NEWER_FIELDS` name what clients before ai 7 reject or do not know. One-word types
+carry the suffix Chunk (`StartChunk`); the others are the type in CamelCase (`TextDelta`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+from ..errors import BadChunk, BadInput
+from .jsonvalues import encode_json
+from .message import Chunk
+
+__all__ = ["CHUNK_TYPES", "NEWER_FIELDS", "NEWER_TYPES", "NULLABLE", "AbortChunk", "ChunkStruct", "Citation"]
+__all__ += ["CustomChunk", "DataChunk", "DocumentSource", "ErrorChunk", "FileChunk", "FinishChunk", "FinishReason"]
+__all__ += ["FinishStep", "Keyed", "MessageMetadata", "NewerFinishReason", "ReasoningDelta", "ReasoningEnd"]
+__all__ += ["ReasoningFile", "ReasoningStart", "ResetStep", "SourceDocument", "SourceUrl", "StartChunk"]
+__all__ += ["StartStep", "SteeringFile", "SteeringMessage", "SteeringText", "TextDelta", "TextEnd", "TextStart"]
+__all__ += ["ToolApprovalRequest"]
+__all__ += ["ToolApprovalResponse", "ToolInputAvailable", "ToolInputDelta", "ToolInputError"]
+__all__ += ["ToolInputStart", "ToolOutputAvailable", "ToolOutputDenied", "ToolOutputError", "as_chunk"]
+__all__ += ["UrlSource", "check_chunk", "encode_chunk"]
+
+Keyed = dict[str, dict[str, Any]]
+"""Provider metadata: `{provider: {name: JSON}}`."""
+
+FinishReason = Literal["stop", "length", "content-filter", "tool-calls", "error", "other"]
+NewerFinishReason = Literal["interrupted"]
+InputEncoding = Literal["json", "text"]
+
+
+class UrlSource(msgspec.Struct, tag_field="sourceType", tag="url", rename="camel", omit_defaults=True):
+    type: Literal["source"]
+    id: str
+    url: str
+    title: str | None = None
+    provider_metadata: Keyed | None = None
+
+
+class DocumentSource(msgspec.Struct, tag_field="sourceType", tag="document", rename="camel", omit_defaults=True):
+    type: Literal["source"]
+    id: str
+    media_type: str
+    title: str
+    filename: str | None = None
+    provider_metadata: Keyed | None = None
+
+
+class Citation(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What supports a text part, and which characters of it."""
+
+    source: UrlSource | DocumentSource
+    start_index: Annotated[int, Meta(ge=0)] | None = None
+    end_index: Annotated[int, Meta(ge=0)] | None = None
+    cited_text: str | None = None
+
+
+class SteeringText(msgspec.Struct, tag_field="type", tag="text", rename="camel", omit_defaults=True):
+    text: str
+    provider_metadata: Keyed | None = None
+
+
+class SteeringFile(msgspec.Struct, tag_field="type", tag="file", rename="camel", omit_defaults=True):
+    media_type: str
+    url: str
+    filename: str | None = None
+    provider_reference: dict[str, str] | None = None
+    provider_metadata: Keyed | None = None
+
+
+class ChunkStruct(msgspec.Struct, tag_field="type", rename="camel", omit_defaults=True, kw_only=True):
+    """A typed chunk; everything that takes a chunk takes one of these or the dict it stands for."""
+
+
+class StartChunk(ChunkStruct, tag="start"):
+    message_id: str | None = None
+    message_metadata: Any = None
+
+
+class TextStart(ChunkStruct, tag="text-start"):
+    id: str
+    provider_metadata: Keyed | None = None
+
+
+class TextDelta(ChunkStruct, tag="text-delta"):
+    id: str
+    delta: str
+    provider_metadata: Keyed | None = None
+
+
+class TextEnd(ChunkStruct, tag="text-end"):
+    id: str
+    citations: list[Citation] | None = None
+    provider_metadata: Keyed | None = None
+
+
+class ReasoningStart(ChunkStruct, tag="reasoning-start"):
+    id: str
+    provider_metadata: Keyed | None = None
+
+
+class ReasoningDelta(ChunkStruct, tag="reasoning-delta"):
+    id: str
+    delta: str
+    provider_metadata: Keyed | None = None
+
+
+class ReasoningEnd(ChunkStruct, tag="reasoning-end"):
+    id: str
+    provider_metadata: Keyed | None = None
+
+
+class ToolInputStart(ChunkStruct, tag="tool-input-start"):
+    tool_call_id: str
+    tool_name: str
+    input_encoding: InputEncoding | None = None
+    provider_executed: bool | None = None
+    provider_metadata: Keyed | None = None
+    tool_metadata: dict[str, Any] | None = None
+    dynamic: bool | None = None
+    title: str | None = None
+
+
+class ToolInputDelta(ChunkStruct, tag="tool-input-delta"):
+    tool_call_id: str
+    input_text_delta: str
+
+
+class ToolInputAvailable(ChunkStruct, tag="tool-input-available"):
+    tool_call_id: str
+    tool_name: str
+    input: Any
+    provider_executed: bool | None = None
+    provider_metadata: Keyed | None = None
+    tool_metadata: dict[str, Any] | None = None
+    dynamic: bool | None = None
+    title: str | None = None
+
+
+class ToolInputError(ChunkStruct, tag="tool-input-error"):
+    tool_call_id: str
+    tool_name: str
+    input: Any
+    error_text: str
+    provider_executed: bool | None = None
+    provider_metadata: Keyed | None = None
+    tool_metadata: dict[str, Any] | None = None
+    dynamic: bool | None = None
+    title: str | None = None
+
+
+class ToolApprovalRequest(ChunkStruct, tag="tool-approval-request"):
+    approval_id: str
+    tool_call_id: str
+    approval_descriptor: Any = None
+    input_schema_input: Any = None
+    reason: str | None = None
+    is_automatic: bool | None = None
+    signature: str | None = None
+
+
+class ToolApprovalResponse(ChunkStruct, tag="tool-approval-response"):
+    approval_id: str
+    approved: bool
+    reason: str | None = None
+    provider_executed: bool | None = None
+    provider_metadata: Keyed | None = None
+
+
+class ToolOutputAvailable(ChunkStruct, tag="tool-output-available"):
+    tool_call_id: str
+    output: Any
+    provider_executed: bool | None = None
+    provider_metadata: Keyed | None = None
+    tool_metadata: dict[str, Any] | None = None
+    dynamic: bool | None = None
+    preliminary: bool | None = None
+
+
+class ToolOutputError(ChunkStruct, tag="tool-output-error"):
+    tool_call_id: str
+    error_text: str
+    provider_executed: bool | None = None
+    provider_metadata: Keyed | None = None
+    tool_metadata: dict[str, Any] | None = None
+    dynamic: bool | None = None
+
+
+class ToolOutputDenied(ChunkStruct, tag="tool-output-denied"):
+    tool_call_id: str
+
+
+class SourceUrl(ChunkStruct, tag="source-url"):
+    source_id: str
+    url: str
+    title: str | None = None
+    provider_metadata: Keyed | None = None
+
+
+class SourceDocument(ChunkStruct, tag="source-document"):
+    source_id: str
+    media_type: str
+    title: str
+    filename: str | None = None
+    provider_metadata: Keyed | None = None
+
+
+class FileChunk(ChunkStruct, tag="file"):
+    url: str
+    media_type: str
+    provider_metadata: Keyed | None = None
+
+
+class ReasoningFile(ChunkStruct, tag="reasoning-file"):
+    url: str
+    media_type: str
+    provider_metadata: Keyed | None = None
+
+
+class CustomChunk(ChunkStruct, tag="custom"):
+    kind: str
+    provider_metadata: Keyed | None = None
+
+
+class SteeringMessage(ChunkStruct, tag="steering-message"):
+    id: str
+    parts: list[SteeringText | SteeringFile]
+
+
+class StartStep(ChunkStruct, tag="start-step"):
+    pass
+
+
+class FinishStep(ChunkStruct, tag="finish-step"):
+    pass
+
+
+class ResetStep(ChunkStruct, tag="reset-step"):
+    pass
+
+
+class FinishChunk(ChunkStruct, tag="finish"):
+    finish_reason: FinishReason | NewerFinishReason | None = None
+    message_metadata: Any = None
+
+
+class AbortChunk(ChunkStruct, tag="abort"):
+    reason: str | None = None
+
+
+class ErrorChunk(ChunkStruct, tag="error"):
+    error_text: str
+
+
+class MessageMetadata(ChunkStruct, tag="message-metadata"):
+    message_metadata: Any
+
+
+class DataChunk(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A data part: `type` begins with `data-`. Transient ones are shown and never kept."""
+
+    type: str
+    id: str | None = None
+    data: Any
+    transient: bool | None = None
+
+
+def _struct_type(struct: type[ChunkStruct]) -> str:
+    return str(struct.__struct_config__.tag)
+
+
+CHUNK_TYPES: Final[dict[str, type[ChunkStruct]]] = {
+    _struct_type(struct): struct for struct in ChunkStruct.__subclasses__()
+}
+"""Chunk type → its Struct, for all types but `data-*`."""
+
+NEWER_TYPES: Final = frozenset({"tool-approval-response", "custom", "reasoning-file", "reset-step", "steering-message"})
+"""Types that a client before ai 7 rejects."""
+
+NEWER_FIELDS: Final[dict[str, frozenset[str]]] = {
+    "text-end": frozenset({"citations"}),
+    "tool-approval-request": frozenset({"reason", "isAutomatic"}),
+}
+"""Fields of shared types that only ai 7 folds into the message."""
+
+NULLABLE: Final[dict[str, str]] = {
+    "tool-input-available": "input",
+    "tool-input-error": "input",
+    "tool-output-available": "output",
+}
+"""The one field of a type that may be null and must be present; `data-*` has `data`."""
+
+_NEWER_REASONS: Final = frozenset(get_args(NewerFinishReason))
+
+
+def as_chunk(value: object) -> Chunk:
+    """Return the chunk's JSON object: a dict as it is, a Struct converted."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, (ChunkStruct, DataChunk)):
+        chunk: Chunk = msgspec.to_builtins(value, builtin_types=())
+        return chunk
+    kind = type(value).__name__
+    raise BadChunk(f"unable to use {kind} as a chunk; yield a dict with a type, or a chunk Struct")
+
+
+def encode_chunk(chunk: Chunk | ChunkStruct | DataChunk, *, newer: bool = False) -> bytes:
+    """Encode for the log and the wire, as strictly as the oldest client reads.
+
+    None in optional fields is dropped; input, output and data are always present. Without `newer`,
+    fields that a client of ai 6 does not know are dropped and types that it rejects raise BadChunk;
+    with `newer`, both are kept.
+    """
+    raw = as_chunk(chunk)
+    if raw.get("type") == "text-delta" and len(raw) == 3:
+        delta, part = raw.get("delta"), raw.get("id")
+        if delta.__class__ is str and part.__class__ is str:
+            return encode_json({"type": "text-delta", "id": part, "delta": delta})
+    try:
+        return encode_json(check_chunk(raw, newer=newer))
+    except BadInput as error:
+        if isinstance(error, BadChunk):
+            raise
+        raise BadChunk(f"unable to send a {raw['type']!r} chunk; {error}") from error
+
+
+def check_chunk(raw: Chunk, *, newer: bool = False) -> Chunk:
+    """Return the chunk as `encode_chunk` writes it, or raise BadChunk with the reason."""
+    kind = raw.get("type")
+    if not isinstance(kind, str):
+        raise BadChunk("unable to send a chunk; it has no type")
+    if kind.startswith("data-"):
+        return _checked(raw, kind, DataChunk, newer)
+    struct = CHUNK_TYPES.get(kind)
+    if struct is None:
+        if newer:
+            return raw
+        raise BadChunk(f"unable to send a {kind!r} chunk; clients know no such type, only data-* is free")
+    if kind in NEWER_TYPES and not newer:
+        raise BadChunk(f"unable to send a {kind!r} chunk; clients before ai 7 reject it")
+    if kind == "finish" and not newer and raw.get("finishReason") in _NEWER_REASONS:
+        raise BadChunk(f"unable to send finish reason {raw['finishReason']!r}; clients before ai 7 reject it")
+    if kind == "message-metadata" and raw.get("messageMetadata") is None:
+        raise BadChunk("unable to send a 'message-metadata' chunk; it has no messageMetadata")
+    return _checked(raw, kind, struct, newer)
+
+
+def _checked(raw: Chunk, kind: str, struct: type[ChunkStruct | DataChunk], newer: bool) -> Chunk:
+    nullable = "data" if struct is DataChunk else NULLABLE.get(kind)
+    given = {nullable: None, **raw} if nullable else raw
+    try:
+        typed = msgspec.convert(given, struct)
+        known = msgspec.to_builtins(typed, builtin_types=())
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadChunk(f"unable to send a {kind!r} chunk; {error}") from error
+    chunk: Chunk = known
+    # An approval's original input may be null and still mean something: null is not "absent" there.
+    if kind == "tool-approval-request" and "inputSchemaInput" in raw:
+        chunk["inputSchemaInput"] = raw["inputSchemaInput"]
+    if newer:
+        fields = {field.encode_name for field in msgspec.structs.fields(struct)}
+        chunk.update((key, value) for key, value in raw.items() if key not in fields and key not in chunk)
+        return chunk
+    for name in NEWER_FIELDS.get(kind, ()):
+        chunk.pop(name, None)
+    return chunk

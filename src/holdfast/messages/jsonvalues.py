@@ -1,0 +1,97 @@
+"""JSON values that every client can read: encoding that does not fail on half a surrogate pair."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from ..errors import BadInput
+
+__all__ = ["encode_json", "has_refused_keys", "plain_json", "scrub_text"]
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# The stock client's JSON parser refuses objects with these keys, wherever they are nested.
+_SUSPECT_KEY = re.compile(rb'"(?:__proto__|constructor)":')
+
+
+def scrub_text(text: str) -> str:
+    """Join surrogate pairs that were given as two characters; replace what stays alone by U+FFFD."""
+    if text.isascii() or not _LONE_SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def encode_json(value: Any) -> bytes:
+    """Encode as compact UTF-8 JSON.
+
+    Raises BadInput for values that JSON cannot carry (open files, functions, nesting without end).
+    """
+    try:
+        return msgspec.json.encode(value, enc_hook=_model_fields)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_scrub(msgspec.to_builtins(value, str_keys=True)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadInput(f"unable to encode a value as JSON; {error}") from error
+
+
+def plain_json(value: Any) -> Any:
+    """Return an independent copy of `value` made of dict, list, str, number, bool and None only.
+
+    Keys that the stock client's parser refuses are left out. Raises BadInput like `encode_json`.
+    """
+    body = encode_json(value)
+    try:
+        copy = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadInput(f"unable to carry a value as JSON; {error}") from error
+    return _without_refused_keys(copy) if _SUSPECT_KEY.search(body) else copy
+
+
+def _model_fields(value: Any) -> Any:
+    """Let Pydantic models through without importing Pydantic."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    return dump(mode="json")
+
+
+def _scrub(value: Any) -> Any:
+    match value:
+        case str():
+            return scrub_text(value)
+        case dict():
+            return {scrub_text(key): _scrub(item) for key, item in value.items()}
+        case list():
+            return [_scrub(item) for item in value]
+        case _:
+            return value
+
+
+def has_refused_keys(value: Any) -> bool:
+    """Tell whether the stock client's JSON parser refuses `value` for a key that names a prototype."""
+    match value:
+        case dict():
+            made = value.get("constructor")
+            named = "__proto__" in value or (isinstance(made, dict) and "prototype" in made)
+            return named or any(has_refused_keys(item) for item in value.values())
+        case list():
+            return any(has_refused_keys(item) for item in value)
+        case _:
+            return False
+
+
+def _without_refused_keys(value: Any) -> Any:
+    match value:
+        case dict():
+            kept = {key: _without_refused_keys(item) for key, item in value.items() if key != "__proto__"}
+            made = kept.get("constructor")
+            if isinstance(made, dict) and "prototype" in made:
+                del kept["constructor"]
+            return kept
+        case list():
+            return [_without_refused_keys(item) for item in value]
+        case _:
+            return value

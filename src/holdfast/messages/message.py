@@ -1,0 +1,93 @@
+"""A chat message as clients know it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import msgspec
+
+from ..errors import BadMessage
+from .jsonvalues import encode_json
+
+__all__ = ["Chunk", "Part", "UIMessage"]
+
+Part = dict[str, Any]
+"""One piece of a message, as it is on the wire: `{"type": "text", "text": …}`."""
+
+Chunk = dict[str, Any]
+"""One step of a stream that builds a message, as it is on the wire: `{"type": "text-delta", …}`."""
+
+ROLES: Final = frozenset({"system", "user", "assistant"})
+
+_OWN_FIELDS: Final = frozenset({"id", "role", "parts", "metadata"})
+
+
+class UIMessage(msgspec.Struct):
+    """A message of the AI SDK. Parts and top-level fields that we do not know are kept as they came."""
+
+    id: str
+    role: str
+    parts: list[Part] = []
+    metadata: Any = None
+    extra: dict[str, Any] = {}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
+        """Take a message from its JSON object, sharing its parts.
+
+        Parts without a type are left out; an old message that has only `content` gets a text part.
+        Raises BadMessage when there is no usable id, role or list of parts.
+        """
+        if not isinstance(raw, Mapping):
+            raise BadMessage(f"unable to read a message; it is {_kind(raw)}, not an object")
+        message_id, role = raw.get("id"), raw.get("role")
+        if not isinstance(message_id, str) or not message_id:
+            raise BadMessage("unable to read a message; its id must be a non-empty string")
+        if not isinstance(role, str) or role not in ROLES:
+            raise BadMessage(f"unable to read message {message_id!r}; its role is not system, user or assistant")
+        parts, content = raw.get("parts"), raw.get("content")
+        known = _OWN_FIELDS
+        if parts is None and isinstance(content, str):
+            parts, known = [{"type": "text", "text": content}], _OWN_FIELDS | {"content"}
+        if not isinstance(parts, list):
+            raise BadMessage(f"unable to read message {message_id!r}; its parts must be a list")
+        return cls(
+            id=message_id,
+            role=role,
+            parts=[part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)],
+            metadata=raw.get("metadata"),
+            extra={key: value for key, value in raw.items() if key not in known},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object, sharing the parts. Metadata is present only if there is some."""
+        raw: dict[str, Any] = {"id": self.id, "role": self.role}
+        if self.metadata is not None:
+            raw["metadata"] = self.metadata
+        raw["parts"] = self.parts
+        if self.extra:
+            raw.update(self.extra)
+        return raw
+
+    @classmethod
+    def decode(cls, body: bytes | str) -> Self:
+        """Take a message from JSON text; raises BadMessage if it is not one."""
+        try:
+            raw = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadMessage(f"unable to read a message; {error}") from error
+        return cls.from_dict(raw)
+
+    def encode(self) -> bytes:
+        """Return the message as JSON text."""
+        return encode_json(self.to_dict())
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.get("text") or "" for part in self.parts if part["type"] == "text")
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else type(value).__name__

@@ -1,0 +1,355 @@
+"""Between a handler's stream and the log: only chunks that every client folds get through (R-24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, get_args
+
+from ..errors import BadChunk
+from .chunks import CHUNK_TYPES, NEWER_TYPES, FinishReason, NewerFinishReason, as_chunk
+from .fields import usable_fields
+from .jsonvalues import scrub_text
+from .ledger import CallLedger
+from .message import Chunk, UIMessage
+from .metadata import merge_metadata
+
+__all__ = ["Normaliser"]
+
+_MOST_PROBLEMS: Final = 100
+_PLAIN: Final = ("text", None)  # the part that plain text goes to; no handler's id is None
+_NAMES_TOOL: Final = frozenset({"tool-input-start", "tool-input-available", "tool-input-error"})
+_FINISH_REASONS: Final = frozenset(get_args(FinishReason))
+_NEWER_FINISH_REASONS: Final = _FINISH_REASONS | frozenset(get_args(NewerFinishReason))
+
+
+class Normaliser:
+    """Turns whatever a handler yields into a sequence that clients fold alike.
+
+    What comes out: `start` first and once; every step opened before its content and closed; every part
+    opened before it grows and closed before its step ends; outputs for announced calls only; `finish`
+    last and once. What had to be repaired or dropped is told in `problems`, one sentence each.
+
+    `base` is what the log already has of this message, from an earlier attempt or an earlier turn: there
+    is no second `start` then, and part ids differ from those used before. `first_attempt` is False when
+    the log's last step was cut off: the first content continues it.
+    """
+
+    def __init__(
+        self,
+        message_id: str,
+        *,
+        newer: bool = False,
+        base: UIMessage | None = None,
+        first_attempt: bool = True,
+    ) -> None:
+        parts = base.parts if base is not None else []
+        self.problems: list[str] = []
+        self._message_id = message_id
+        self._newer = newer
+        self._suffix = f"~{len(parts)}" if parts else ""
+        self._is_started = base is not None
+        self._in_step = not first_attempt and any(part["type"] == "step-start" for part in parts)
+        self._step_is_bare = False  # nothing followed its start-step yet
+        self._step = 0
+        self._open: dict[tuple[str, str | None], str] = {}  # (family, the handler's id) → our id
+        self._used: set[tuple[str, str]] = set()  # (family, our id) within the step
+        self._calls = CallLedger(parts, last_step_is_open=self._in_step)
+        self._is_fed = False
+        self._finish: Chunk = {"type": "finish"}
+
+    def feed(self, item: Any) -> list[Chunk]:
+        """Return the chunks to log for the handler's next chunk.
+
+        `error` and `abort` come back untouched: what they mean is the runner's business. `finish` is
+        kept back, so that nothing follows it; `finish()` brings it.
+        """
+        try:
+            chunk = as_chunk(item)
+            kind = chunk.get("type")
+            if kind in ("error", "abort"):
+                return [chunk]
+            out = self._take(kind, chunk)
+        except BadChunk as error:
+            return self._drop(str(error))
+        self._is_fed = self._is_fed or bool(out)
+        return out
+
+    def text(self, piece: str) -> list[Chunk]:
+        """Return the chunks to log for a piece of plain text; pieces in a row make one text part."""
+        if not piece:
+            return []
+        self._is_fed = True
+        out: list[Chunk] = []
+        if _PLAIN not in self._open:
+            out = self._open_part("text", None, {})
+        out.append({"type": "text-delta", "id": self._open[_PLAIN], "delta": scrub_text(piece)})
+        return out
+
+    def finish(self) -> list[Chunk]:
+        """Return what closes the parts, the step and the message; nothing if nothing was ever said."""
+        if not self._is_fed:
+            return []
+        self._is_fed = False
+        return [*self._begin(), *self._close_step(), self._finish]
+
+    def note_answer(self, call_id: str) -> None:
+        """Note that a call was answered from outside the stream: the first answer wins."""
+        self._calls.close(call_id)
+
+    # -- frames of the message ---------------------------------------------------------------------
+
+    def _take(self, kind: Any, chunk: Chunk) -> list[Chunk]:
+        if not isinstance(kind, str):
+            raise BadChunk("unable to send a chunk; it has no type")
+        take = _TAKES.get(kind)
+        if take is not None and (self._newer or kind not in NEWER_TYPES):
+            return take(self, chunk)
+        if kind.startswith("data-"):
+            return self._discrete(chunk, is_content=False)
+        if kind in CHUNK_TYPES:
+            raise BadChunk(f"unable to send {kind}; clients before ai 7 reject it")
+        raise BadChunk(f"unable to send a chunk of type {kind!r}; no client knows it")
+
+    def _begin(self) -> list[Chunk]:
+        if self._is_started:
+            return []
+        self._is_started = True
+        return [{"type": "start", "messageId": self._message_id}]
+
+    def _content(self) -> list[Chunk]:
+        """Return what must precede content: the start, the step, the end of plain text."""
+        out = self._begin()
+        if not self._in_step:
+            out += self._open_step()
+        self._step_is_bare = False
+        return [*out, *self._close_plain()]
+
+    def _open_step(self) -> list[Chunk]:
+        self._in_step = self._step_is_bare = True
+        self._step += 1
+        self._used.clear()
+        return [{"type": "start-step"}]
+
+    def _close_parts(self) -> list[Chunk]:
+        ends: list[Chunk] = [{"type": f"{key[0]}-end", "id": name} for key, name in self._open.items()]
+        self._open.clear()
+        return ends
+
+    def _close_step(self) -> list[Chunk]:
+        out = self._close_parts()
+        if self._in_step:
+            self._in_step = False
+            out.append({"type": "finish-step"})
+        return out
+
+    def _take_start(self, chunk: Chunk) -> list[Chunk]:
+        metadata = self._metadata(chunk)
+        if self._is_started:
+            return [] if metadata is None else [{"type": "message-metadata", "messageMetadata": metadata}]
+        start = self._begin()
+        if metadata is not None:
+            start[0]["messageMetadata"] = metadata
+        return start
+
+    def _take_start_step(self, chunk: Chunk) -> list[Chunk]:
+        if self._in_step and self._step_is_bare:
+            return self._drop("start-step in a step that has nothing yet")
+        out = self._begin()
+        if self._in_step:
+            out += self._close_step()
+        return [*out, *self._open_step()]
+
+    def _take_finish_step(self, chunk: Chunk) -> list[Chunk]:
+        return self._close_step() if self._in_step else self._drop("finish-step outside a step")
+
+    def _take_reset_step(self, chunk: Chunk) -> list[Chunk]:
+        if not self._in_step:
+            return self._drop("reset-step outside a step")
+        self._open.clear()
+        self._calls.forget_step(self._step)
+        return [{"type": "reset-step"}]
+
+    def _take_finish(self, chunk: Chunk) -> list[Chunk]:
+        self._is_fed = True
+        metadata, reason = self._metadata(chunk), chunk.get("finishReason")
+        if metadata is not None:
+            self._finish["messageMetadata"] = merge_metadata(self._finish.get("messageMetadata"), metadata)
+        if reason is not None:
+            self._finish["finishReason"] = self._reason(reason)
+        return [*self._begin(), *self._close_step()]
+
+    def _reason(self, reason: Any) -> str:
+        spelled = reason.replace("_", "-") if isinstance(reason, str) else "other"
+        if spelled in (_NEWER_FINISH_REASONS if self._newer else _FINISH_REASONS):
+            return str(spelled)
+        self._drop(f"finish reason {reason!r}, sent as 'other'")
+        return "other"
+
+    def _take_metadata(self, chunk: Chunk) -> list[Chunk]:
+        metadata = self._metadata(chunk)
+        if metadata is None:
+            return self._drop("message-metadata without an object")
+        return [*self._begin(), {"type": "message-metadata", "messageMetadata": metadata}]
+
+    def _metadata(self, chunk: Chunk) -> Any:
+        given = {"type": chunk["type"], "messageMetadata": chunk.get("messageMetadata")}
+        metadata = self._usable(given).get("messageMetadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            self._drop("message metadata that is not an object")
+            return None
+        return metadata
+
+    # -- text and reasoning ------------------------------------------------------------------------
+
+    def _take_open(self, chunk: Chunk) -> list[Chunk]:
+        family, name = _family(chunk), _part_id(chunk)
+        return self._open_part(family, name, self._usable({**chunk, "id": name}))
+
+    def _open_part(self, family: str, name: str | None, chunk: Chunk) -> list[Chunk]:
+        out, key = self._content(), (family, name)
+        if key in self._open:
+            self._drop(f"{family}-start while part {name!r} is open; it was closed")
+            out.append({"type": f"{family}-end", "id": self._open.pop(key)})
+        ours = self._open[key] = self._unused(family, name or family)
+        out.append({**chunk, "type": f"{family}-start", "id": ours})
+        return out
+
+    def _unused(self, family: str, name: str) -> str:
+        name = name if name.endswith(self._suffix) else name + self._suffix
+        ours, count = name, 1
+        while (family, ours) in self._used:
+            count += 1
+            ours = f"{name}-{count}"
+        self._used.add((family, ours))
+        return ours
+
+    def _take_delta(self, chunk: Chunk) -> list[Chunk]:
+        family, name, delta = _family(chunk), _part_id(chunk), chunk.get("delta")
+        if delta.__class__ is not str:
+            raise BadChunk(f"unable to use a {family}-delta chunk; its delta is not a string")
+        ours, out = self._open.get((family, name)), []
+        if ours is None:
+            self._drop(f"{family}-delta before {family}-start; the part was opened")
+            out = self._open_part(family, name, {})
+            ours = self._open[family, name]
+        grown: Chunk = {"type": chunk["type"], "id": ours, "delta": scrub_text(delta)}
+        if len(chunk) > 3:
+            grown = self._usable({**chunk, "id": ours})
+        out.append(grown)
+        return out
+
+    def _take_end(self, chunk: Chunk) -> list[Chunk]:
+        key = (_family(chunk), _part_id(chunk))
+        if key not in self._open:
+            return self._drop(f"{chunk['type']} of a part that is not open")
+        return [self._usable({**chunk, "id": self._open.pop(key)})]
+
+    def _close_plain(self) -> list[Chunk]:
+        ours = self._open.pop(_PLAIN, None)
+        return [] if ours is None else [{"type": "text-end", "id": ours}]
+
+    # -- tool calls --------------------------------------------------------------------------------
+
+    def _take_call(self, chunk: Chunk) -> list[Chunk]:
+        if chunk["type"] in _NAMES_TOOL and chunk.get("toolName") is None:
+            chunk = {**chunk, "toolName": self._calls.name_of(chunk.get("toolCallId"))}
+        if chunk["type"] == "tool-approval-request" and chunk.get("approvalId") is None:
+            chunk = {**chunk, "approvalId": chunk.get("toolCallId")}
+        if chunk["type"].endswith("-error") and not isinstance(chunk.get("errorText"), str):
+            chunk = {**chunk, "errorText": "The tool failed without saying why."}
+        usable = self._usable(chunk)
+        step = self._step if self._in_step else self._step + 1
+        out = self._ledger_entry(usable, step)
+        if not out:
+            return self._drop(f"{chunk['type']} of call {usable.get('toolCallId')!r}, which does not take it")
+        is_content = out[0]["type"].startswith("tool-input-")
+        return [*(self._content() if is_content else self._begin()), *out]
+
+    def _take_input_delta(self, chunk: Chunk) -> list[Chunk]:
+        call_id, delta = chunk.get("toolCallId"), chunk.get("inputTextDelta")
+        if len(chunk) == 3 and self._in_step and call_id.__class__ is str and delta.__class__ is str:
+            grown: Chunk = {"type": "tool-input-delta", "toolCallId": call_id, "inputTextDelta": scrub_text(delta)}
+            if self._calls.grow_input(grown, self._step):
+                return [*self._close_plain(), grown]
+        return self._take_call(chunk)
+
+    def _ledger_entry(self, chunk: Chunk, step: int) -> list[Chunk]:
+        calls = self._calls
+        match chunk["type"]:
+            case "tool-input-start":
+                return calls.start_input(chunk, step)
+            case "tool-input-delta":
+                return calls.grow_input(chunk, step)
+            case "tool-input-available":
+                return calls.end_input(chunk, step)
+            case "tool-input-error":
+                return calls.fail_input(chunk, step)
+            case "tool-approval-request":
+                return calls.request_approval(chunk)
+            case "tool-approval-response":
+                return calls.respond_approval(chunk)
+            case "tool-output-denied":
+                return calls.deny(chunk)
+            case _:
+                return calls.output(chunk)
+
+    # -- everything else ---------------------------------------------------------------------------
+
+    def _take_discrete(self, chunk: Chunk) -> list[Chunk]:
+        return self._discrete(chunk, is_content=chunk["type"] != "steering-message")
+
+    def _discrete(self, chunk: Chunk, *, is_content: bool) -> list[Chunk]:
+        if isinstance(chunk.get("id"), int):
+            chunk = {**chunk, "id": str(chunk["id"])}
+        if chunk["type"] == "source-document" and chunk.get("title") is None:
+            chunk = {**chunk, "title": chunk.get("filename") or ""}
+        usable = self._usable(chunk)
+        if is_content:
+            return [*self._content(), usable]
+        if usable.get("transient"):
+            return [*self._begin(), usable]
+        self._step_is_bare = False
+        return [*self._begin(), *self._close_plain(), usable]
+
+    def _usable(self, chunk: Chunk) -> Chunk:
+        usable = usable_fields(chunk, self.problems, newer=self._newer)
+        del self.problems[_MOST_PROBLEMS:]
+        return usable
+
+    def _drop(self, problem: str) -> list[Chunk]:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(problem)
+        return []
+
+
+def _family(chunk: Chunk) -> str:
+    return "text" if chunk["type"].startswith("text") else "reasoning"
+
+
+def _part_id(chunk: Chunk) -> str:
+    name = chunk.get("id")
+    if name.__class__ is str:
+        return scrub_text(name)
+    return "" if name is None else str(name)
+
+
+_TAKES: Final[dict[str, Callable[[Normaliser, Chunk], list[Chunk]]]] = {
+    "text-delta": Normaliser._take_delta,
+    "text-start": Normaliser._take_open,
+    "text-end": Normaliser._take_end,
+    "reasoning-delta": Normaliser._take_delta,
+    "reasoning-start": Normaliser._take_open,
+    "reasoning-end": Normaliser._take_end,
+    "tool-input-delta": Normaliser._take_input_delta,
+    "start": Normaliser._take_start,
+    "start-step": Normaliser._take_start_step,
+    "finish-step": Normaliser._take_finish_step,
+    "reset-step": Normaliser._take_reset_step,
+    "finish": Normaliser._take_finish,
+    "message-metadata": Normaliser._take_metadata,
+    **dict.fromkeys(("tool-input-start", "tool-input-available", "tool-input-error"), Normaliser._take_call),
+    **dict.fromkeys(("tool-approval-request", "tool-approval-response"), Normaliser._take_call),
+    **dict.fromkeys(("tool-output-available", "tool-output-error", "tool-output-denied"), Normaliser._take_call),
+    **dict.fromkeys(("file", "source-url", "source-document"), Normaliser._take_discrete),
+    **dict.fromkeys(("reasoning-file", "custom", "steering-message"), Normaliser._take_discrete),
+}

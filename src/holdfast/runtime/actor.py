@@ -1,0 +1,223 @@
+"""The one writer of one agent: takes what waits, decides it, commits it, and only then lets anybody see it.
+
+An actor that cannot append is dropped (R-27): nothing was shown, the state that ran ahead is thrown away, and the next
+activation folds what the log really has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..core.commands import Command, Emit
+from ..core.decide import decide
+from ..core.evolve import evolve
+from ..core.project import project
+from ..core.state import Rules, State
+from ..core.wanted import wanted
+from ..errors import AgentStopped, HoldfastError, Rejected
+from ..events import Chunk, Event, encode_event, kind_of, turn_of
+from ..ids import AgentId, Epoch, Millis, Seq
+from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
+from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from .clock import Clock
+from .mailbox import Inquiry, Letter, Mailbox
+from .tail import Committed, Tail
+
+__all__ = ["Actor"]
+
+T = TypeVar("T")
+log = logging.getLogger("holdfast.runtime")
+
+BATCH = 1024
+"""How many commands one commit may hold: bounds the memory of a batch, not its latency."""
+
+
+class _Pending:
+    """A decided batch: what to commit, and whom to tell."""
+
+    __slots__ = ("at", "entries", "events", "replies", "rows")
+
+    def __init__(self, at: Millis) -> None:
+        self.at = at
+        self.events: list[Event] = []
+        self.entries: list[Entry] = []
+        self.rows: dict[object, Row] = {}
+        self.replies: list[tuple[asyncio.Future[Any], list[Event] | Exception]] = []
+
+
+class Actor:
+    """One loaded agent. Run `run()` in a task; it returns when the actor was stopped and raises when it failed."""
+
+    def __init__(
+        self,
+        agent: AgentId,
+        state: State,
+        *,
+        epoch: Epoch,
+        head: Seq,
+        store: LogStore,
+        clock: Clock,
+        rules: Rules,
+        on_change: Callable[[State], None],
+        mailbox: Mailbox | None = None,
+    ) -> None:
+        self.agent, self.tail = agent, Tail(head)
+        self._state, self._epoch, self._store = state, epoch, store
+        self._clock, self._rules, self._on_change = clock, rules, on_change
+        self._mailbox = mailbox if mailbox is not None else Mailbox()
+        self._wake: Millis | Unchanged | None = UNCHANGED
+
+    # -- asking ------------------------------------------------------------------------------------------
+
+    async def ask(self, command: Command) -> list[Event]:
+        """Decide a client's command; return the committed events that it caused, none if there was nothing to do.
+
+        Raises:
+            Rejected: the rules said no, the mailbox is full, or the agent was unloaded.
+            LogError: nothing was committed.
+        """
+        letter = self._letter(command)
+        self._mailbox.post(letter)
+        return await _reply(letter)
+
+    async def insist(self, command: Command) -> list[Event]:
+        """As `ask`, for commands that must fit whatever else waits: cancel, clear, ends of turns."""
+        letter = self._letter(command)
+        self._mailbox.force(letter)
+        return await _reply(letter)
+
+    async def emit(self, command: Emit) -> None:
+        """Hand over a runner's chunks, waiting for room. A stale attempt's chunks are dropped without a word."""
+        await self._mailbox.offer(Letter(command))
+
+    async def inspect(self, ask: Callable[[State], T]) -> T:
+        """Ask about the committed state, in order with the commands before; `ask` must not keep or change it."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._mailbox.force(Inquiry(ask, future))
+        return await future
+
+    def force(self, letter: Letter) -> None:
+        """Post a letter that always fits and that nobody waits for."""
+        self._mailbox.force(letter)
+
+    def stop(self) -> None:
+        """Take no more commands; `run` returns when those inside are committed."""
+        self._mailbox.close()
+
+    @staticmethod
+    def _letter(command: Command) -> Letter:
+        return Letter(command, asyncio.get_running_loop().create_future())
+
+    # -- deciding, committing, publishing ----------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve the mailbox until stopped; raises what made it impossible to go on."""
+        try:
+            while (mail := await self._mailbox.take(BATCH)) is not None:
+                if isinstance(mail, Inquiry):
+                    self._answer(mail)
+                else:
+                    await self._commit(self._decide(mail))
+        finally:
+            self.tail.close()
+            for left in self._mailbox.drain():
+                _fail(left.reply, AgentStopped("unable to answer; the agent was unloaded. Reconnect and ask again."))
+
+    def _answer(self, inquiry: Inquiry) -> None:
+        if inquiry.reply.done():
+            return
+        try:
+            inquiry.reply.set_result(inquiry.ask(self._state))
+        except Exception as exc:  # noqa: BLE001 - the asker's own code failed: its own to hear
+            inquiry.reply.set_exception(exc)
+
+    def _decide(self, letters: list[Letter]) -> _Pending:
+        pending = _Pending(self._clock.now())
+        for letter in letters:
+            try:
+                events = decide(self._state, letter.command, pending.at, self._rules)
+            except Rejected as exc:
+                if letter.reply is not None:
+                    pending.replies.append((letter.reply, exc))
+                continue
+            for event in events:
+                evolve(self._state, event, pending.at)
+                pending.entries.append(Entry(kind_of(event), turn_of(event), encode_event(event)))
+                for row in project(self._state, event):
+                    _keep(pending.rows, row)
+            pending.events += events
+            if letter.reply is not None:
+                pending.replies.append((letter.reply, events))
+        return pending
+
+    async def _commit(self, pending: _Pending) -> None:
+        if pending.entries:
+            quiet = all(type(event) is Chunk for event in pending.events)
+            first = Seq(self.tail.head + 1)
+            wake = UNCHANGED if quiet else self._changed_wake(pending.at)
+            batch = Batch(
+                self.agent, self._epoch, first, pending.at, pending.entries, list(pending.rows.values()), wake
+            )
+            try:
+                await self._store.append(batch)  # commit …
+            except (HoldfastError, asyncio.CancelledError) as exc:
+                for reply, _ in pending.replies:
+                    _fail(reply, exc if isinstance(exc, HoldfastError) else AgentStopped("unable to commit; stopping"))
+                raise
+            self.tail.publish(  # … then visible
+                [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]
+            )
+            if not quiet:
+                self._on_change(self._state)
+        for reply, answer in pending.replies:
+            _settle(reply, answer)
+
+    def _changed_wake(self, at: Millis) -> Millis | Unchanged | None:
+        wake = wanted(self._state, at).wake
+        if wake == self._wake:
+            return UNCHANGED
+        self._wake = wake
+        return wake
+
+
+def _keep(rows: dict[object, Row], row: Row) -> None:
+    """Collect a batch's rows: a whole row replaces the one before, a removal takes out what it removes."""
+    match row:
+        case AgentRow():
+            rows.pop("agent", None)
+            rows["agent"] = row
+        case TurnRow():
+            rows["turn", row.turn] = row
+        case MessageRow():
+            rows["message", row.node] = row
+        case RowsRemoved():
+            for node in row.nodes:
+                rows.pop(("message", node), None)
+            rows["removed", tuple(row.nodes)] = row
+        case RowsCleared():
+            for key in [key for key in rows if isinstance(key, tuple) and key[0] in ("message", "removed")]:
+                del rows[key]
+            rows["cleared"] = row
+
+
+async def _reply(letter: Letter) -> list[Event]:
+    assert letter.reply is not None
+    events: list[Event] = await letter.reply
+    return events
+
+
+def _settle(reply: asyncio.Future[Any], answer: list[Event] | Exception) -> None:
+    if reply.done():
+        return  # the asker went away
+    if isinstance(answer, Exception):
+        reply.set_exception(answer)
+    else:
+        reply.set_result(answer)
+
+
+def _fail(reply: asyncio.Future[Any] | None, exc: Exception) -> None:
+    if reply is not None:
+        _settle(reply, exc)

@@ -1,0 +1,170 @@
+"""The difference between what should be running and what is, closed after every commit.
+
+`core.wanted` says what should; this says what is. Start, restart after a crash, cancel and shutdown all end here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..core.commands import Finish, MarkHookDone
+from ..core.state import State, Turn
+from ..core.wanted import NOW, wanted
+from ..errors import AgentStopped, LogError
+from ..events import AttemptCause, Outcome
+from ..ids import Attempt, Millis, TurnId
+from ..messages.message import UIMessage
+from .actor import Actor
+from .api import Evaluate, Responder, TurnResult
+from .clock import Clock
+from .mailbox import Letter
+from .runner import Runner
+
+__all__ = ["Agency"]
+
+log = logging.getLogger("holdfast.runtime")
+
+
+class Agency:
+    """What one loaded agent has running: at most one live runner, and the response hooks that are due."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        responder: Responder,
+        clock: Clock,
+        *,
+        may_start: Callable[[], bool],
+        on_wake: Callable[[], None],
+    ) -> None:
+        self.wake: Millis | None = None
+        self.evaluations: dict[TurnId, Evaluate] = {}
+        """Functions of deferred turns; they live as long as this process."""
+        self._actor, self._responder, self._clock = actor, responder, clock
+        self._may_start, self._on_wake = may_start, on_wake
+        self._runners: dict[asyncio.Task[None], Runner] = {}
+        self._hooks: dict[TurnId, asyncio.Task[None]] = {}
+        self._errands: set[asyncio.Task[None]] = set()
+        self._inherited: set[TurnId] | None = None
+        """Turns that an earlier process began or ended; known from the first look at the state."""
+        self._stopped: TurnId | None = None
+
+    @property
+    def wants_to_run(self) -> bool:
+        """Whether the state calls for work now: not a moment to unload the agent."""
+        return self.wake == NOW
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Everything that runs here, for whoever shuts it down."""
+        return [*self._runners, *self._hooks.values(), *self._errands]
+
+    @property
+    def runners(self) -> list[asyncio.Task[None]]:
+        return list(self._runners)
+
+    def reconcile(self, state: State) -> None:
+        """Start and stop what the committed state calls for; called by the actor right after each commit."""
+        work = wanted(state, self._clock.now())
+        self.wake = work.wake
+        if self._inherited is None:
+            self._inherited = {*state.open, *work.hooks}
+        self._retire(state)
+        if work.stop is not None:
+            self._stop(state.open[work.stop])
+        if self._may_start():
+            if work.run is not None and not self._is_running(work.run):
+                self._start(work.run)
+            for turn in work.hooks:
+                if turn not in self._hooks:
+                    self._call_hook(state, turn)
+        self._on_wake()
+
+    def _is_running(self, turn: TurnId) -> bool:
+        return any(runner.turn == turn for runner in self._runners.values())
+
+    def _retire(self, state: State) -> None:
+        """Stop runners whose turn has ended without them: it was cleared, or cancelled."""
+        for task, runner in self._runners.items():
+            if runner.turn not in state.open and not runner.is_finishing:
+                runner.cancel()
+                task.cancel()
+
+    def _start(self, turn: TurnId) -> None:
+        cause: AttemptCause = "retry"
+        if self._inherited and turn in self._inherited:
+            self._inherited.discard(turn)
+            cause = "crash"
+        runner = Runner(self._actor, turn, self._responder, cause=cause, evaluate=self.evaluations.pop(turn, None))
+        task = asyncio.create_task(runner.run(), name=f"turn {turn} of {self._actor.agent}")
+        self._runners[task] = runner
+        task.add_done_callback(self._runner_done)
+
+    def _runner_done(self, task: asyncio.Task[None]) -> None:
+        runner = self._runners.pop(task)
+        if task.cancelled():
+            return
+        exc = task.exception()
+        if isinstance(exc, AgentStopped | LogError) or exc is None:
+            return  # the actor is gone: whoever loads the agent next goes on
+        log.error("turn %d of %r: its runner broke", runner.turn, self._actor.agent, exc_info=exc)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Reconcile once more, though nothing was committed: a timer ran out, or a runner broke."""
+        errand = asyncio.create_task(self._look_again(), name=f"second look at {self._actor.agent}")
+        self._errands.add(errand)
+        errand.add_done_callback(self._errands.discard)
+
+    async def _look_again(self) -> None:
+        with suppress(AgentStopped):  # unloaded meanwhile: the wake table brings it back
+            await self._actor.inspect(self.reconcile)
+
+    def _stop(self, turn: Turn) -> None:
+        """Stop a turn at once: tell its runner, and end it whether or not the runner listens."""
+        if self._stopped == turn.id:
+            return
+        self._stopped = turn.id
+        for task, runner in self._runners.items():
+            if runner.turn == turn.id:
+                runner.cancel()
+                task.cancel()
+        self._actor.force(Letter(Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled")))
+
+    # -- the response hook (R-28) -------------------------------------------------------------------------
+
+    def _call_hook(self, state: State, turn: TurnId) -> None:
+        result = _result(self._actor, state, state.ended[turn], recovered=turn in (self._inherited or ()))
+        task = asyncio.create_task(self._run_hook(turn, result), name=f"response hook of turn {turn}")
+        self._hooks[turn] = task
+        task.add_done_callback(lambda _: self._hooks.pop(turn, None))
+
+    async def _run_hook(self, turn: TurnId, result: TurnResult) -> None:
+        try:
+            await self._responder.on_response(result)
+        except Exception:
+            log.exception("on_chat_response of %r raised for turn %d", self._actor.agent, turn)
+        try:
+            await self._actor.insist(MarkHookDone(turn))
+        except (AgentStopped, LogError):
+            log.info("the response hook of turn %d will be called again", turn)
+
+
+def _result(actor: Actor, state: State, turn: Turn, *, recovered: bool) -> TurnResult:
+    assert turn.outcome is not None
+    node = state.nodes.get(turn.node)
+    body = node.body if node is not None else None
+    return TurnResult(
+        agent=actor.agent,
+        turn=turn.id,
+        request=turn.request,
+        outcome=turn.outcome,
+        error=turn.error,
+        message=UIMessage.decode(body) if body is not None else None,
+        is_continuation=turn.is_continuation,
+        reason=turn.reason,
+        recovered=recovered,
+    )

@@ -1,0 +1,57 @@
+"""Two lanes, one order (B5): events by cursor, and direct frames that are not in the log.
+
+A direct frame (an rpc reply, a handshake answer, a broadcast) is stamped with the log's head when it is posted, and
+leaves when the connection's cursor has reached that head: it never overtakes what had happened before it. The lane is
+bounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ..errors import MailboxFull
+from ..ids import Seq
+from .subscription import Subscription
+from .tail import Committed
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """What one connection is to be sent, in order. One task reads it; any may post."""
+
+    def __init__(self, subscription: Subscription, *, limit: int = 1024, max_bytes: int = 64 * 1024 * 1024) -> None:
+        self._subscription = subscription
+        self._limit, self._max_bytes = limit, max_bytes
+        self._direct: deque[tuple[Seq, bytes]] = deque()
+        self._bytes = 0
+
+    def post(self, frame: bytes) -> None:
+        """Add a direct frame.
+
+        Raises:
+            MailboxFull: the client reads too slowly; the caller closes the connection with 1013.
+        """
+        if len(self._direct) >= self._limit or self._bytes + len(frame) > self._max_bytes:
+            raise MailboxFull("unable to send a frame; the client does not read. Close 1013 and let it come back.")
+        self._direct.append((self._subscription.head, frame))
+        self._bytes += len(frame)
+        self._subscription.wake.set()
+
+    async def next(self) -> bytes | list[Committed]:
+        """Wait for, and return, the next direct frame or the next page of events.
+
+        Raises:
+            AgentStopped: nothing more will come.
+        """
+        while True:
+            if self._direct and self._direct[0][0] <= self._subscription.cursor:
+                _, frame = self._direct.popleft()
+                self._bytes -= len(frame)
+                return frame
+            page = await self._subscription.poll(self._direct[0][0] if self._direct else None)
+            if page:
+                return page
+            if not self._direct:
+                self._subscription.raise_if_stopped()
+                await self._subscription.wait()

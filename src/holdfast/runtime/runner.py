@@ -1,0 +1,186 @@
+"""One attempt of one turn: call the responder, hand its chunks over, say how it ended. Knows no client, no storage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from ..core.commands import Begin, Emit, Emitted, Finish, Place
+from ..core.state import State
+from ..core.tree import shown_path
+from ..errors import AgentStopped, Rejected
+from ..events import AttemptCause, AttemptStarted, Outcome
+from ..ids import Attempt, TurnId
+from ..messages.chunks import encode_chunk
+from ..messages.message import Chunk, UIMessage
+from ..messages.normalise import Normaliser
+from .actor import Actor
+from .api import CancelToken, Evaluate, Responder, TurnCall
+
+__all__ = ["Runner"]
+
+log = logging.getLogger("holdfast.runtime")
+
+
+class Runner:
+    """Runs one turn's next attempt. `run` never raises for what the responder does: that is the turn's outcome."""
+
+    def __init__(
+        self, actor: Actor, turn: TurnId, responder: Responder, *, cause: AttemptCause, evaluate: Evaluate | None
+    ) -> None:
+        self.turn = turn
+        self.is_finishing = False
+        """Set before the end is posted: from then on nobody needs to stop this runner."""
+        self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
+        self._cancelled = CancelToken()
+
+    def cancel(self) -> None:
+        """Tell the responder's code to stop; the caller cancels the task as well."""
+        self._cancelled.set()
+
+    async def run(self) -> None:
+        """Begin, stream, finish. Cancelling it ends nothing: the turn stays open until somebody says otherwise."""
+        try:
+            if not await self._ready():
+                return
+            begun = await self._actor.insist(Begin(self.turn, self._cause))
+            started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
+            if started is None:
+                return  # the rules ended it instead: skipped, or tried too often
+            call = await self._actor.inspect(self._call)
+            await self._attempt(started.attempt, call)
+        except Rejected as exc:
+            log.debug("turn %d of %r goes no further here: %s", self.turn, self._actor.agent, exc)
+
+    async def _ready(self) -> bool:
+        """Give a deferred turn its messages (R-10); False when the turn cannot be run."""
+        deferred, messages = await self._actor.inspect(self._deferred)
+        if not deferred:
+            return True
+        try:
+            if self._evaluate is None:
+                raise RuntimeError("the process that knew its messages is gone")
+            await self._actor.insist(Place(self.turn, await self._evaluate(messages)))
+        except Exception as exc:  # noqa: BLE001 - the evaluated function is user code
+            await self._finish(Attempt(0), Outcome.ERROR, exc=exc)
+            return False
+        return True
+
+    async def _attempt(self, attempt: Attempt, call: TurnCall) -> None:
+        normaliser = Normaliser(call.message_id, base=call.partial, first_attempt=attempt == 1 and call.partial is None)
+        try:
+            async with aclosing(_stream(self._responder, call)) as stream:
+                ending = await self._pump(attempt, stream, normaliser)
+        except AgentStopped:
+            raise
+        except (Exception, asyncio.CancelledError) as exc:
+            if _was_told_to_stop(exc):
+                raise
+            log.warning("turn %d of %r failed", self.turn, self._actor.agent, exc_info=exc)
+            await self._finish(attempt, Outcome.ERROR, exc=exc)
+            return
+        finally:
+            self._report(normaliser)
+        await self._finish(attempt, *ending)
+
+    async def _pump(
+        self, attempt: Attempt, stream: AsyncIterator[str | Chunk], normaliser: Normaliser
+    ) -> tuple[Outcome, str | None]:
+        """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
+        async for item in stream:
+            if isinstance(item, dict) and item.get("type") == "error":
+                return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
+            if isinstance(item, dict) and item.get("type") == "abort":
+                return Outcome.ABORTED, None
+            chunks = normaliser.text(item) if isinstance(item, str) else normaliser.feed(item)
+            if chunks:
+                await self._emit(attempt, chunks)
+        last = normaliser.finish()
+        if last:
+            await self._emit(attempt, last)
+        return Outcome.COMPLETED, None
+
+    async def _emit(self, attempt: Attempt, chunks: list[Chunk]) -> None:
+        emitted = [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
+        await self._actor.emit(Emit(self.turn, attempt, emitted))
+
+    async def _finish(
+        self, attempt: Attempt, outcome: Outcome, error: str | None = None, *, exc: BaseException | None = None
+    ) -> None:
+        self.is_finishing = True
+        detail = None
+        if exc is not None:
+            error, detail = self._public_text(exc), f"{type(exc).__name__}: {exc}"
+        await self._actor.insist(Finish(self.turn, attempt, outcome, error=error, detail=detail))
+
+    def _public_text(self, exc: BaseException) -> str:
+        try:
+            return self._responder.error_text(exc)
+        except Exception:
+            log.exception("unable to ask %r for an error text", self._actor.agent)
+            return "The answer failed."
+
+    def _report(self, normaliser: Normaliser) -> None:
+        for problem in normaliser.problems:
+            log.warning("turn %d of %r: %s", self.turn, self._actor.agent, problem)
+
+    # -- reading the committed state -----------------------------------------------------------------------
+
+    def _deferred(self, state: State) -> tuple[bool, list[UIMessage]]:
+        turn = state.open.get(self.turn)
+        if turn is None or not turn.accepted.deferred:
+            return False, []
+        return True, _messages(state, turn.accepted.parent)
+
+    def _call(self, state: State) -> TurnCall:
+        turn = state.open[self.turn]
+        accepted = turn.accepted
+        partial = turn.fold.message() if turn.fold is not None and not turn.fold.is_empty else None
+        messages = _messages(state, accepted.parent)
+        return TurnCall(
+            agent=self._actor.agent,
+            turn=self.turn,
+            request=accepted.request,
+            message_id=accepted.message_id,
+            attempt=turn.attempt,
+            trigger=accepted.trigger,
+            is_continuation=turn.is_continuation,
+            messages=[*messages, partial] if partial is not None else messages,
+            partial=partial,
+            body=_decoded(accepted.body),
+            client_tools=_decoded(accepted.client_tools),
+            cancelled=self._cancelled,
+        )
+
+
+async def _stream(responder: Responder, call: TurnCall) -> AsyncGenerator[str | Chunk, None]:
+    """Iterate over the responder's answer; a generator of ours, so that closing it closes the responder's."""
+    stream = responder.stream(call)
+    try:
+        async for item in stream:
+            yield item
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _was_told_to_stop(exc: BaseException) -> bool:
+    """Tell our cancelling the task from a CancelledError that the responder's own code let out: that is a failure."""
+    task = asyncio.current_task()
+    return isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _messages(state: State, leaf: Any) -> list[UIMessage]:
+    if leaf is None:
+        return []
+    return [UIMessage.decode(node.shown) for _, node in shown_path(state, leaf) if node.shown is not None]
+
+
+def _decoded(raw: msgspec.Raw | None) -> Any:
+    return msgspec.json.decode(bytes(raw)) if raw is not None else None

@@ -1,0 +1,88 @@
+"""The committed end of a log: recent events in memory plus a wake-up. A cache, never a source of truth.
+
+Only the actor publishes, and only after the commit: that order is what "committed before visible" means (I-3).
+Readers pull by cursor, so that a slow client is an old cursor and not a growing queue (I-11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from ..events import Event
+from ..ids import Millis, Seq
+
+__all__ = ["Committed", "Tail"]
+
+
+class Committed:
+    """One committed event. `frames` is where the wire layer keeps what it encoded, for all watchers at once."""
+
+    __slots__ = ("at", "event", "frames", "seq")
+
+    def __init__(self, seq: Seq, at: Millis, event: Event) -> None:
+        self.seq = seq
+        self.at = at
+        self.event = event
+        self.frames: dict[str, bytes] = {}
+
+
+class Tail:
+    """The newest events of one agent, kept only while somebody reads."""
+
+    def __init__(self, head: Seq, size: int = 512) -> None:
+        self.head = head
+        self._size = size
+        self._recent: deque[Committed] = deque(maxlen=size)
+        self._readers: set[asyncio.Event] = set()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def readers(self) -> int:
+        return len(self._readers)
+
+    def publish(self, committed: Sequence[Committed]) -> None:
+        """Make a committed batch visible and wake the readers, each once."""
+        self.head = committed[-1].seq
+        if not self._readers:
+            return  # nobody to remember it for; who comes later reads the log
+        self._recent.extend(committed)
+        for reader in self._readers:
+            reader.set()
+
+    def after(self, cursor: Seq, limit: int) -> list[Committed] | None:
+        """Return up to `limit` events after `cursor`, or None when they are not in memory and the log must be read."""
+        if cursor >= self.head:
+            return []
+        recent = self._recent
+        if not recent or recent[0].seq > cursor + 1:
+            return None
+        skip = max(0, len(recent) - (self.head - cursor)) if recent[-1].seq == self.head else 0
+        while skip < len(recent) and recent[skip].seq <= cursor:
+            skip += 1
+        return list(islice(recent, skip, skip + limit))
+
+    def join(self) -> asyncio.Event:
+        """Register a reader; the event is set whenever there is something new, or the tail is closed."""
+        reader = asyncio.Event()
+        if self._closed:
+            reader.set()
+        self._readers.add(reader)
+        return reader
+
+    def leave(self, reader: asyncio.Event) -> None:
+        self._readers.discard(reader)
+        if not self._readers:
+            self._recent.clear()
+
+    def close(self) -> None:
+        """Wake everybody for the last time: the agent is not loaded any more."""
+        self._closed = True
+        for reader in self._readers:
+            reader.set()

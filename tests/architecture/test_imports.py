@@ -1,0 +1,204 @@
+"""The layers point inward, the pure ones stay pure, and only the actor makes events visible."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+import pytest
+
+from tests.architecture.tree import Module, parse_module, read_source
+
+NOUNS = {"ids", "errors", "events"}
+
+# What each layer may import besides itself. A dotted entry means that module only.
+ALLOWED: dict[str, set[str]] = {
+    "ids": set(),
+    "errors": set(),
+    "events": {"ids", "errors"},
+    "rows": NOUNS,
+    "messages": NOUNS,
+    "codec": NOUNS | {"messages"},
+    "core": NOUNS | {"rows", "messages", "codec"},
+    "wire": NOUNS | {"messages", "codec"},
+    "log": NOUNS | {"rows"},
+    "runtime": NOUNS | {"rows", "core", "codec", "messages", "log.base"},
+    "models": NOUNS | {"messages", "codec"},
+    "agents": NOUNS | {"messages", "models.base", "runtime.api"},
+    "server": NOUNS | {"wire", "runtime", "agents"},
+    "client": NOUNS | {"wire", "codec", "messages"},
+    "web": NOUNS,
+}
+
+# Where everything is put together: may import any layer, but nothing may import them.
+ROOTS = {"__init__", "__main__", "cli", "testing"}
+
+# module → layer it may reach although the table says no, with the reason.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+PURE = {"ids", "errors", "events", "rows", "messages", "codec", "core", "wire"}
+IMPURE = {
+    *("asyncio", "anyio", "concurrent", "multiprocessing", "threading", "queue", "signal", "subprocess"),
+    *("time", "random", "secrets", "uuid", "logging"),
+    *("os", "pathlib", "shutil", "tempfile", "sqlite3"),
+    *("http", "httpx", "selectors", "socket", "ssl", "starlette", "uvicorn", "uvloop", "websockets"),
+}
+IMPURE_CALLS = {"open", "print", "input"}
+IMPURE_METHODS = {"now", "today", "utcnow"}
+
+PUBLISHERS = {"runtime.actor"}
+
+
+def against_the_direction(modules: Iterable[Module]) -> list[str]:
+    found = []
+    for module in modules:
+        if module.top in ROOTS:
+            continue
+        if module.top not in ALLOWED:
+            found.append(f"{module.name}: unknown layer {module.top!r}; give it a line in ALLOWED")
+            continue
+        for target, line in module.imports():
+            if not _is_ours(target):
+                continue
+            inner = target.removeprefix("holdfast").removeprefix(".") or "__init__"
+            if not _may_import(module, inner):
+                found.append(f"{module.name}:{line} may not import {inner}")
+    return found
+
+
+def _is_ours(target: str) -> bool:
+    return target == "holdfast" or target.startswith("holdfast.")
+
+
+def _may_import(module: Module, inner: str) -> bool:
+    layer = inner.partition(".")[0]
+    if layer == module.top or (module.name, layer) in EXCEPTIONS:
+        return True
+    return any(inner == entry or inner.startswith(f"{entry}.") for entry in ALLOWED[module.top])
+
+
+def impurities(modules: Iterable[Module]) -> list[str]:
+    found = []
+    for module in modules:
+        if module.top not in PURE:
+            continue
+        for target, line in module.imports():
+            if target.partition(".")[0] in IMPURE:
+                found.append(f"{module.name}:{line} must stay pure, but imports {target}")
+        for node in module.nodes():
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in IMPURE_CALLS:
+                    found.append(f"{module.name}:{node.lineno} must stay pure, but calls {name}()")
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="datetime" | "date"), attr=name)) if (
+                    name in IMPURE_METHODS
+                ):
+                    found.append(f"{module.name}:{node.lineno} must stay pure, but reads the clock")
+                case ast.AsyncFunctionDef() | ast.Await():
+                    found.append(f"{module.name}:{node.lineno} must stay pure, but is async")
+    return found
+
+
+def forbidden_publishers(modules: Iterable[Module]) -> list[str]:
+    """Find uses of a `publish` method outside the actor; defining one is no use of it."""
+    return [
+        f"{module.name}:{node.lineno} may not publish; only {', '.join(sorted(PUBLISHERS))} may"
+        for module in modules
+        if module.name not in PUBLISHERS and module.top != "testing"
+        for node in module.nodes()
+        if isinstance(node, ast.Attribute) and node.attr == "publish"
+    ]
+
+
+def test_imports_point_inward() -> None:
+    assert against_the_direction(read_source()) == []
+
+
+def test_pure_layers_know_no_clock_no_chance_and_no_storage() -> None:
+    modules = read_source()
+    assert {module.top for module in modules} & PURE, "no pure layer was looked at"
+    assert impurities(modules) == []
+
+
+def test_only_the_actor_makes_events_visible() -> None:
+    assert forbidden_publishers(read_source()) == []
+
+
+def test_every_exception_to_the_directions_is_still_needed() -> None:
+    used = {
+        (module.name, target.split(".")[1])
+        for module in read_source()
+        for target, _ in module.imports()
+        if target.startswith("holdfast.")
+    }
+    assert {key: reason for key, reason in EXCEPTIONS.items() if key not in used} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("core.decide", "from holdfast.wire import frames"),
+        ("core.decide", "from ..wire.frames import Frame"),
+        ("core.decide", "from .. import runtime"),
+        ("core.decide", "import holdfast.log.base"),
+        ("core.decide", "def f():\n    from holdfast.server import app"),
+        (
+            "wire.server",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from holdfast.core import state",
+        ),
+        ("runtime.actor", "from holdfast.log import memory"),
+        ("runtime.actor", "from ..log.sqlite.store import SqliteLog"),
+        ("runtime.actor", "from holdfast import log"),
+        ("agents.chat", "from holdfast.runtime.actor import Actor"),
+        ("agents.chat", "from holdfast.models import openai"),
+        ("events", "from .messages.message import UIMessage"),
+        ("messages.fold", "from holdfast import UIMessage"),
+        ("server.app", "from holdfast.testing import ManualClock"),
+        ("newlayer.thing", "x = 1"),
+    ],
+)
+def test_an_import_against_the_direction_is_reported(name: str, text: str) -> None:
+    assert len(against_the_direction([parse_module(text, name)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("core.decide", "from ..events import Event\nfrom .state import State\nfrom ..codec import compact"),
+        ("runtime.actor", "from ..log.base import LogStore\nfrom holdfast.log import base"),
+        ("agents.chat", "from holdfast.runtime.api import Runtime\nfrom ..models.base import Model"),
+        ("log.sqlite.store", "from ..base import LogStore\nfrom ...rows import Row"),
+        ("testing.kit", "from holdfast.server import app\nfrom holdfast.core import decide"),
+    ],
+)
+def test_an_import_along_the_direction_is_accepted(name: str, text: str) -> None:
+    assert against_the_direction([parse_module(text, name)]) == []
+
+
+def test_relative_imports_of_a_package_resolve_from_the_package_itself() -> None:
+    package = parse_module("from .decide import decide\nfrom ..wire import frames", "core", is_package=True)
+    assert [target for target, _ in package.imports()] == [
+        "holdfast.core.decide.decide",
+        "holdfast.wire.frames",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import asyncio",
+        "from time import monotonic",
+        "import sqlite3 as s",
+        "from datetime import datetime\nx = datetime.now()",
+        "print('hello')",
+        "async def f() -> None: ...",
+    ],
+)
+def test_an_impure_line_in_a_pure_layer_is_reported(text: str) -> None:
+    assert len(impurities([parse_module(text, "core.decide")])) == 1
+    assert impurities([parse_module(text, "runtime.actor")]) == []
+
+
+def test_publishing_beside_the_actor_is_reported() -> None:
+    text = "def f(tail, rows):\n    tail.publish(rows)"
+    assert len(forbidden_publishers([parse_module(text, "runtime.subscription")])) == 1
+    assert forbidden_publishers([parse_module(text, "runtime.actor")]) == []

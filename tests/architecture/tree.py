@@ -1,0 +1,110 @@
+"""The source tree as data: what the architecture tests look at."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "holdfast"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One parsed Python file; `name` is dotted and relative to the root of its tree."""
+
+    path: Path
+    name: str
+    text: str
+    is_package: bool = False
+
+    @cached_property
+    def syntax(self) -> ast.Module:
+        return ast.parse(self.text, filename=str(self.path))
+
+    @property
+    def top(self) -> str:
+        """The first part of the name: the package that the import rules speak of."""
+        return self.name.partition(".")[0]
+
+    def nodes(self) -> Iterator[ast.AST]:
+        return ast.walk(self.syntax)
+
+    def imports(self) -> Iterator[tuple[str, int]]:
+        """Yield (absolute dotted name, line) of every import, wherever it stands, TYPE_CHECKING included.
+
+        `from a import b` yields `a.b`: whether `b` is a module or a name inside one, the prefix says which
+        package is reached into.
+        """
+        for node in self.nodes():
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield alias.name, node.lineno
+            elif isinstance(node, ast.ImportFrom):
+                base = self._resolve(node)
+                for alias in node.names:
+                    yield (f"{base}.{alias.name}" if base else alias.name), node.lineno
+
+    def _resolve(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        parts = ["holdfast", *self.name.split(".")] if self.name != "__init__" else ["holdfast"]
+        keep = len(parts) - node.level + (1 if self.is_package else 0)
+        return ".".join([*parts[:keep], *([node.module] if node.module else [])])
+
+
+def parse_module(text: str, name: str, *, is_package: bool = False) -> Module:
+    """Make a module of `text`, as if it stood at `holdfast.<name>`: for seeding violations."""
+    path = Path(*name.split(".")).with_suffix(".py")
+    return Module(path=path, name=name, text=text, is_package=is_package)
+
+
+def read_tree(folder: Path) -> list[Module]:
+    """Read every Python file below `folder`, sorted by name."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        if "node_modules" in parts or "__pycache__" in parts:
+            continue
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package and len(parts) > 1 else parts)
+        found.append(Module(path=path, name=name, text=path.read_text(encoding="utf-8"), is_package=is_package))
+    return found
+
+
+def read_source() -> list[Module]:
+    """Read the package; fails when there is nothing worth testing."""
+    modules = read_tree(SOURCE)
+    seen = {module.name for module in modules}
+    assert {"__init__", "ids", "errors", "events"} <= seen, f"the source tree is not where it was: {seen}"
+    return modules
+
+
+def read_tests() -> list[Module]:
+    """Read the tests; fails when there are none."""
+    modules = read_tree(ROOT / "tests")
+    assert any(module.path.name.startswith("test_") for module in modules), "no tests were found"
+    return modules
+
+
+def tracked_files() -> list[Path]:
+    """Return the files that are, or would be, in the repository."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode()
+    paths = [ROOT / name for name in listed.split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def docstring_of(node: ast.AST) -> ast.Expr | None:
+    """Return the statement that is the node's docstring, if it has one."""
+    if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    match node.body:
+        case [ast.Expr(value=ast.Constant(value=str())) as first, *_]:
+            return first
+        case _:
+            return None

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.codec.join import StreamJoin
+from holdfast.messages.fold import MessageFold
+from holdfast.messages.normalise import Normaliser
+from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence
+
+START: Chunk = {"type": "start", "messageId": "m"}
+STEP: Chunk = {"type": "start-step"}
+END_STEP: Chunk = {"type": "finish-step"}
+
+
+def joined(chunks: list[Chunk], join: StreamJoin | None = None) -> list[Chunk]:
+    join = join or StreamJoin("m")
+    return [out for chunk in chunks for out in join.feed(chunk)]
+
+
+def text(moment: str, name: str = "t", **fields: Any) -> Chunk:
+    return {"type": f"text-{moment}", "id": name, **fields}
+
+
+@pytest.mark.obligation("002-10", "002-15")
+def test_joining_inside_a_text_gives_start_step_and_the_text_from_there() -> None:
+    assert joined([text("delta", delta="lo"), text("delta", delta="!"), text("end")]) == [
+        START,
+        STEP,
+        text("start"),
+        text("delta", delta="lo"),
+        text("delta", delta="!"),
+        text("end"),
+    ]
+
+
+@pytest.mark.obligation("002-10")
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        text("start"),
+        {"type": "reasoning-start", "id": "r"},
+        {"type": "tool-input-start", "toolCallId": "c", "toolName": "x"},
+        {"type": "tool-input-available", "toolCallId": "c", "toolName": "x", "input": {}},
+        {"type": "file", "url": "https://example.org", "mediaType": "image/png"},
+    ],
+    ids=lambda chunk: chunk["type"],
+)
+def test_content_is_preceded_by_what_was_missed(chunk: Chunk) -> None:
+    assert joined([chunk]) == [START, STEP, chunk]
+
+
+@pytest.mark.obligation("002-11", "002-12")
+def test_a_real_start_and_step_are_not_made_up_again() -> None:
+    chunks = [START, STEP, text("start"), text("delta", delta="a")]
+    assert joined(chunks) == chunks
+
+
+def test_joining_at_a_step_makes_up_the_start_only() -> None:
+    assert joined([STEP, text("start")]) == [START, STEP, text("start")]
+
+
+@pytest.mark.obligation("002-13")
+def test_after_the_end_of_a_step_content_needs_a_new_one() -> None:
+    chunks = [START, STEP, text("start"), text("end"), END_STEP]
+    assert joined([*chunks, text("start", "u")]) == [*chunks, STEP, text("start", "u")]
+
+
+@pytest.mark.obligation("002-14")
+@pytest.mark.parametrize("end", ["finish", "abort", "error"])
+def test_an_ending_forgets_the_message(end: str) -> None:
+    join = StreamJoin("m")
+    joined([START, STEP, END_STEP, {"type": end, "errorText": "x"}], join)
+    assert join.feed(text("start")) == [START, STEP, text("start")]
+
+
+def test_what_cannot_be_shown_without_its_beginning_is_left_out() -> None:
+    missed = [
+        text("end"),
+        END_STEP,
+        {"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": "{"},
+        {"type": "tool-output-available", "toolCallId": "c", "output": 1},
+        {"type": "tool-approval-request", "toolCallId": "c", "approvalId": "a"},
+        {"type": "tool-approval-response", "approvalId": "a", "approved": True},
+    ]
+    assert joined(missed) == []
+
+
+def test_a_tool_input_joined_midway_comes_whole_at_its_end() -> None:
+    delta = {"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": "1}"}
+    whole = {"type": "tool-input-available", "toolCallId": "c", "toolName": "x", "input": {"a": 1}}
+    output = {"type": "tool-output-available", "toolCallId": "c", "output": 1}
+    assert joined([delta, whole, output]) == [START, STEP, whole, output]
+
+
+def normalised(items: list[Any]) -> list[Chunk]:
+    normaliser = Normaliser("m")
+    chunks = [chunk for item in items for chunk in normaliser.feed(item)]
+    return [*chunks, *normaliser.finish()]
+
+
+@given(st.randoms(use_true_random=False))
+def test_from_the_first_chunk_on_nothing_is_changed(rng: Random) -> None:
+    chunks = normalised(hostile_sequence(rng))
+    assert joined(chunks) == chunks
+
+
+@pytest.mark.obligation("002-15")
+@given(st.randoms(use_true_random=False))
+def test_whatever_was_missed_the_rest_folds_and_no_word_of_it_is_lost(rng: Random) -> None:
+    chunks = normalised(legal_sequence(rng))
+    rest = chunks[rng.randrange(len(chunks)) :]
+    fold = MessageFold("m")
+    for chunk in joined(rest):
+        fold.apply(chunk)
+    said = "".join(chunk["delta"] for chunk in rest if chunk["type"] == "text-delta")
+    by_part: dict[str, str] = {}
+    for chunk in rest:
+        if chunk["type"] == "text-delta":
+            by_part[chunk["id"]] = by_part.get(chunk["id"], "") + chunk["delta"]
+    message = fold.message()
+    assert len(message.text) == len(said)
+    assert {part["text"] for part in message.parts if part["type"] == "text"} >= set(by_part.values())

@@ -1,0 +1,82 @@
+"""What every test run does: count obligations, keep Hypothesis patient on a busy machine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import hypothesis
+import pytest
+
+from tools.obligations import Tally, read_page
+
+_TALLY = pytest.StashKey[Tally]()
+_PROPERTY = "obligation"
+
+# A slow machine must not fail a property; CI draws the same examples every time.
+hypothesis.settings.register_profile("holdfast", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
+hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "holdfast"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_TALLY] = Tally()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # User properties travel with the report, so that the count is right with workers too.
+    for item in items:
+        for marker in item.iter_markers("obligation"):
+            item.user_properties.extend((_PROPERTY, each) for each in marker.args)
+
+
+class _Recorder:
+    """Hears every report in the controlling process, whichever worker ran the test."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        ids = [str(value) for name, value in report.user_properties if name == _PROPERTY]
+        if ids and (report.failed or (report.when == "call" and report.passed)):
+            self._tally.record(report.nodeid, ids, passed=report.passed)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(_Recorder(session.config.stash[_TALLY]), "obligations")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    if not hasattr(session.config, "workerinput") and not session.config.option.collectonly:
+        session.config.stash[_TALLY].save()
+    yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    proven, listed = config.stash[_TALLY].proven, read_page()
+    terminalreporter.write_line(f"obligations: {len(proven & set(listed))} of {len(listed)} proven in this run")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run `async def` tests in a loop of their own, and hold them to owning every task that they started."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(_owning_its_tasks(test(**{name: pyfuncitem.funcargs[name] for name in names})))
+    return True
+
+
+async def _owning_its_tasks(test: Coroutine[Any, Any, None]) -> None:
+    await test
+    await asyncio.sleep(0)  # callbacks of what has just ended
+    left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert not left, f"tasks that nobody owns: {left}"

@@ -1,0 +1,231 @@
+"""The invariants that the core carries, over legal-biased histories. No event loop, no database, no clock."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.commands import Begin, Emit, Finish
+from holdfast.core.decide import decide
+from holdfast.core.evolve import evolve
+from holdfast.core.prune import is_redundant, turn_is_prunable
+from holdfast.core.restore import restore
+from holdfast.core.state import Rules, State
+from holdfast.core.transcript import Transcript
+from holdfast.core.tree import active_path
+from holdfast.core.wanted import wanted
+from holdfast.errors import Rejected
+from holdfast.events import (
+    CallAnswered,
+    ChatCleared,
+    Chunk,
+    Event,
+    HookDone,
+    MessageEnded,
+    MessagesRemoved,
+    Outcome,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    decode_event,
+    encode_event,
+    turn_of,
+)
+from holdfast.ids import Attempt, Millis
+from tests.core.histories import (
+    History,
+    Rows,
+    emitted,
+    fingerprint,
+    histories,
+    is_waiting_for_a_person,
+    refold,
+)
+
+MANY = settings(max_examples=250, deadline=None)
+FAR = Millis(10**12)
+
+
+@MANY
+@given(histories())
+def test_a_turn_ends_at_most_once_and_nothing_of_it_follows(history: History) -> None:
+    for turn in range(1, history.state.last_turn + 1):
+        mine = [event for event, _ in history.log if turn_of(event) == turn]
+        ends = [place for place, event in enumerate(mine) if isinstance(event, TurnEnded)]
+        assert len(ends) <= 1
+        if ends:
+            assert all(isinstance(event, HookDone) for event in mine[ends[0] + 1 :])
+
+
+@MANY
+@given(histories())
+def test_a_request_id_is_accepted_at_most_once(history: History) -> None:
+    requests = [event.request for event, _ in history.log if isinstance(event, TurnAccepted)]
+    assert len(requests) == len(set(requests))
+
+
+@MANY
+@given(histories(), st.data())
+def test_a_stale_attempt_cannot_speak(history: History, data: st.DataObject) -> None:
+    turn = data.draw(st.integers(1, history.state.last_turn + 1))
+    attempt = Attempt(data.draw(st.integers(0, 6)))
+    found = history.state.open.get(turn)  # type: ignore[call-overload]
+    if found is not None and found.attempt == attempt:
+        return
+    for command in (
+        Emit(turn, attempt, emitted({"type": "start-step"})),  # type: ignore[arg-type]
+        Finish(turn, attempt, Outcome.COMPLETED),  # type: ignore[arg-type]
+    ):
+        try:
+            events = decide(history.state, command, Millis(history.now), history.rules)
+        except Rejected:
+            events = []
+        assert events == []
+
+
+@MANY
+@given(histories())
+def test_the_state_is_a_fold_of_the_log(history: History) -> None:
+    written = [(decode_event(encode_event(event)), at) for event, at in history.log]
+    assert fingerprint(refold(written)) == fingerprint(history.state)
+
+
+@MANY
+@given(histories())
+def test_deciding_changes_nothing(history: History) -> None:
+    before = fingerprint(history.state)
+    for turn in list(history.state.open.values()):
+        for command in (Begin(turn.id), Finish(turn.id, Attempt(turn.attempt), Outcome.COMPLETED)):
+            try:
+                decide(history.state, command, Millis(history.now), history.rules)
+            except Rejected:
+                continue
+    assert fingerprint(history.state) == before
+
+
+def streamed(history: History) -> list[Event]:
+    """What an activation hands over: the chunks and answers of open turns."""
+    opened = history.state.open
+    return [e for e, _ in history.log if isinstance(e, Chunk | CallAnswered) and e.turn in opened]
+
+
+@MANY
+@given(histories())
+def test_restoring_the_rows_gives_the_state_that_folding_the_log_gives(history: History) -> None:
+    rows = history.rows
+    turns = sorted(rows.turns.values(), key=lambda row: row.turn)
+    messages = sorted(rows.messages.values(), key=lambda row: row.node)
+    state, problems = restore(rows.agent, turns, messages, streamed(history))
+    assert not problems
+    assert fingerprint(state) == fingerprint(history.state)
+
+
+@MANY
+@given(histories())
+def test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live(history: History) -> None:
+    from holdfast.core.project import project
+
+    state, rows = State(), Rows()
+    for event, at in history.log:
+        evolve(state, event, at)
+        rows.apply(project(state, event))
+    assert rows == history.rows
+
+
+@MANY
+@given(histories(), st.data())
+def test_pruning_is_invisible_to_a_reader_at_any_cursor(history: History, data: st.DataObject) -> None:
+    """Any seen prefix plus what is left of the rest shows what the whole log shows."""
+    cursor = data.draw(st.integers(0, len(history.log)))
+    prunable = {
+        turn.id: turn_is_prunable(turn.accepted.kind, turn.ended_at, FAR) for turn in history.state.ended.values()
+    }
+    full, late = Transcript(), Transcript()
+    for place, (event, _) in enumerate(history.log):
+        full.apply(event)
+        gone = is_redundant(event, prunable=prunable.get(turn_of(event), False))  # type: ignore[arg-type]
+        if place < cursor or not gone:
+            late.apply(event)
+    assert late.endings == full.endings
+    assert late.messages == full.messages
+
+
+@MANY
+@given(histories())
+def test_a_bare_stream_is_never_pruned(history: History) -> None:
+    for turn in history.state.ended.values():
+        if turn.accepted.kind is TurnKind.RSM:
+            assert not turn_is_prunable(turn.accepted.kind, turn.ended_at, FAR)
+
+
+@MANY
+@given(histories(), st.integers(0, 60))
+def test_from_any_crash_point_every_turn_ends_or_waits_for_a_person(history: History, cut: int) -> None:
+    """The process dies after any commit, and dies again at every attempt: the bound ends what never ends."""
+    state, now, steps = refold(history.log[:cut]), history.now, 0
+    rules = Rules(max_attempts=history.rules.max_attempts)
+    while True:
+        now += 10_000
+        work = wanted(state, Millis(now))
+        if work.stop is not None:
+            turn = state.open[work.stop]
+            command: Finish | Begin = Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED)
+        elif work.run is not None:
+            turn = state.open[work.run]
+            command = Begin(turn.id, "crash")
+            if turn.accepted.deferred:  # whoever knew its messages is gone
+                command = Finish(turn.id, Attempt(0), Outcome.ERROR, error="gone")
+        else:
+            break
+        for event in decide(state, command, Millis(now), rules):
+            evolve(state, event, Millis(now))
+        steps += 1
+        assert steps < 500
+    assert is_waiting_for_a_person(state)
+
+
+@MANY
+@given(histories())
+def test_a_message_ends_as_what_its_chunks_fold_to(history: History) -> None:
+    seen = Transcript()
+    for event, _ in history.log:
+        if isinstance(event, MessageEnded) and event.node in seen.messages:
+            ended = msgspec.json.decode(bytes(event.message))
+            watched = seen.messages[event.node]
+            assert [part["type"] for part in ended["parts"]] == [part["type"] for part in watched["parts"]]
+            assert [part.get("text") for part in ended["parts"]] == [part.get("text") for part in watched["parts"]]
+        seen.apply(event)
+
+
+@MANY
+@given(histories())
+def test_nothing_said_is_lost_unless_somebody_removed_it(history: History) -> None:
+    said, removed = set[int](), set[int]()
+    for event, _ in history.log:
+        if isinstance(event, TurnAccepted):
+            said |= {placed.node for placed in event.messages}
+        elif isinstance(event, MessagesRemoved):
+            removed |= set(event.nodes)
+        elif isinstance(event, ChatCleared):
+            said, removed = set(), set()
+    assert said - removed <= set(history.state.nodes)
+
+
+@MANY
+@given(histories())
+def test_the_active_path_is_a_path(history: History) -> None:
+    path = active_path(history.state)
+    assert len(path) == len(set(path))
+    for parent, node in zip(path, path[1:], strict=False):
+        assert history.state.nodes[node].parent == parent
+
+
+@MANY
+@given(histories())
+def test_at_most_one_chat_turn_runs_and_indexes_have_no_gap(history: History) -> None:
+    begun = [turn for turn in history.state.chat_turns() if turn.attempt > 0]
+    assert len(begun) <= 1
+    for turn in range(1, history.state.last_turn + 1):
+        indexes = [e.index for e, _ in history.log if isinstance(e, Chunk) and e.turn == turn]
+        assert indexes == list(range(len(indexes)))

@@ -1,0 +1,79 @@
+"""What the docs and the code refer to exists: rules by number, pages by link."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT, read_source, read_tests, tracked_files
+
+_DEFINED = re.compile(r"^(?:- \*\*|\| )(?P<rule>[IPR]-\d+)(?:\*\*| \|)", re.MULTILINE)
+_CITED = re.compile(r"\b([IPR]-\d+)\b")
+_LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)")
+
+
+def defined() -> list[str]:
+    pages = [ROOT / "docs" / "rules.md", ROOT / "docs" / "protocol.md"]
+    return [found["rule"] for page in pages for found in _DEFINED.finditer(page.read_text(encoding="utf-8"))]
+
+
+def undefined(texts: dict[str, str]) -> list[str]:
+    known = set(defined())
+    return [
+        f"{name} cites {rule}" for name, text in texts.items() for rule in _CITED.findall(text) if rule not in known
+    ]
+
+
+def pages() -> list[Path]:
+    return [path for path in tracked_files() if path.suffix == ".md"]
+
+
+def test_rules_are_numbered_without_gaps_and_once() -> None:
+    for letter, count in Counter(rule[0] for rule in defined()).items():
+        numbers = [int(rule[2:]) for rule in defined() if rule[0] == letter]
+        assert numbers == list(range(1, count + 1)), letter
+
+
+def test_every_cited_rule_is_defined() -> None:
+    texts = {module.name: module.text for module in [*read_source(), *read_tests()] if module.path != Path(__file__)}
+    texts |= {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in pages()}
+    assert undefined(texts) == []
+
+
+def test_a_citation_of_nothing_is_reported() -> None:
+    assert undefined({"x": "# R-999: why"}) == ["x cites R-999"]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    targets = [found["target"] for found in _LINK.finditer(page.read_text(encoding="utf-8"))]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_decision_and_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    folder = ROOT / "docs"
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*.md") if path.name != "README.md"]
+    assert len(names) > 5
+    assert [name for name in names if f"]({name})" not in index] == []
+
+
+def test_decisions_have_the_four_parts() -> None:
+    parts = ["## Context", "## Choice", "## Consequences", "## What would change our mind"]
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [path.name[:4] for path in decisions] == [f"{n:04}" for n in range(1, len(decisions) + 1)]
+    for path in decisions:
+        headings = re.findall(r"^## .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert headings == parts, path.name
+
+
+@pytest.mark.obligation("001-6.A", "001-6.B")
+def test_where_the_ending_is_kept_was_weighed_and_written_down() -> None:
+    page = (ROOT / "docs" / "decisions" / "0001-the-log-is-the-only-truth.md").read_text(encoding="utf-8")
+    choice = page.partition("## Choice")[2].partition("\n## ")[0]
+    assert "terminal\nchunk" in choice
+    assert "columns of a stream's row" in choice
+    assert "one event, `turn.ended`" in choice

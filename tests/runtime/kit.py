@@ -1,0 +1,95 @@
+"""Small words for the runtime's tests: ask, watch, and wait for facts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from holdfast.core.commands import Policy, Submit
+from holdfast.core.state import State
+from holdfast.core.tree import shown_path
+from holdfast.events import Event, TurnEnded
+from holdfast.ids import AgentId, MessageId, RequestId, Seq
+from holdfast.log.base import LogStore
+from holdfast.messages.message import UIMessage
+from holdfast.runtime.directory import Directory, Loaded, Settings
+from holdfast.runtime.tail import Committed
+from holdfast.testing import ManualClock, ScriptedResponder
+
+AGENT = AgentId("chat/ann")
+QUICK = Settings(grace=0.0)
+PATIENCE = 20.0
+"""Seconds after which a fact that does not come is a failure; never what a test waits for."""
+
+
+def user(message_id: str, text: str = "hi") -> dict[str, Any]:
+    return {"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]}
+
+
+def submit(request: str, *messages: dict[str, Any], policy: str = "queue", **more: Any) -> Submit:
+    asked = messages or (user(f"u-{request}"),)
+    return Submit(RequestId(request), MessageId(f"a-{request}"), list(asked), policy=Policy(policy), **more)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def running(
+    store: LogStore, responder: ScriptedResponder, clock: ManualClock | None = None, settings: Settings = QUICK
+) -> AsyncIterator[Directory]:
+    async with Directory(store, responder, clock=clock or ManualClock(), settings=settings) as directory:
+        yield directory
+
+
+class Watcher:
+    """An observer that reads by cursor and keeps what it saw."""
+
+    def __init__(self, loaded: Loaded, cursor: int = 0) -> None:
+        self.seen: list[Committed] = []
+        self._subscription = loaded.subscribe(Seq(cursor))
+
+    @property
+    def events(self) -> list[Event]:
+        return [committed.event for committed in self.seen]
+
+    async def until(self, fact: Callable[[Event], bool]) -> Event:
+        """Read on until an event makes it true; what was seen before counts."""
+        checked = 0
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for event in self.events[checked:]:
+                    if fact(event):
+                        return event
+                checked = len(self.seen)
+                self.seen += await self._subscription.next()
+
+    async def ended(self, turn: int) -> TurnEnded:
+        event = await self.until(lambda event: isinstance(event, TurnEnded) and event.turn == turn)
+        assert isinstance(event, TurnEnded)
+        return event
+
+    def close(self) -> None:
+        self._subscription.close()
+
+
+@asynccontextmanager
+async def watching(loaded: Loaded, cursor: int = 0) -> AsyncIterator[Watcher]:
+    watcher = Watcher(loaded, cursor)
+    try:
+        yield watcher
+    finally:
+        watcher.close()
+
+
+def texts(state: State) -> list[tuple[str, str]]:
+    """Role and text of what is shown."""
+    bodies = [node.shown for _, node in shown_path(state)]
+    messages = [UIMessage.decode(body) for body in bodies if body is not None]
+    return [(message.role, message.text) for message in messages]
+
+
+async def soon(fact: Callable[[], bool]) -> None:
+    """Wait for a fact that no event tells, giving everybody else a turn."""
+    async with asyncio.timeout(PATIENCE):
+        while not fact():
+            await asyncio.sleep(0)
