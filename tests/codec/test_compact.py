@@ -4,13 +4,12 @@ from random import Random
 from typing import Any
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from holdfast.codec.compact import compact, replay_from_fold
 from holdfast.messages.fold import MessageFold
 from holdfast.messages.message import UIMessage
 from holdfast.messages.normalise import Normaliser
-from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence
+from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence, seeded
 
 
 def delta(name: str, piece: str, family: str = "text") -> Chunk:
@@ -66,7 +65,7 @@ def test_nothing_compacts_to_nothing_and_the_given_chunks_stay_as_they_are() -> 
     assert chunks == [delta("a", "x"), delta("a", "y")]
 
 
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_a_compacted_rest_behind_any_cursor_folds_like_the_whole(rng: Random) -> None:
     chunks = normalised(hostile_sequence(rng), newer=rng.random() < 0.5)
     cursor = rng.randrange(len(chunks) + 1)
@@ -87,7 +86,7 @@ def without_answered_approvals(message: UIMessage) -> list[dict[str, Any]]:
     return parts
 
 
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_a_replay_and_what_follows_fold_like_the_whole(rng: Random) -> None:
     chunks = normalised(hostile_sequence(rng))
     cut = rng.randrange(len(chunks) + 1)
@@ -98,7 +97,7 @@ def test_a_replay_and_what_follows_fold_like_the_whole(rng: Random) -> None:
     assert seen.metadata == whole.metadata
 
 
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_a_replay_says_every_part_once(rng: Random) -> None:
     chunks = normalised(legal_sequence(rng))
     replay = replay_from_fold(folded(chunks[: rng.randrange(len(chunks) + 1)]))

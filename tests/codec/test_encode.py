@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from holdfast.codec.encode import encode_message
 from holdfast.messages.calls import Approval, ToolError, ToolResult
 from holdfast.messages.fold import MessageFold
 from holdfast.messages.message import UIMessage
 from holdfast.messages.normalise import Normaliser
-from tests.messages.sequences import Chunk, hostile_sequence, json_value, legal_sequence
+from tests.messages.sequences import Chunk, hostile_sequence, json_value, legal_sequence, seeded
 
 
 def folded(chunks: list[Chunk]) -> MessageFold:
@@ -32,21 +31,21 @@ def normalised(items: list[Any], *, newer: bool) -> list[Chunk]:
     return [*chunks, *normaliser.finish()]
 
 
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_a_message_that_any_handler_made_comes_back_whole(rng: Random) -> None:
     chunks = normalised(hostile_sequence(rng), newer=rng.random() < 0.5)
     message = folded(chunks[: rng.randrange(len(chunks) + 1)]).message()
     assert encoded_and_folded(message) == message
 
 
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_a_message_that_a_good_server_made_comes_back_whole(rng: Random) -> None:
     chunks = legal_sequence(rng)
     message = folded(chunks[: rng.randrange(len(chunks) + 1)]).message()
     assert encoded_and_folded(message) == message
 
 
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_a_message_whose_calls_were_answered_comes_back_whole(rng: Random) -> None:
     fold = folded(normalised(legal_sequence(rng, newer=True), newer=True))
     for part in fold.message().parts:

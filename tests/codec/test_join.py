@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from holdfast.codec.join import StreamJoin
 from holdfast.messages.fold import MessageFold
 from holdfast.messages.normalise import Normaliser
-from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence
+from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m"}
 STEP: Chunk = {"type": "start-step"}
@@ -103,14 +102,14 @@ def normalised(items: list[Any]) -> list[Chunk]:
     return [*chunks, *normaliser.finish()]
 
 
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_from_the_first_chunk_on_nothing_is_changed(rng: Random) -> None:
     chunks = normalised(hostile_sequence(rng))
     assert joined(chunks) == chunks
 
 
 @pytest.mark.obligation("002-15")
-@given(st.randoms(use_true_random=False))
+@given(seeded())
 def test_whatever_was_missed_the_rest_folds_and_no_word_of_it_is_lost(rng: Random) -> None:
     chunks = normalised(legal_sequence(rng))
     rest = chunks[rng.randrange(len(chunks)) :]

@@ -1,7 +1,7 @@
 """Chunk sequences for properties: legal ones, slightly broken ones, and soup.
 
-All are drawn from a `random.Random`, so that a seed reproduces a batch for the oracle and Hypothesis can
-shrink what it draws (`st.randoms(use_true_random=False)`).
+All are drawn from a `random.Random`: a seed reproduces a whole batch for the oracle, and `seeded()` lets
+Hypothesis choose the seed. (It could draw every choice itself; shrinking hundreds of them takes minutes.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,25 @@ import json
 from random import Random
 from typing import Any
 
+from hypothesis import strategies as st
+
 Chunk = dict[str, Any]
+
+
+class Seeded(Random):
+    """A random generator that tells its seed when a property fails."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.name = seed
+
+    def __repr__(self) -> str:
+        return f"Seeded({self.name})"
+
+
+def seeded() -> st.SearchStrategy[Random]:
+    return st.integers(0, 2**32).map(Seeded)
+
 
 WORDS = ["", "a", "hold ", "fast", "\n", "é", "🙂", '"quoted"', "\\", "</script>", " ", "漢字"]
 TOOLS = ["search", "get-weather", "x"]
@@ -178,12 +196,13 @@ class Legal:
         waiting = [call_id for call_id, state in self.calls.items() if state == "input-available"]
         asked = [call_id for call_id, state in self.calls.items() if state == "approval-requested"]
         rng = self.rng
+        running = [call_id for call_id, state in self.calls.items() if state == "running"]
         if asked and rng.random() < 0.6:
             self.answer_approval(rng.choice(asked))
         elif waiting and rng.random() < 0.3:
             self.request_approval(rng.choice(waiting))
-        elif waiting:
-            self.output(rng.choice(waiting))
+        elif waiting or running:
+            self.output(rng.choice(waiting + running))
 
     def request_approval(self, call_id: str) -> None:
         fields = self.some("approvalDescriptor", json_object) | self.some("signature", lambda rng: "sig")
@@ -214,8 +233,7 @@ class Legal:
         is_preliminary = self.rng.random() < 0.25
         flag = {"preliminary": True} if is_preliminary else {}
         self.put("tool-output-available", toolCallId=call_id, output=json_value(self.rng), **flag, **pm)
-        if not is_preliminary:
-            self.calls[call_id] = "output-available"
+        self.calls[call_id] = "running" if is_preliminary else "output-available"
 
     def discrete(self) -> None:
         rng = self.rng

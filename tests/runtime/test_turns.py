@@ -243,7 +243,7 @@ async def test_a_deferred_turn_is_given_its_messages_at_the_head_of_the_queue() 
             async def evaluate(messages):  # type: ignore[no-untyped-def]
                 return [user("u2", f"after {messages[-1].text}")]
 
-            loaded.agency.evaluations[TurnId(2)] = evaluate
+            loaded.agency.evaluations[RequestId("r2")] = evaluate
             await loaded.actor.ask(Submit(RequestId("r2"), MessageId("a2"), None, trusted=True))
             gate.open()
             await watcher.ended(2)

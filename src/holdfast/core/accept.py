@@ -134,9 +134,7 @@ def place_deferred(state: State, command: Place, rules: Rules) -> list[Event]:
     known = {node.id for node in state.nodes.values()}
     taken = [message for message in command.messages if message["id"] not in known]
     placed = _chain(state, taken, state.nodes[turn.node].parent, rules)
-    if not placed:
-        # Everything was known: the answer goes below what is there.
-        return [*_replacements(state, command.messages, rules)]
+    # With nothing new to place it still says that the turn may begin, below what is there.
     return [
         *_replacements(state, command.messages, rules),
         MessagesPut(messages=placed, cause="deferred", turn=turn.id),
@@ -218,10 +216,13 @@ def _replacements(
     state: State, messages: Sequence[JsonObject], rules: Rules, *, cause: str = "saved", origin: str | None = None
 ) -> list[Event]:
     events: list[Event] = []
+    # What an open turn writes ends as its chunks fold: a change in between would only confuse a restart.
+    written = {turn.node for turn in state.chat_turns() if turn.fold is not None}
     for message in messages:
         node = node_of_message(state, message["id"])
         if (
             node is not None
+            and node not in written
             and state.nodes[node].role == message["role"]
             and _differs(message, state.nodes[node], rules)
         ):
@@ -317,8 +318,8 @@ def _merged_message(messages: list[JsonObject]) -> JsonObject:
     others: list[JsonObject] = []
     for message in messages:
         for part in message["parts"]:
-            if part.get("type") == "text":
-                texts.append(part.get("text", ""))
+            if part.get("type") == "text" and isinstance(part.get("text"), str):
+                texts.append(part["text"])
             else:
                 others.append(part)
     text: list[JsonObject] = [{"type": "text", "text": "\n\n".join(texts)}] if texts else []
@@ -327,5 +328,7 @@ def _merged_message(messages: list[JsonObject]) -> JsonObject:
 
 def _debounced(command: Submit, superseded: list[Turn] | None, now: Millis) -> Millis | None:
     if command.policy.name != "debounce" or superseded is None or command.trusted:
+        return None
+    if command.trigger != "submit-message":
         return None
     return Millis(now + command.policy.debounce)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import msgspec
+
 from ..events import (
     AnswerKind,
     CallAnswered,
@@ -52,7 +54,7 @@ def _streaming_call(state: State, command: Answer) -> Turn | None:
 
 def _stored_call(state: State, command: Answer) -> NodeId | None:
     """Return the stored message that has this call open: the newest on the active path, else anywhere."""
-    quoted = f'"{command.call}"'.encode()
+    quoted = msgspec.json.encode(command.call)
     busy = {turn.node for turn in state.chat_turns() if turn.fold is not None}
     on_path = list(ancestors(state, state.leaf))
     others = [node for node in reversed(state.nodes) if node not in set(on_path)]

@@ -5,6 +5,7 @@ A command that is late, doubled or of a stale attempt causes no event or raises 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from msgspec import Raw
@@ -171,7 +172,12 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
     events: list[Event] = list(closing)
     saved = turn.fold is not None and not turn.fold.is_empty
     if turn.fold is not None and saved:
-        message = rules.sanitize(turn.fold.closed_message().to_dict())
+        message = turn.fold.closed_message().to_dict()
+        try:
+            message = rules.sanitize(message)
+        except Exception as exc:  # noqa: BLE001 - the agent's own code; what clients have seen is kept as they saw it
+            text, detail = rules.unsanitized_text, f"{type(exc).__name__}: {exc}"
+            command = replace(command, outcome=Outcome.ERROR, error=text, detail=detail, reason="not-sanitized")
         events.append(MessageEnded(turn.id, turn.node, to_raw(message)))
         excess = _excess(state, turn, rules)
         if excess:
@@ -210,7 +216,8 @@ def _excess(state: State, turn: Turn, rules: Rules) -> list[NodeId]:
         return []
     needed = {turn.node}
     for other in state.chat_turns():
-        needed |= {other.node, *(placed.node for placed in other.accepted.messages)}
+        if other is not turn:
+            needed |= {other.node, *(placed.node for placed in other.accepted.messages)}
     cut = path.index(counted[-max(cap, 1)])
     cut = min([cut, *(path.index(node) for node in needed if node in path)])
     kept = set(path[cut:])
@@ -250,7 +257,9 @@ def _clear(state: State, command: Clear, rules: Rules) -> list[Event]:
 
 
 def _is_busy(state: State, node: NodeId) -> bool:
-    return any(turn.node == node for turn in state.chat_turns())
+    """Tell whether an open turn writes this node or answers what is there."""
+    asked = (placed.node for turn in state.chat_turns() for placed in turn.accepted.messages)
+    return node in asked or any(turn.node == node for turn in state.chat_turns())
 
 
 def _move_leaf(state: State, command: MoveLeaf) -> list[Event]:

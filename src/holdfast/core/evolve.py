@@ -31,8 +31,8 @@ from ..events import (
     TurnKind,
     TurnRetargeted,
 )
-from ..ids import Millis, NodeId
-from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, find_call, settle
+from ..ids import Millis
+from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from .state import RECENT_TURNS, Node, State, Turn
@@ -57,6 +57,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case TurnRetargeted():
             turn = _step(state, event)
             changes = {"node": event.node, "message_id": event.message_id, "owner": event.owner}
+            changes["parent"] = state.nodes[event.node].parent
             turn.accepted = replace(turn.accepted, not_before=event.not_before, origin=event.origin, **changes)
         case AttemptStarted():
             turn = _step(state, event)
@@ -175,21 +176,10 @@ def _answered(state: State, event: CallAnswered) -> None:
             node.body = settled.encode()
         return
     turn.status = next_status(turn.status, event)
-    if isinstance(answer, Approval):
-        _fold_approval(turn.fold, event.call, answer)
+    # Version 6 has no chunk for an approval, and a draft is read before the answer's chunk comes (R-1, R-2).
+    turn.fold.answer(event.call, answer)
     if node.draft is not None:
         node.draft = turn.fold.message().encode()
-
-
-def _fold_approval(fold: MessageFold, call: str, answer: Approval) -> None:
-    """Note an approval in a message that still streams: version 6 has no chunk for it (R-1)."""
-    part = find_call(fold.message(), call)
-    approval = part.get("approval") if part is not None else None
-    if isinstance(approval, dict):
-        note = {"type": "tool-approval-response", "approvalId": approval.get("id"), "approved": answer.approved}
-        if answer.reason is not None:
-            note["reason"] = answer.reason
-        fold.apply(note)
 
 
 def _ended(state: State, event: TurnEnded, at: Millis) -> None:
@@ -210,11 +200,11 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
 
 def _put(state: State, event: MessagesPut, at: Millis) -> None:
     _place(state, event.messages, at)
-    last: NodeId = event.messages[-1].node
     if event.turn is None:
-        state.leaf = last
+        state.leaf = event.messages[-1].node
         return
     turn = state.open[event.turn]
+    last = event.messages[-1].node if event.messages else state.nodes[turn.node].parent
     turn.status = next_status(turn.status, event)
     ids = [placed.id for placed in event.messages if placed.role == "user"]
     turn.accepted = replace(turn.accepted, deferred=False, parent=last, message_ids=ids)

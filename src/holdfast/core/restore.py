@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ..errors import BadMessage
 from ..events import CallAnswered, Chunk, Event, Outcome, TurnAccepted, TurnKind, decode_event
 from ..ids import Millis
+from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
 from .evolve import evolve, open_fold
 from .state import Node, State, Turn
@@ -55,11 +57,9 @@ def _check_body(message: MessageRow) -> str | None:
         if body is None:
             continue
         try:
-            decoded = msgspec.json.decode(body)
-        except msgspec.DecodeError as exc:
-            return f"unable to read message {message.id!r} (node {message.node}); {exc}"
-        if not isinstance(decoded, dict) or not isinstance(decoded.get("parts"), list):
-            return f"unable to read message {message.id!r} (node {message.node}); it is not a message"
+            UIMessage.decode(body)
+        except BadMessage as exc:
+            return f"unable to load message {message.id!r} (node {message.node}); {exc}"
     return None
 
 
@@ -68,11 +68,11 @@ def _node(row: MessageRow) -> Node:
 
 
 def _add_turn(state: State, row: TurnRow) -> None:
+    state.requests[row.request] = row.turn  # even if the rest cannot be read: the id was accepted (I-6)
     accepted = decode_event(row.accepted)
     if not isinstance(accepted, TurnAccepted):
         raise ValueError("its acceptance is another event")
     turn = Turn(accepted, row.accepted_at, attempt=row.attempt, hook_due=row.hook_due)
-    state.requests[row.request] = row.turn
     if row.ended_at is None:
         turn.status = Status(row.status)
         if turn.status is not Status.ACCEPTED and accepted.kind is not TurnKind.RSM:

@@ -12,6 +12,7 @@ from typing import Any
 from ..events import Outcome, TurnAccepted, TurnKind
 from ..ids import Generation, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.fold import MessageFold
+from .commands import Policy
 from .transitions import Status
 
 __all__ = ["RECENT_TURNS", "Node", "Rules", "State", "Turn"]
@@ -131,8 +132,11 @@ class Rules:
     max_queued: int = 50
     max_persisted_messages: int | None = None
     has_response_hook: bool = False
+    policy: Policy = field(default_factory=Policy)
+    """What becomes of a client's submit that overlaps open turns (R-7)."""
     continuation_delay: int = 50
     """Milliseconds in which tool results that arrive together become one continuation (R-3)."""
     exhausted_text: str = "The answer was interrupted too often and was given up."
+    unsanitized_text: str = "The answer could not be prepared for storage."
     sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
     """Pure (R-25): given a message, returns what is to be kept of it."""

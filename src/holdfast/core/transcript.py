@@ -26,7 +26,7 @@ from ..events import (
     TurnKind,
     TurnRetargeted,
 )
-from ..ids import NodeId, TurnId
+from ..ids import MessageId, NodeId, TurnId
 from ..messages.calls import settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
@@ -50,7 +50,7 @@ class Transcript:
 
     messages: dict[NodeId, dict[str, Any]] = field(default_factory=dict)
     endings: dict[TurnId, Ending] = field(default_factory=dict)
-    _places: dict[TurnId, NodeId] = field(default_factory=dict)
+    _places: dict[TurnId, tuple[NodeId, MessageId]] = field(default_factory=dict)
     _folds: dict[TurnId, MessageFold] = field(default_factory=dict)
 
     def apply(self, event: Event) -> None:
@@ -58,7 +58,7 @@ class Transcript:
             case TurnAccepted():
                 self._accept(event)
             case TurnRetargeted():
-                self._places[event.turn] = event.node
+                self._places[event.turn] = event.node, event.message_id
             case Chunk():
                 self._chunk(event)
             case CallAnswered():
@@ -84,16 +84,16 @@ class Transcript:
             self.messages[placed.node] = msgspec.json.decode(bytes(placed.message))
         if event.dropped or event.kind is TurnKind.RSM:
             return
-        self._places[event.turn] = event.node
+        self._places[event.turn] = event.node, event.message_id
 
     def _chunk(self, event: Chunk) -> None:
-        node = self._places.get(event.turn)
-        if node is None or event.transient:
+        if event.turn not in self._places or event.transient:
             return
+        node, message_id = self._places[event.turn]
         fold = self._folds.get(event.turn)
         if fold is None:
             base = self.messages.get(node)
-            fold = MessageFold("", base=UIMessage.from_dict(base) if base is not None else None)
+            fold = MessageFold(message_id, base=UIMessage.from_dict(base) if base is not None else None)
             self._folds[event.turn] = fold
         try:
             fold.apply(msgspec.json.decode(bytes(event.body)))

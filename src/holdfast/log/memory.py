@@ -130,7 +130,7 @@ class MemoryLog:
             raise Fenced(f"unable to append to {batch.agent!r}; epoch {batch.epoch} no longer holds its lease")
         if batch.first != log.head + 1:
             raise LogUnavailable(
-                f"unable to append to {batch.agent!r}; its log ends at seq {log.head}, the batch begins at {batch.first}"
+                f"unable to append to {batch.agent!r}; its log ends at {log.head}, the batch begins at {batch.first}"
             )
         if batch.rows:
             log.rows = log.rows.changed(batch.rows, batch.agent)

@@ -70,7 +70,7 @@ class Normaliser:
                 return [chunk]
             out = self._take(kind, chunk)
         except BadChunk as error:
-            return self._drop(str(error))
+            return self._report(str(error))
         self._is_fed = self._is_fed or bool(out)
         return out
 
@@ -153,18 +153,18 @@ class Normaliser:
 
     def _take_start_step(self, chunk: Chunk) -> list[Chunk]:
         if self._in_step and self._step_is_bare:
-            return self._drop("start-step in a step that has nothing yet")
+            return self._report("dropped start-step; the step has no content yet")
         out = self._begin()
         if self._in_step:
             out += self._close_step()
         return [*out, *self._open_step()]
 
     def _take_finish_step(self, chunk: Chunk) -> list[Chunk]:
-        return self._close_step() if self._in_step else self._drop("finish-step outside a step")
+        return self._close_step() if self._in_step else self._report("dropped finish-step; no step is open")
 
     def _take_reset_step(self, chunk: Chunk) -> list[Chunk]:
         if not self._in_step:
-            return self._drop("reset-step outside a step")
+            return self._report("dropped reset-step; no step is open")
         self._open.clear()
         self._calls.forget_step(self._step)
         return [{"type": "reset-step"}]
@@ -182,20 +182,20 @@ class Normaliser:
         spelled = reason.replace("_", "-") if isinstance(reason, str) else "other"
         if spelled in (_NEWER_FINISH_REASONS if self._newer else _FINISH_REASONS):
             return str(spelled)
-        self._drop(f"finish reason {reason!r}, sent as 'other'")
+        self._report(f"sent finish reason {reason!r} as 'other'; clients do not know it")
         return "other"
 
     def _take_metadata(self, chunk: Chunk) -> list[Chunk]:
         metadata = self._metadata(chunk)
         if metadata is None:
-            return self._drop("message-metadata without an object")
+            return []
         return [*self._begin(), {"type": "message-metadata", "messageMetadata": metadata}]
 
     def _metadata(self, chunk: Chunk) -> Any:
         given = {"type": chunk["type"], "messageMetadata": chunk.get("messageMetadata")}
         metadata = self._usable(given).get("messageMetadata")
         if metadata is not None and not isinstance(metadata, dict):
-            self._drop("message metadata that is not an object")
+            self._report("dropped message metadata; it is not an object")
             return None
         return metadata
 
@@ -208,7 +208,7 @@ class Normaliser:
     def _open_part(self, family: str, name: str | None, chunk: Chunk) -> list[Chunk]:
         out, key = self._content(), (family, name)
         if key in self._open:
-            self._drop(f"{family}-start while part {name!r} is open; it was closed")
+            self._report(f"closed part {name!r}; {family}-start came while it was open")
             out.append({"type": f"{family}-end", "id": self._open.pop(key)})
         ours = self._open[key] = self._unused(family, name or family)
         out.append({**chunk, "type": f"{family}-start", "id": ours})
@@ -229,7 +229,7 @@ class Normaliser:
             raise BadChunk(f"unable to use a {family}-delta chunk; its delta is not a string")
         ours, out = self._open.get((family, name)), []
         if ours is None:
-            self._drop(f"{family}-delta before {family}-start; the part was opened")
+            self._report(f"opened part {name!r}; {family}-delta came before {family}-start")
             out = self._open_part(family, name, {})
             ours = self._open[family, name]
         grown: Chunk = {"type": chunk["type"], "id": ours, "delta": scrub_text(delta)}
@@ -241,7 +241,7 @@ class Normaliser:
     def _take_end(self, chunk: Chunk) -> list[Chunk]:
         key = (_family(chunk), _part_id(chunk))
         if key not in self._open:
-            return self._drop(f"{chunk['type']} of a part that is not open")
+            return self._report(f"dropped {chunk['type']}; no such part is open")
         return [self._usable({**chunk, "id": self._open.pop(key)})]
 
     def _close_plain(self) -> list[Chunk]:
@@ -261,7 +261,8 @@ class Normaliser:
         step = self._step if self._in_step else self._step + 1
         out = self._ledger_entry(usable, step)
         if not out:
-            return self._drop(f"{chunk['type']} of call {usable.get('toolCallId')!r}, which does not take it")
+            call = usable.get("toolCallId") or usable.get("approvalId")
+            return self._report(f"dropped {chunk['type']}; call {call!r} does not take it")
         is_content = out[0]["type"].startswith("tool-input-")
         return [*(self._content() if is_content else self._begin()), *out]
 
@@ -316,7 +317,8 @@ class Normaliser:
         del self.problems[_MOST_PROBLEMS:]
         return usable
 
-    def _drop(self, problem: str) -> list[Chunk]:
+    def _report(self, problem: str) -> list[Chunk]:
+        """Note a problem; nothing goes out for it."""
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(problem)
         return []

@@ -139,7 +139,9 @@ class Actor:
         for letter in letters:
             try:
                 events = decide(self._state, letter.command, pending.at, self._rules)
-            except Rejected as exc:
+            except Exception as exc:
+                if not isinstance(exc, Rejected):
+                    log.error("%r could not decide %s", self.agent, type(letter.command).__name__, exc_info=exc)
                 if letter.reply is not None:
                     pending.replies.append((letter.reply, exc))
                 continue

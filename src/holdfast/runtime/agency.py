@@ -12,10 +12,11 @@ from contextlib import suppress
 
 from ..core.commands import Finish, MarkHookDone
 from ..core.state import State, Turn
+from ..core.tree import shown_path
 from ..core.wanted import NOW, wanted
 from ..errors import AgentStopped, LogError
 from ..events import AttemptCause, Outcome
-from ..ids import Attempt, Millis, TurnId
+from ..ids import Attempt, Millis, RequestId, TurnId
 from ..messages.message import UIMessage
 from .actor import Actor
 from .api import Evaluate, Responder, TurnResult
@@ -41,7 +42,7 @@ class Agency:
         on_wake: Callable[[], None],
     ) -> None:
         self.wake: Millis | None = None
-        self.evaluations: dict[TurnId, Evaluate] = {}
+        self.evaluations: dict[RequestId, Evaluate] = {}
         """Functions of deferred turns; they live as long as this process."""
         self._actor, self._responder, self._clock = actor, responder, clock
         self._may_start, self._on_wake = may_start, on_wake
@@ -51,6 +52,9 @@ class Agency:
         self._inherited: set[TurnId] | None = None
         """Turns that an earlier process began or ended; known from the first look at the state."""
         self._stopped: TurnId | None = None
+        self._awaited: dict[TurnId, list[asyncio.Future[TurnResult]]] = {}
+        self.shown: list[bytes] = []
+        """The committed conversation, as bytes per message: what may be read between two commits."""
 
     @property
     def wants_to_run(self) -> bool:
@@ -70,6 +74,8 @@ class Agency:
         """Start and stop what the committed state calls for; called by the actor right after each commit."""
         work = wanted(state, self._clock.now())
         self.wake = work.wake
+        self.shown = [node.shown for _, node in shown_path(state) if node.shown is not None]
+        self._tell_ends(state)
         if self._inherited is None:
             self._inherited = {*state.open, *work.hooks}
         self._retire(state)
@@ -77,11 +83,33 @@ class Agency:
             self._stop(state.open[work.stop])
         if self._may_start():
             if work.run is not None and not self._is_running(work.run):
-                self._start(work.run)
+                self._start(state.open[work.run])
             for turn in work.hooks:
                 if turn not in self._hooks:
                     self._call_hook(state, turn)
         self._on_wake()
+
+    def ending(self, state: State, turn: TurnId) -> asyncio.Future[TurnResult]:
+        """Return a future of how the turn ends; call it from an inquiry, with the committed state."""
+        future: asyncio.Future[TurnResult] = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(turn, []).append(future)
+        self._tell_ends(state)
+        return future
+
+    def _tell_ends(self, state: State) -> None:
+        for turn in [turn for turn in self._awaited if turn in state.ended]:
+            result = _result(self._actor, state, state.ended[turn], recovered=False)
+            for future in self._awaited.pop(turn):
+                if not future.done():
+                    future.set_result(result)
+
+    def abandon(self) -> None:
+        """Tell whoever waits for an end that this owner will not see it."""
+        for futures in self._awaited.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(AgentStopped("unable to wait for the turn here; the agent was unloaded"))
+        self._awaited.clear()
 
     def _is_running(self, turn: TurnId) -> bool:
         return any(runner.turn == turn for runner in self._runners.values())
@@ -93,12 +121,15 @@ class Agency:
                 runner.cancel()
                 task.cancel()
 
-    def _start(self, turn: TurnId) -> None:
+    def _start(self, accepted: Turn) -> None:
+        turn = accepted.id
         cause: AttemptCause = "retry"
         if self._inherited and turn in self._inherited:
             self._inherited.discard(turn)
             cause = "crash"
-        runner = Runner(self._actor, turn, self._responder, cause=cause, evaluate=self.evaluations.pop(turn, None))
+        runner = Runner(
+            self._actor, turn, self._responder, cause=cause, evaluate=self.evaluations.pop(accepted.request, None)
+        )
         task = asyncio.create_task(runner.run(), name=f"turn {turn} of {self._actor.agent}")
         self._runners[task] = runner
         task.add_done_callback(self._runner_done)

@@ -7,15 +7,25 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..core.commands import Policy
 from ..core.state import Rules
+from ..errors import UsageError
 from ..events import Outcome
-from ..ids import AgentId, MessageId, RequestId, TurnId
+from ..ids import AgentId, MessageId, Millis, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
 
-__all__ = ["CancelToken", "Evaluate", "Responder", "TurnCall", "TurnResult"]
+__all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
+__all__ += ["StreamPort", "StreamRecord", "Write"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
+
+
+Write = Callable[[Chunk], Awaitable[None]]
+
+
+async def _nowhere(chunk: Chunk) -> None:
+    raise UsageError("unable to write a chunk; this turn is not being run")
 
 
 class CancelToken:
@@ -65,6 +75,8 @@ class TurnCall:
     body: Any = None
     client_tools: Any = None
     cancelled: CancelToken = field(default_factory=CancelToken)
+    write: Write = _nowhere
+    """Adds a chunk to the answer from beside the stream, in order with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +112,92 @@ class Responder(Protocol):
 
     async def on_response(self, result: TurnResult) -> None:
         """Hear how a turn ended; called only if `rules.has_response_hook`."""
+        ...
+
+
+class AgentPort(Protocol):
+    """What an agent's own code may ask of the runtime: the same commands that clients and runners post.
+
+    Every method loads the agent if need be and waits for what it asked to be committed.
+    """
+
+    @property
+    def agent(self) -> AgentId: ...
+
+    def messages(self) -> Sequence[UIMessage]:
+        """Return the committed conversation; empty while the agent is not loaded."""
+        ...
+
+    async def run_turn(
+        self, messages: Sequence[dict[str, Any]] | Evaluate, *, body: Any = None, request: RequestId | None = None
+    ) -> TurnResult:
+        """Store messages and answer them; return how the turn ended, whichever attempt or process ends it (R-10)."""
+        ...
+
+    async def continue_turn(self, *, body: Any = None) -> TurnResult | None:
+        """Go on with the last assistant message; None when the last message is not one."""
+        ...
+
+    async def put_messages(self, messages: Sequence[dict[str, Any]]) -> None:
+        """Store messages without a turn."""
+        ...
+
+    async def cancel(self, request: RequestId | None = None) -> None:
+        """Stop one turn, or all."""
+        ...
+
+    async def clear(self) -> None:
+        """Start the conversation anew."""
+        ...
+
+    async def has_pending_interaction(self) -> bool:
+        """Tell whether a tool call waits for a client or a person."""
+        ...
+
+    async def wait_until_stable(self, patience: float | None = None) -> bool:
+        """Wait until nothing runs, waits or is asked; False when `patience` seconds pass first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """A bare stream as the store has it. `outcome` is None while it streams."""
+
+    turn: TurnId
+    request: RequestId
+    created_at: Millis
+    completed_at: Millis | None
+    outcome: Outcome | None
+    error: str | None
+
+
+class StreamPort(Protocol):
+    """Bare streams of one agent: opaque chunks under a request id, written through the agent's own mailbox."""
+
+    async def start(self, request: RequestId) -> TurnId:
+        """Open a stream, or return the one that this request id already has."""
+        ...
+
+    async def write(self, turn: TurnId, body: str) -> None:
+        """Commit a chunk.
+
+        Raises:
+            Rejected: the stream is unknown or has ended.
+        """
+        ...
+
+    async def end(self, turn: TurnId, outcome: Outcome, error: str | None = None) -> None:
+        """End a stream; a second end is refused."""
+        ...
+
+    async def find(self, request: RequestId) -> StreamRecord | None:
+        """Return the stream of a request id, from the store."""
+        ...
+
+    async def active(self) -> StreamRecord | None:
+        """Return the newest stream that has not ended."""
+        ...
+
+    async def chunks(self, turn: TurnId) -> list[tuple[int, str]]:
+        """Return the stored chunks with their indexes, in order."""
         ...

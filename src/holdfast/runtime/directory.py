@@ -159,6 +159,7 @@ class Directory:
         agent = loaded.actor.agent
         if self._loaded.get(agent) is loaded:
             del self._loaded[agent]
+        loaded.agency.abandon()
         exc = None if task.cancelled() else task.exception()
         if exc is None:
             return
@@ -167,10 +168,23 @@ class Directory:
         if isinstance(exc, Fenced):
             log.error("%r has another owner now; nothing more is written here", agent)
             return
+        log.error("unable to write %r; it is loaded again in %d ms", agent, self._retry_later(agent), exc_info=exc)
+
+    async def loaded_again(self, agent: AgentId) -> None:
+        """Wait until an agent that was lost to a failing store may be tried again."""
+        failures = self._failures.get(agent, 0)
+        if failures:
+            await self.clock.sleep_until(Millis(self.clock.now() + self._delay(failures)))
+
+    def _delay(self, failures: int) -> int:
+        return int(min(self.settings.retry_after * 2 ** (failures - 1), self.settings.retry_at_most))
+
+    def _retry_later(self, agent: AgentId) -> int:
+        """Note one more failure; return in how many milliseconds the agent is loaded again."""
         failures = self._failures[agent] = self._failures.get(agent, 0) + 1
-        delay = min(self.settings.retry_after * 2 ** (failures - 1), self.settings.retry_at_most)
-        log.error("unable to write %r; it is loaded again in %d ms", agent, delay, exc_info=exc)
+        delay = self._delay(failures)
         self._time.remember(agent, Millis(self.clock.now() + delay))
+        return delay
 
     async def wake(self, agent: AgentId) -> None:
         """Load an agent whose time has come, or let a loaded one look again; a failure is tried again later."""
@@ -183,10 +197,7 @@ class Directory:
         except AgentStopped:
             return
         except LogError as exc:
-            failures = self._failures[agent] = self._failures.get(agent, 0) + 1
-            delay = min(self.settings.retry_after * 2 ** (failures - 1), self.settings.retry_at_most)
-            log.error("unable to load %r; trying again in %d ms: %s", agent, delay, exc)
-            self._time.remember(agent, Millis(self.clock.now() + delay))
+            log.error("unable to load %r; trying again in %d ms: %s", agent, self._retry_later(agent), exc)
 
     def unload_idle(self) -> Millis | None:
         """Unload what nobody has used for a while; return when the next one will be due."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -38,6 +39,8 @@ class Runner:
         """Set before the end is posted: from then on nobody needs to stop this runner."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
         self._cancelled = CancelToken()
+        self._order = asyncio.Lock()
+        """Chunks leave in the order in which they were normalised, whoever wrote them."""
 
     def cancel(self) -> None:
         """Tell the responder's code to stop; the caller cancels the task as well."""
@@ -52,8 +55,8 @@ class Runner:
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
             if started is None:
                 return  # the rules ended it instead: skipped, or tried too often
-            call = await self._actor.inspect(self._call)
-            await self._attempt(started.attempt, call)
+            call, normaliser = await self._actor.inspect(self._call)
+            await self._attempt(started.attempt, call, normaliser)
         except Rejected as exc:
             log.debug("turn %d of %r goes no further here: %s", self.turn, self._actor.agent, exc)
 
@@ -71,8 +74,8 @@ class Runner:
             return False
         return True
 
-    async def _attempt(self, attempt: Attempt, call: TurnCall) -> None:
-        normaliser = Normaliser(call.message_id, base=call.partial, first_attempt=attempt == 1 and call.partial is None)
+    async def _attempt(self, attempt: Attempt, call: TurnCall, normaliser: Normaliser) -> None:
+        call = replace(call, write=lambda chunk: self._feed(attempt, normaliser, chunk))
         try:
             async with aclosing(_stream(self._responder, call)) as stream:
                 ending = await self._pump(attempt, stream, normaliser)
@@ -97,17 +100,20 @@ class Runner:
                 return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
             if isinstance(item, dict) and item.get("type") == "abort":
                 return Outcome.ABORTED, None
-            chunks = normaliser.text(item) if isinstance(item, str) else normaliser.feed(item)
-            if chunks:
-                await self._emit(attempt, chunks)
-        last = normaliser.finish()
-        if last:
-            await self._emit(attempt, last)
+            await self._feed(attempt, normaliser, item)
+        await self._feed(attempt, normaliser, None)
         return Outcome.COMPLETED, None
 
-    async def _emit(self, attempt: Attempt, chunks: list[Chunk]) -> None:
-        emitted = [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
-        await self._actor.emit(Emit(self.turn, attempt, emitted))
+    async def _feed(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> None:
+        """Normalise text, a chunk or (None) the end, and hand the result over."""
+        async with self._order:
+            if item is None:
+                chunks = normaliser.finish()
+            else:
+                chunks = normaliser.text(item) if isinstance(item, str) else normaliser.feed(item)
+            if chunks:
+                emitted = [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
+                await self._actor.emit(Emit(self.turn, attempt, emitted))
 
     async def _finish(
         self, attempt: Attempt, outcome: Outcome, error: str | None = None, *, exc: BaseException | None = None
@@ -137,12 +143,15 @@ class Runner:
             return False, []
         return True, _messages(state, turn.accepted.parent)
 
-    def _call(self, state: State) -> TurnCall:
+    def _call(self, state: State) -> tuple[TurnCall, Normaliser]:
+        """Return what the responder is told, and what its chunks go through, set to go on from what was streamed."""
         turn = state.open[self.turn]
         accepted = turn.accepted
-        partial = turn.fold.message() if turn.fold is not None and not turn.fold.is_empty else None
+        has_begun = turn.fold is not None and (turn.chunks > 0 or turn.is_continuation)
+        base = turn.fold.message() if turn.fold is not None and has_begun else None
+        partial = base if base is not None and base.parts else None
         messages = _messages(state, accepted.parent)
-        return TurnCall(
+        call = TurnCall(
             agent=self._actor.agent,
             turn=self.turn,
             request=accepted.request,
@@ -156,6 +165,8 @@ class Runner:
             client_tools=_decoded(accepted.client_tools),
             cancelled=self._cancelled,
         )
+        # An attempt that died before its first chunk left nothing to go on from: a continuation still owes its step.
+        return call, Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0)
 
 
 async def _stream(responder: Responder, call: TurnCall) -> AsyncGenerator[str | Chunk, None]:

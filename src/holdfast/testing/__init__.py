@@ -1,6 +1,6 @@
 """The public test kit: real implementations with one job each. No mocks, no sleeps.
 
-`ManualClock` turns time by hand, `ScriptedResponder` answers turns from a script, `CrashingLog` dies at a chosen append.
+`ManualClock` turns time by hand, `ScriptedResponder` answers turns from a script, `CrashingLog` dies at an append.
 """
 
 from __future__ import annotations

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Literal, TypeVar
 
 from ..log.base import Batch, LogStore
 
 __all__ = ["CrashingLog"]
 
+T = TypeVar("T")
+
 
 class CrashingLog:
-    """Wraps a store; at append number `at` everything through it hangs, as for a process that is no more.
+    """Wraps a store; from append number `at` on everything through it hangs, as for a process that is no more.
 
     With `when="before"` the batch is lost, with `when="after"` it is committed but nobody was told. Wait for
-    `crashed`, drop everything that used this wrapper, and open the wrapped store anew. `appends` counts.
+    `crashed`, cancel everything that used this wrapper, close the wrapped store and open it anew. `appends` counts
+    what was asked for, the fatal one included.
     """
 
     def __init__(self, store: LogStore, at: int | None = None, when: Literal["before", "after"] = "before") -> None:
@@ -26,20 +32,32 @@ class CrashingLog:
         """Append to the wrapped store, unless this is where the process dies."""
         await self._die_if_dead()
         self.appends += 1
-        if self.appends == self._at:
-            if self._when == "after":
-                await self._store.append(batch)
+        is_last = self.appends == self._at
+        if not is_last or self._when == "after":
+            await self._store.append(batch)
+        if is_last:
             self.crashed.set()
-            await self._die_if_dead()
-        await self._store.append(batch)
         await self._die_if_dead()
 
     async def aclose(self) -> None:
-        """Leave the wrapped store as it is: a dead process closes nothing."""
+        """Leave the wrapped store as it is once dead: a dead process closes nothing."""
+        if not self.crashed.is_set():
+            await self._store.aclose()
 
     async def _die_if_dead(self) -> None:
         if self.crashed.is_set():
             await asyncio.Event().wait()
 
+    def _mortal(self, method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
+        @wraps(method)
+        async def call(*args: Any, **kwargs: Any) -> T:
+            await self._die_if_dead()
+            result = await method(*args, **kwargs)
+            await self._die_if_dead()
+            return result
+
+        return call
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        found = getattr(self._store, name)
+        return self._mortal(found) if inspect.iscoroutinefunction(found) else found

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import threading
 import time
 import weakref
+from types import ModuleType
 
 from ...errors import LogLocked, LogUnavailable
 
+fcntl: ModuleType | None
 try:
-    import fcntl
+    fcntl = importlib.import_module("fcntl")
 except ImportError:  # no such lock on this platform
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 __all__ = ["FileLock"]
 
@@ -70,6 +73,7 @@ class FileLock:
             os.close(descriptor)
 
     def _try_lock(self, descriptor: int) -> bool:
+        assert fcntl is not None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -49,7 +49,7 @@ def check_ours(connection: sqlite3.Connection, path: str) -> None:
         raise LogError(f"unable to open {path!r}; {exc}. Use another `store=`, or move the file away") from exc
     if application != APPLICATION_ID and not (is_empty and application == 0):
         raise LogError(
-            f"unable to open {path!r}; it is a SQLite database of another program. Use another `store=`, or move it away"
+            f"unable to open {path!r}; it is the database of another program. Use another `store=`, or move it away"
         )
 
 

@@ -51,7 +51,9 @@ class Reader:
             if open_turns:
                 (first,) = self._one("open_span", grant.key) or (1,)
                 events = self._span(agent, place._replace(head=grant.head), first - 1)
-                chunks = [each for each in events if each.kind in ("chunk", "call.answered") and each.turn in open_turns]
+                chunks = [
+                    each for each in events if each.kind in ("chunk", "call.answered") and each.turn in open_turns
+                ]
         return Activation(
             epoch=Epoch(grant.epoch),
             head=Seq(grant.head.seq),
@@ -101,7 +103,7 @@ class Reader:
 
     def next_wake(self) -> Millis | None:
         (at,) = self._one("next_wake") or (None,)
-        return at
+        return None if at is None else Millis(at)
 
     @contextmanager
     def _place(self, agent: AgentId) -> Iterator[_Place | None]:

@@ -26,13 +26,14 @@ def turn_record(key: int, row: TurnRow) -> Record:
     return (
         *(key, row.turn, row.request, row.kind.value, row.generation, row.node, row.message_id, row.status),
         *(row.accepted, row.accepted_at, row.attempt, row.chunks, row.reason, row.error, row.detail),
-        *(row.finish_reason, row.usage, row.ended_at, row.hook_done),
+        *(row.finish_reason, row.usage, row.ended_at, row.hook_due),
     )
 
 
 def turn_row(record: Record) -> TurnRow:
-    turn, request, kind, *others, hook_done = record
-    return TurnRow(turn, request, TurnKind(kind), *others, bool(hook_done))
+    fields = list(record)
+    fields[2], fields[-1] = TurnKind(fields[2]), bool(fields[-1])
+    return TurnRow(*fields)
 
 
 def message_record(key: int, row: MessageRow) -> Record:

@@ -1,8 +1,8 @@
 """Deleting old chunks, a slice at a time, from the oldest arrival on.
 
-Arrival order makes this one sequential sweep: it deletes what is old enough, remembers the first chunk that will be wanted
-later, and begins there the next time. Freed pages are used again by later events, so the file stays as large as it
-has been; nothing is moved about to make it smaller.
+Arrival order makes this one sequential sweep: it deletes what is old enough, remembers the first chunk that will
+be wanted later, and begins there the next time. Freed pages are used again by later events, so the file stays as
+large as it has been; nothing is moved about to make it smaller.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Retention:
         found = self._connection.execute(SQL["first_event_after"], (place.cursor,)).fetchone()
         if found is None or found[1] >= sweep.before:
             return self._turn_back(place, sweep)
-        return self._slice(place, sweep, until=found[0] + SLICE - 1)
+        (last,) = self._connection.execute(SQL["last_arrival"]).fetchone()
+        return self._slice(place, sweep, until=min(found[0] + SLICE - 1, last))
 
     def forget(self) -> None:
         """Begin the next sweep at the place that the file knows."""

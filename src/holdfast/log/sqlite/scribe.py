@@ -126,7 +126,7 @@ class Scribe:
             raise Fenced(f"unable to append to {batch.agent!r}; epoch {batch.epoch} no longer holds its lease")
         if batch.first != lease.head + 1:
             raise LogUnavailable(
-                f"unable to append to {batch.agent!r}; its log ends at seq {lease.head}, the batch begins at {batch.first}"
+                f"unable to append to {batch.agent!r}; its log ends at {lease.head}, the batch begins at {batch.first}"
             )
         self._touched[batch.agent] = lease
         if batch.rows:

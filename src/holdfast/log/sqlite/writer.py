@@ -16,9 +16,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import HoldfastError, LogUnavailable
+from .lock import FileLock
+from .readers import Readers
 from .retention import Retention, Sweep
 from .scribe import Head, Scribe
 
@@ -32,32 +34,218 @@ class _Job:
 
     __slots__ = ("argument", "error", "future", "result", "what", "work")
 
-    def __init__(
-        self, work: Callable[[Scribe, Any], object] | None, argument: object, what: str, future: asyncio.Future[Any]
-    ) -> None:
-        self.work, self.argument, self.what, self.future = work, argument, what, future
+    def __init__(self, work: Callable[[Scribe, Any], object], argument: object, what: str) -> None:
+        self.work, self.argument, self.what = work, argument, what
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.result: object = None
         self.error: HoldfastError | None = None
 
 
+class _Desk(NamedTuple):
+    """An open connection and those who write with it; replaced as a whole when it fails."""
+
+    connection: sqlite3.Connection
+    scribe: Scribe
+    retention: Retention
+
+
 class Writer:
-    """Owns the connection that writes. `start` and `submit` belong to the event loop, the rest to the thread."""
+    """Owns the file from `start` to `stop`: its lock, its connection, its readers.
+
+    The public methods belong to the event loop that made it, everything else to the thread.
+    """
 
     def __init__(
         self,
         connect: Callable[[], sqlite3.Connection],
         heads: dict[int, Head],
-        *,
-        before: Callable[[], None],
-        after: Callable[[], None],
+        readers: Readers,
+        lock: FileLock,
+        lock_timeout: float,
     ) -> None:
-        self._connect, self._heads = connect, heads
-        self._before, self._after = before, after
+        self._connect, self._heads, self._readers = connect, heads, readers
+        self._lock, self._lock_timeout = lock, lock_timeout
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._connection: sqlite3.Connection | None = None
-        self._scribe: Scribe | None = None
-        self._retention: Retention | None = None
         self._sweeps: deque[_Job] = deque()
-        self._is_closed = False
-        self._ended = self._loop.create_future()
+        self._desk: _Desk | None = None
+        self._stopping = threading.Event()
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+
+    async def start(self) -> None:
+        """Take the lock, open the file, and begin to write; raises what prevents it."""
+        threading.Thread(target=self._run, name="holdfast-writer", daemon=True).start()
+        try:
+            await asyncio.shield(self._started)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Write what was accepted, close the file, let go of it. Idempotent; goes on if the caller is cancelled."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self._queue.put(None)
+        await asyncio.shield(self._ended)
+
+    def submit(self, work: Callable[[Scribe, Any], object], argument: object, what: str) -> asyncio.Future[Any]:
+        """Queue a piece of writing; the future has its result once it is committed."""
+        if self._stopping.is_set():
+            raise LogUnavailable(f"unable to write {what}; the store is closed")
+        job = _Job(work, argument, what)
+        self._queue.put(job)
+        return job.future
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            self._lock.acquire(self._lock_timeout, self._stopping)
+            self._sit_down()
+        except BaseException as exc:  # noqa: BLE001 - it is raised where `start` is awaited
+            failure = exc
+        self._post(_resolve, self._started, failure)
+        if failure is None:
+            self._serve()
+        self._leave()
+        self._post(_resolve, self._ended, None)
+
+    def _serve(self) -> None:
+        is_open = True
+        while is_open:
+            jobs = self._gather(wait=not self._sweeps)
+            if jobs and jobs[-1] is None:  # nothing is accepted after it
+                jobs.pop()
+                is_open = False
+            urgent = [job for job in jobs if job is not None and not isinstance(job.argument, Sweep)]
+            self._sweeps.extend(job for job in jobs if job is not None and isinstance(job.argument, Sweep))
+            if urgent:
+                self._commit(urgent)
+                self._post(_settle, urgent)
+            elif is_open and self._sweeps:
+                self._sweep()
+
+    def _gather(self, *, wait: bool) -> list[_Job | None]:
+        jobs = [self._queue.get()] if wait else []
+        with suppress(queue.Empty):
+            while True:
+                jobs.append(self._queue.get_nowait())
+        return jobs
+
+    def _commit(self, jobs: Sequence[_Job]) -> None:
+        """Write the jobs in one transaction. Afterwards each has its result or its error."""
+        try:
+            scribe = self._sit_down().scribe
+            scribe.begin()
+        except (sqlite3.Error, HoldfastError) as exc:
+            self._stand_up()
+            return _fail(jobs, exc)
+        try:
+            for job in jobs:
+                _write(scribe, job)
+            scribe.flush()
+        except Exception as exc:  # noqa: BLE001 - whatever a batch brings along, the thread survives it
+            self._take_back(scribe)
+            if len(jobs) == 1:
+                return _fail(jobs, exc)
+            self._commit(jobs[: len(jobs) // 2])
+            return self._commit(jobs[len(jobs) // 2 :])
+        try:
+            scribe.commit()
+        except sqlite3.Error as exc:
+            self._take_back(scribe)
+            self._seal()
+            _fail(jobs, exc)
+        return None
+
+    def _sweep(self) -> None:
+        """Do one slice of the oldest sweep; its result comes with the last of them."""
+        job = self._sweeps[0]
+        assert isinstance(job.argument, Sweep)
+        try:
+            _, scribe, retention = self._sit_down()
+            scribe.begin()
+            job.result = retention.advance(job.argument)
+            scribe.commit()
+        except (sqlite3.Error, HoldfastError) as exc:
+            self._stand_up()
+            _fail([job], exc)
+        if job.result is not None or job.error is not None:
+            self._sweeps.popleft()
+            self._post(_settle, [job])
+
+    def _sit_down(self) -> _Desk:
+        if self._desk is None:
+            connection = self._connect()
+            self._desk = _Desk(connection, Scribe(connection, self._heads), Retention(connection))
+            self._desk.scribe.begin()
+            self._desk.scribe.rollback()
+        return self._desk
+
+    def _stand_up(self) -> None:
+        """Close a connection that has failed; the next transaction opens another."""
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            with suppress(sqlite3.Error):
+                desk.connection.close()
+
+    def _take_back(self, scribe: Scribe) -> None:
+        try:
+            scribe.rollback()
+        except sqlite3.Error:
+            self._stand_up()
+
+    def _seal(self) -> None:
+        try:
+            self._sit_down().scribe.seal()
+        except (sqlite3.Error, HoldfastError) as exc:
+            log.warning("unable to write again after a failed commit; %s", exc)
+            self._stand_up()
+
+    def _leave(self) -> None:
+        _fail(self._sweeps, LogUnavailable("the store is closing"))
+        self._post(_settle, list(self._sweeps))
+        self._readers.close()
+        if self._desk is not None:
+            try:
+                self._desk.scribe.carry_heads()
+                self._desk.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as exc:  # the next opening finds out by itself
+                log.warning("unable to tidy up while closing; %s", exc)
+        self._stand_up()
+        self._lock.release()
+
+    def _post(self, call: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _write(scribe: Scribe, job: _Job) -> None:
+    """Let the scribe do the job; what it refuses before writing anything concerns this job only."""
+    job.result = job.error = None
+    try:
+        job.result = job.work(scribe, job.argument)
+    except HoldfastError as exc:
+        job.error = exc
+
+
+def _fail(jobs: Sequence[_Job] | deque[_Job], cause: Exception) -> None:
+    """Give every job that was not refused for a reason of its own the cause of the failure."""
+    for job in jobs:
+        if job.error is None:
+            job.error = LogUnavailable(f"unable to write {job.what}; {cause}. Nothing of it was written")
+            job.error.__cause__ = cause
+
+
+def _settle(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
+        _resolve(job.future, job.error, job.result)
+
+
+def _resolve(future: asyncio.Future[Any], error: BaseException | None, result: object = None) -> None:
+    if future.done():  # whoever waited was cancelled
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -43,14 +43,14 @@ UPDATE agent SET generation = ?2, leaf = ?3, last_turn = ?4, last_node = ?5 WHER
 -- ?24: no chunk of the turn is stored yet, so none lies before this batch.
 INSERT INTO turn (
   agent, turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
-  detail, finish_reason, usage, ended_at, hook_done, first_seq, first_id, last_seq, last_id
+  detail, finish_reason, usage, ended_at, hook_due, first_seq, first_id, last_seq, last_id
 ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
 ON CONFLICT (agent, turn) DO UPDATE SET
   request = excluded.request, kind = excluded.kind, generation = excluded.generation, node = excluded.node,
   message_id = excluded.message_id, status = excluded.status, accepted = excluded.accepted,
   accepted_at = excluded.accepted_at, attempt = excluded.attempt, chunks = excluded.chunks, reason = excluded.reason,
   error = excluded.error, detail = excluded.detail, finish_reason = excluded.finish_reason, usage = excluded.usage,
-  ended_at = excluded.ended_at, hook_done = excluded.hook_done,
+  ended_at = excluded.ended_at, hook_due = excluded.hook_due,
   first_seq = CASE WHEN ?24 THEN excluded.first_seq ELSE first_seq END,
   first_id = CASE WHEN ?24 THEN excluded.first_id ELSE first_id END,
   last_seq = coalesce(last_seq, excluded.last_seq),
@@ -108,29 +108,29 @@ SELECT e.seq, e.at, e.kind, e.turn, e.body FROM step AS s CROSS JOIN event AS e 
 SELECT coalesce(first_seq, 1), last_seq FROM turn WHERE agent = ?1 AND turn = ?2;
 
 -- name: open_span
-SELECT min(coalesce(first_seq, 1)) FROM turn WHERE agent = ?1 AND ended_at IS NULL;
+SELECT min(coalesce(first_seq, 1)) FROM turn INDEXED BY turn_open WHERE agent = ?1 AND ended_at IS NULL;
 
 -- name: turns_to_load
 -- The open turns and the newest ?2 ended ones.
 SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
-  detail, finish_reason, usage, ended_at, hook_done
-FROM turn WHERE agent = ?1 AND ended_at IS NULL
+  detail, finish_reason, usage, ended_at, hook_due
+FROM turn INDEXED BY turn_open WHERE agent = ?1 AND ended_at IS NULL
 UNION ALL
 SELECT * FROM (
   SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
-    detail, finish_reason, usage, ended_at, hook_done
+    detail, finish_reason, usage, ended_at, hook_due
   FROM turn WHERE agent = ?1 AND ended_at IS NOT NULL ORDER BY turn DESC LIMIT ?2
 )
 ORDER BY 1;
 
 -- name: newest_turns
 SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
-  detail, finish_reason, usage, ended_at, hook_done
+  detail, finish_reason, usage, ended_at, hook_due
 FROM turn WHERE agent = ?1 ORDER BY turn DESC LIMIT ?2;
 
 -- name: turn_by_request
 SELECT turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
-  detail, finish_reason, usage, ended_at, hook_done
+  detail, finish_reason, usage, ended_at, hook_due
 FROM turn WHERE agent = ?1 AND request = ?2;
 
 -- name: messages

@@ -66,7 +66,7 @@ CREATE TABLE turn (
   finish_reason TEXT,
   usage         BLOB,
   ended_at      INTEGER,
-  hook_done     INTEGER NOT NULL,
+  hook_due     INTEGER NOT NULL,
   first_seq     INTEGER,
   first_id      INTEGER,
   last_seq      INTEGER,

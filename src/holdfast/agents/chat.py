@@ -1,0 +1,202 @@
+"""AIChatAgent: a durable conversation. Define `on_chat_message`; everything else is there."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import ChatError, UsageError
+from ..ids import RequestId
+from ..messages.message import Chunk, UIMessage
+from ..runtime.api import AgentPort, Policy, Rules, TurnCall, TurnResult
+from .agent import Agent
+from .answers import answer_items
+from .result import SaveMessagesResult
+from .turn import Turn
+
+__all__ = ["AIChatAgent", "ChatResponder", "Debounce"]
+
+Messages = Sequence[UIMessage | dict[str, Any]]
+
+_in_turn: ContextVar[list[UIMessage] | None] = ContextVar("holdfast_turn_messages", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Debounce:
+    """Wait for the user to stop typing: of questions within `seconds`, only the last is answered."""
+
+    seconds: float = 0.75
+
+
+class AIChatAgent(Agent):
+    """A conversation that does not lose a word. Subclass it and define `on_chat_message`."""
+
+    max_persisted_messages: int | None = None
+    """How many messages are stored; older ones go when a turn ends. What the model is sent is yours to choose."""
+
+    message_concurrency: Literal["queue", "latest", "merge", "drop"] | Debounce = "queue"
+    """What becomes of a question that comes while another is being answered."""
+
+    max_attempts: int = 5
+    """How often a turn is tried when the process dies under it."""
+
+    # -- what you define ------------------------------------------------------------------------------------
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        """Answer: yield text or chunks, or return text, an iterator, a streaming response or None.
+
+        May also be defined without parameters, or as `(on_finish, options)`.
+        """
+        raise UsageError(f"unable to answer; define `async def on_chat_message(self, turn)` on {type(self).__name__}")
+
+    async def on_chat_response(self, result: SaveMessagesResult) -> None:
+        """Hear how a turn ended: once per turn, after it, with what was stored."""
+
+    def sanitize_message_for_persistence(self, message: UIMessage) -> UIMessage:
+        """Return what is to be stored of a message. Must depend on nothing else, and change nothing else."""
+        return message
+
+    def error_text(self, exc: BaseException) -> str:
+        """Return what clients see of a failure: a ChatError's own text, or a safe sentence."""
+        return str(exc) if isinstance(exc, ChatError) else "Something went wrong while answering. Please try again."
+
+    # -- what you use ---------------------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> list[UIMessage]:
+        """The conversation: while a turn is answered, what it answers; else what is stored."""
+        turn = _in_turn.get()
+        return list(turn) if turn is not None else list(self._port.messages())
+
+    async def persist_messages(self, messages: Messages) -> None:
+        """Store messages without starting a turn: new ones are added, changed ones replaced, none deleted."""
+        await self._port.put_messages(_raw(messages))
+
+    async def save_messages(
+        self, messages: Messages | Callable[[list[UIMessage]], Messages | Awaitable[Messages]]
+    ) -> SaveMessagesResult:
+        """Store messages and answer them; returns when the turn has ended.
+
+        A function is called with the conversation when the turn's time has come, and gives the messages then.
+        """
+        if _in_turn.get() is not None:
+            raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `on_chat_response`.")
+        given = _evaluate(messages) if callable(messages) else _raw(messages)
+        return SaveMessagesResult.of(await self._port.run_turn(given))
+
+    async def continue_last_turn(self, body: dict[str, Any] | None = None) -> SaveMessagesResult:
+        """Go on with the last assistant message; `skipped` when the last message is not one."""
+        result = await self._port.continue_turn(body=body)
+        return SaveMessagesResult.of(result) if result is not None else SaveMessagesResult("", "skipped")
+
+    async def clear_history(self) -> None:
+        """Start anew: running turns stop, waiting ones are skipped, nothing old comes back."""
+        await self._port.clear()
+
+    async def abort_request(self, request_id: str) -> None:
+        """Stop one turn, running or waiting."""
+        await self._port.cancel(RequestId(request_id))
+
+    async def abort_all_requests(self) -> None:
+        """Stop every turn, running or waiting."""
+        await self._port.cancel(None)
+
+    async def reset_turn_state(self) -> None:
+        """Stop every turn and wait until none is left; the conversation stays."""
+        await self._port.cancel(None)
+
+    async def wait_until_stable(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
+        """Wait until nothing runs or waits and nobody is asked anything; False when `timeout` seconds pass first."""
+        return await self._port.wait_until_stable(timeout)
+
+    async def has_pending_interaction(self) -> bool:
+        """Tell whether a tool call waits for the page or a person."""
+        return await self._port.has_pending_interaction()
+
+
+class ChatResponder:
+    """Lets an AIChatAgent answer the runtime's turns: implements `runtime.api.Responder`."""
+
+    def __init__(self, agent: AIChatAgent) -> None:
+        self.agent = agent
+
+    @property
+    def rules(self) -> Rules:
+        """What the agent's class lays down."""
+        agent = self.agent
+        return Rules(
+            max_attempts=agent.max_attempts,
+            max_persisted_messages=agent.max_persisted_messages,
+            has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
+            policy=_policy(agent.message_concurrency),
+            sanitize=self._sanitize,
+        )
+
+    async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
+        """Call `on_chat_message` and yield what it gives."""
+        _in_turn.set(list(call.messages))
+        async for item in answer_items(_call(self.agent, Turn(call))):
+            yield item
+
+    def error_text(self, exc: BaseException) -> str:
+        return self.agent.error_text(exc)
+
+    async def on_response(self, result: TurnResult) -> None:
+        await self.agent.on_chat_response(SaveMessagesResult.of(result))
+
+    def _sanitize(self, message: dict[str, Any]) -> dict[str, Any]:
+        agent = self.agent
+        if type(agent).sanitize_message_for_persistence is AIChatAgent.sanitize_message_for_persistence:
+            return message
+        return agent.sanitize_message_for_persistence(UIMessage.from_dict(message)).to_dict()
+
+
+def responder_for(cls: type[AIChatAgent], port: AgentPort) -> ChatResponder:
+    """Make an instance of an agent class, ready for the runtime."""
+    return ChatResponder(cls(port))
+
+
+def _call(agent: AIChatAgent, turn: Turn) -> Any:
+    """Call the user's method with as many arguments as it takes: none, the turn, or (on_finish, options)."""
+    method = agent.on_chat_message
+    parameters = [p for p in inspect.signature(method).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(parameters) == 1:
+        return method(turn)
+    if not parameters:
+        return method()  # type: ignore[call-arg]
+    if len(parameters) == 2:
+        return method(None, turn)  # type: ignore[call-arg, arg-type]
+    raise UsageError(
+        f"unable to call {type(agent).__name__}.on_chat_message; define it as (self), (self, turn) or "
+        "(self, on_finish, options)"
+    )
+
+
+def _policy(given: str | Debounce) -> Policy:
+    if isinstance(given, Debounce):
+        return Policy("debounce", round(given.seconds * 1000))
+    match given:
+        case "queue" | "latest" | "merge" | "drop":
+            return Policy(given)
+        case _:
+            raise UsageError(
+                f"unable to use message_concurrency={given!r}; choose 'queue', 'latest', 'merge', 'drop' or "
+                "Debounce(seconds)"
+            )
+
+
+def _raw(messages: Messages) -> list[dict[str, Any]]:
+    return [(m if isinstance(m, UIMessage) else UIMessage.from_dict(m)).to_dict() for m in messages]
+
+
+def _evaluate(
+    function: Callable[[list[UIMessage]], Messages | Awaitable[Messages]],
+) -> Callable[[Sequence[UIMessage]], Awaitable[list[dict[str, Any]]]]:
+    async def evaluate(current: Sequence[UIMessage]) -> list[dict[str, Any]]:
+        given = function(list(current))
+        return _raw(await given if inspect.isawaitable(given) else given)
+
+    return evaluate

@@ -1,0 +1,125 @@
+"""The store that keeps all logs in one SQLite file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from functools import partial
+
+from ...errors import LogUnavailable, UsageError
+from ...ids import AgentId, Millis, RequestId, Seq, TurnId
+from ...rows import AgentRow, MessageRow, Row, TurnRow
+from ..base import Activation, Batch, Pruned, Stored
+from .connection import SYNCHRONOUS, Durability, open_reader, open_writer
+from .lock import FileLock
+from .migrations import load_migrations
+from .readers import Readers
+from .reads import Reader
+from .retention import Sweep
+from .scribe import Grant, Head, Replacement, Scribe
+from .writer import Writer
+
+__all__ = ["SqliteLog"]
+
+
+class SqliteLog:
+    """A `LogStore` and `LogAdmin` on disk, for one process and one event loop: the one that calls `open`.
+
+    Args:
+        path: The database file; made if it is not there, its folder must be. `<path>.lock` is put beside it.
+        durability: "process" survives the death of this process, "power" that of the machine as well.
+        lock_timeout: Seconds to wait for another process that has the file.
+        factory: The class of the connections, for tests that let a disk fail.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "process",
+        lock_timeout: float = 30.0,
+        factory: type[sqlite3.Connection] = sqlite3.Connection,
+    ) -> None:
+        if durability not in SYNCHRONOUS:
+            raise UsageError(f"unable to use durability {durability!r}; it is 'process' or 'power'")
+        if os.fspath(path) in ("", ":memory:"):
+            raise UsageError('unable to keep a log in SQLite\'s memory; use MemoryLog, or `store="memory:"`')
+        # A link to the file must find the same lock.
+        self._path = os.path.realpath(path)
+        self._durability: Durability = durability
+        self._lock_timeout = lock_timeout
+        self._factory = factory
+        self._heads: dict[int, Head] = {}
+        self._opened: tuple[Writer, Readers] | None = None
+
+    async def open(self) -> None:
+        if self._opened is not None:
+            raise UsageError("unable to open the store; it was opened before. Call `open` once")
+        connect = partial(open_writer, self._path, self._durability, load_migrations(), self._factory)
+        readers = Readers(lambda: Reader(open_reader(self._path, self._factory), self._heads))
+        writer = Writer(connect, self._heads, readers, FileLock(self._path), self._lock_timeout)
+        self._opened = writer, readers
+        await writer.start()
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            await self._opened[0].stop()
+
+    async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
+        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, f"the lease of {agent!r}")
+        return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
+
+    async def append(self, batch: Batch) -> None:
+        await self._writer.submit(Scribe.append, batch, batch.agent)
+
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
+        return await self._readers.run(repr(agent), lambda reader: reader.read(agent, after, limit))
+
+    async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
+        return await self._readers.run(repr(agent), lambda reader: reader.read_turn(agent, turn))
+
+    async def messages(self, agent: AgentId) -> list[MessageRow]:
+        return await self._readers.run(repr(agent), lambda reader: reader.messages(agent))
+
+    async def agent_row(self, agent: AgentId) -> AgentRow | None:
+        return await self._readers.run(repr(agent), lambda reader: reader.agent_row(agent))
+
+    async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
+        return await self._readers.run(repr(agent), lambda reader: reader.find_turn(agent, request))
+
+    async def due(self, until: Millis, limit: int = 1000) -> list[tuple[AgentId, Millis]]:
+        return await self._readers.run("the wake times", lambda reader: reader.due(until, limit))
+
+    async def next_wake(self) -> Millis | None:
+        return await self._readers.run("the wake times", Reader.next_wake)
+
+    async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
+        pruned: Pruned = await self._writer.submit(_never, Sweep(before, limit), "what retention left")
+        return pruned
+
+    async def agents(self) -> list[AgentId]:
+        return await self._readers.run("the agents", Reader.agents)
+
+    async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
+        replacement = Replacement(agent, list(rows), wake)
+        await self._writer.submit(Scribe.replace, replacement, f"the rows of {agent!r}")
+
+    async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
+        return await self._readers.run(repr(agent), lambda reader: reader.turns(agent, newest))
+
+    @property
+    def _writer(self) -> Writer:
+        if self._opened is None:
+            raise LogUnavailable("unable to use the store; it is not open")
+        return self._opened[0]
+
+    @property
+    def _readers(self) -> Readers:
+        if self._opened is None:
+            raise LogUnavailable("unable to use the store; it is not open")
+        return self._opened[1]
+
+
+def _never(_scribe: Scribe, _sweep: Sweep) -> None:
+    raise AssertionError("a sweep is advanced by retention")

@@ -1,0 +1,84 @@
+"""Bare streams (kind `rsm`): turns that a caller drives by hand, through the same mailbox as everything else."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..core.commands import Begin, Emit, Emitted, Finish, OpenStream
+from ..core.state import State, Turn
+from ..core.transitions import Status
+from ..errors import UnknownTurn
+from ..events import Chunk, Outcome, TurnKind, decode_event
+from ..ids import AgentId, Attempt, MessageId, Millis, RequestId, TurnId
+from ..rows import TurnRow
+from .api import StreamRecord
+from .directory import Directory
+
+__all__ = ["Streams", "chunk_text"]
+
+
+class Streams:
+    """Implements `runtime.api.StreamPort` for one agent of a directory."""
+
+    def __init__(self, directory: Directory, agent: AgentId) -> None:
+        self._directory, self._agent = directory, agent
+
+    async def start(self, request: RequestId) -> TurnId:
+        async with self._directory.attach(self._agent) as loaded:
+            await loaded.actor.ask(OpenStream(request, MessageId("")))
+            turn = await loaded.actor.inspect(lambda state: state.requests[request])
+            if await loaded.actor.inspect(lambda state: _waits(state, turn)):
+                await loaded.actor.insist(Begin(turn))
+            return turn
+
+    async def write(self, turn: TurnId, body: str) -> None:
+        async with self._directory.attach(self._agent) as loaded:
+            await loaded.actor.ask(Emit(turn, Attempt(1), [Emitted(msgspec.json.encode(body))]))
+
+    async def end(self, turn: TurnId, outcome: Outcome, error: str | None = None) -> None:
+        async with self._directory.attach(self._agent) as loaded:
+            if not await loaded.actor.inspect(lambda state: turn in state.open):
+                raise UnknownTurn(f"unable to end stream {turn}; it is unknown or has ended")
+            await loaded.actor.insist(Finish(turn, Attempt(1), outcome, error=error))
+
+    async def find(self, request: RequestId) -> StreamRecord | None:
+        row = await self._directory.store.find_turn(self._agent, request)
+        return _of_row(row) if row is not None else None
+
+    async def active(self) -> StreamRecord | None:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(_newest_open)
+
+    async def chunks(self, turn: TurnId) -> list[tuple[int, str]]:
+        stored = await self._directory.store.read_turn(self._agent, turn)
+        events = [decode_event(row.body) for row in stored]
+        return [(event.index, chunk_text(bytes(event.body))) for event in events if isinstance(event, Chunk)]
+
+
+def chunk_text(body: bytes) -> str:
+    """Return a chunk's body as its writer knew it: opaque text is stored as a JSON string, chunks as objects."""
+    if body.startswith(b'"'):
+        return msgspec.json.decode(body, type=str)
+    return body.decode()
+
+
+def _waits(state: State, turn: TurnId) -> bool:
+    found = state.open.get(turn)
+    return found is not None and found.status is Status.ACCEPTED
+
+
+def _newest_open(state: State) -> StreamRecord | None:
+    newest = max((t for t in state.open.values() if t.accepted.kind is TurnKind.RSM), key=_order, default=None)
+    if newest is None:
+        return None
+    return StreamRecord(newest.id, newest.request, newest.accepted_at, None, None, None)
+
+
+def _order(turn: Turn) -> int:
+    return turn.id
+
+
+def _of_row(row: TurnRow) -> StreamRecord:
+    outcome = Outcome(row.status) if row.ended_at is not None else None
+    ended: Millis | None = row.ended_at
+    return StreamRecord(row.turn, row.request, row.accepted_at, ended, outcome, row.error)

@@ -1,0 +1,42 @@
+"""An agent class behind a directory, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.agents import AIChatAgent, ChatResponder, responder_for
+from holdfast.ids import AgentId
+from holdfast.log.base import LogStore
+from holdfast.log.memory import MemoryLog
+from holdfast.runtime.directory import Directory, Settings
+from holdfast.runtime.port import Port
+from holdfast.testing import ManualClock
+
+AGENT = AgentId("chat/ann")
+
+
+class Served:
+    """A directory that serves one agent class, and the newest instance of it."""
+
+    def __init__(self, cls: type[AIChatAgent], store: LogStore, clock: ManualClock) -> None:
+        self._cls, self.clock = cls, clock
+        self.directory = Directory(store, self._responder, clock=clock, settings=Settings(grace=0.0))
+        self._newest: ChatResponder | None = None
+
+    def _responder(self, agent: AgentId) -> ChatResponder:
+        self._newest = responder_for(self._cls, Port(self.directory, agent))
+        return self._newest
+
+    @property
+    def agent(self) -> AIChatAgent:
+        assert self._newest is not None
+        return self._newest.agent
+
+
+@asynccontextmanager
+async def served(cls: type[AIChatAgent], store: LogStore | None = None) -> AsyncIterator[Served]:
+    """Load one agent of the class and keep it loaded."""
+    serving = Served(cls, store if store is not None else MemoryLog(), ManualClock())
+    async with serving.directory, serving.directory.attach(AGENT):
+        yield serving

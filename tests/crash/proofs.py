@@ -1,0 +1,116 @@
+"""What must hold of a log after any crash, said once for every store and every way to die."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from holdfast.core.evolve import evolve
+from holdfast.core.project import project
+from holdfast.core.restore import restore
+from holdfast.core.state import State
+from holdfast.events import Chunk, Event, HookDone, MessageEnded, TurnAccepted, TurnEnded, decode_event, turn_of
+from holdfast.ids import AgentId, Seq
+from holdfast.log.base import LogAdmin, LogStore, Stored
+from holdfast.messages.message import Part
+from tests.core.histories import Rows, fingerprint, refold
+
+PAGE = 1000
+
+
+async def read_all(store: LogStore, agent: AgentId) -> list[Stored]:
+    """Return the agent's whole log."""
+    log: list[Stored] = []
+    while page := await store.read(agent, log[-1].seq if log else Seq(0), PAGE):
+        log += page
+    return log
+
+
+def check_log(log: list[Stored]) -> None:
+    """Seqs increase, a turn ends at most once and nothing follows, its message and its end are one (I-1, I-2, I-8)."""
+    assert [stored.seq for stored in log] == list(range(1, len(log) + 1))
+    ended, message_due = set[int](), set[int]()
+    for stored in log:
+        event = decode_event(stored.body)
+        turn = turn_of(event)
+        assert turn not in ended or isinstance(event, HookDone), f"{stored} follows the end of its turn"
+        match event:
+            case MessageEnded():
+                message_due.add(event.turn)
+            case TurnEnded():
+                message_due.discard(event.turn)
+                ended.add(event.turn)
+    assert not message_due, f"turns {message_due} have a message and no end"
+
+
+async def check_projections(store: LogStore, agent: AgentId) -> None:
+    """What is stored beside the log is what the log says: rows, and the state that they are loaded into (I-9)."""
+    log = await read_all(store, agent)
+    events = [(decode_event(stored.body), stored.at) for stored in log]
+    state, rebuilt = State(), Rows()
+    for event, at in events:
+        evolve(state, event, at)
+        rebuilt.apply(project(state, event))
+    assert await _stored_rows(store, agent) == rebuilt
+    loaded = await store.activate(agent)
+    assert loaded.head == len(log)
+    streamed = [decode_event(stored.body) for stored in loaded.chunks]
+    restored, problems = restore(loaded.agent, loaded.turns, loaded.messages, streamed)
+    assert not problems
+    assert fingerprint(restored) == fingerprint(refold(events))
+
+
+async def _stored_rows(store: Any, agent: AgentId) -> Rows:
+    admin: LogAdmin = store
+    turns = {row.turn: row for row in await admin.turns(agent)}
+    messages = {row.node: row for row in await store.messages(agent)}
+    return Rows(await store.agent_row(agent), turns, messages)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What a log says that no crash may change: who asked what, what they were told, how it ended, what is left."""
+
+    asked: list[Any]
+    answers: dict[int, Any]
+    endings: dict[int, Any]
+    shown: dict[int, Any]
+    transient: list[Any]
+
+
+def outcomes(log: list[Stored]) -> Outcomes:
+    events = [decode_event(stored.body) for stored in log]
+    accepted = [event for event in events if isinstance(event, TurnAccepted)]
+    state = refold([(event, stored.at) for event, stored in zip(events, log, strict=True)])
+    return Outcomes(
+        asked=[(e.turn, e.request, e.kind, e.generation, e.node, e.parent, e.message_id, e.messages) for e in accepted],
+        answers={e.turn: canonical(e.message) for e in events if isinstance(e, MessageEnded)},
+        endings={e.turn: _ending(e) for e in events if isinstance(e, TurnEnded)},
+        shown={node: canonical(place.body) for node, place in state.nodes.items()},
+        transient=sorted({bytes(event.body) for event in events if isinstance(event, Chunk) and event.transient}),
+    )
+
+
+def _ending(event: TurnEnded) -> Any:
+    return event.outcome, event.reason, event.error, event.detail, event.finish_reason, event.usage, event.hook_due
+
+
+def canonical(body: Any) -> Any:
+    """Return a message with neighbouring text parts joined: where an attempt was cut off does not count."""
+    if body is None:
+        return None
+    message = msgspec.json.decode(bytes(body))
+    parts: list[Part] = []
+    for part in message["parts"]:
+        if parts and part["type"] == parts[-1]["type"] == "text":
+            parts[-1] = {**parts[-1], "text": parts[-1]["text"] + part["text"]}
+        else:
+            parts.append(part)
+    return {**message, "parts": parts}
+
+
+def of_kind(log: list[Stored], kind: type[Event]) -> list[Any]:
+    """Return the events of one kind."""
+    return [event for stored in log if isinstance(event := decode_event(stored.body), kind)]

@@ -1,0 +1,286 @@
+"""The crash script: people who ask, wait for facts and ask again, and the processes that die under them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from holdfast.core.commands import Answer, Cancel, Clear
+from holdfast.events import (
+    CallAnswered,
+    ChatCleared,
+    Chunk,
+    Event,
+    HookDone,
+    Outcome,
+    TurnAccepted,
+    TurnEnded,
+    encode_event,
+    turn_of,
+)
+from holdfast.ids import CallId, RequestId, Seq, TurnId
+from holdfast.log.base import LogStore
+from holdfast.messages.calls import Approval, CallAnswer, ToolResult
+from holdfast.runtime.api import TurnResult
+from holdfast.runtime.directory import Directory, Loaded
+from holdfast.testing import CrashingLog, ManualClock
+from tests.crash.answers import Model
+from tests.runtime.kit import AGENT, PATIENCE, QUICK, submit, user
+
+T = TypeVar("T")
+
+ROUNDS = 20
+"""How often everybody else gets a turn between the crash and the end: what was shown too early is seen."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Where a process dies: at its append number `at`, before or after the commit."""
+
+    at: int
+    when: Literal["before", "after"]
+
+
+class World:
+    """What outlives every process: the clock, what people saw, what they allowed, and what hooks were told."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.seen: list[tuple[Seq, Event]] = []
+        self.told: list[tuple[int, TurnResult]] = []
+        """(number of the process, what its response hook was told)"""
+        self.processes = 0
+        self.appends: list[int] = []
+        """How many appends each process asked for."""
+        self._holds: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._turns: dict[str, TurnId] = {}
+        self._facts: set[tuple[type[Event], TurnId | CallId | None]] = set()
+
+    def hold(self, name: str) -> asyncio.Event:
+        return self._holds[name]
+
+    @property
+    def cursor(self) -> Seq:
+        return self.seen[-1][0] if self.seen else Seq(0)
+
+    def note(self, seq: Seq, event: Event) -> None:
+        """Remember what somebody was shown."""
+        self.seen.append((seq, event))
+        if isinstance(event, TurnAccepted):
+            self._turns[event.request] = event.turn
+        self._facts.add((type(event), event.call if isinstance(event, CallAnswered) else turn_of(event)))
+        if isinstance(event, TurnEnded) and event.outcome is Outcome.SKIPPED:
+            self._facts.add((HookDone, event.turn))  # nobody is told of a skipped turn
+
+    def events(self, kind: type[T]) -> list[T]:
+        return [event for _, event in self.seen if isinstance(event, kind)]
+
+    def has(self, kind: type[Event], of: str | None = None) -> bool:
+        """Whether such an event was seen: of the request's turn, of a call, or at all."""
+        subject = CallId(of) if kind is CallAnswered and of is not None else self._turns.get(of or "")
+        return (kind, subject) in self._facts
+
+    def said(self, request: str, words: bytes) -> bool:
+        turn = self._turns.get(request)
+        return any(event.turn == turn and words in bytes(event.body) for event in self.events(Chunk))
+
+    def is_over(self, request: str) -> bool:
+        """Whether the turn has ended and whoever was to be told of it has been."""
+        return self.has(TurnEnded, request) and self.has(HookDone, request)
+
+    def note_response(self, result: TurnResult) -> None:
+        self.told.append((self.processes, result))
+
+
+class Person:
+    """Somebody at a client, connected to one process: sends commands, reads by cursor, waits for facts."""
+
+    def __init__(self, world: World, loaded: Loaded) -> None:
+        self.world, self._actor = world, loaded.actor
+        self._subscription = loaded.subscribe(world.cursor)
+
+    async def until(self, fact: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not fact():
+                page = await self._subscription.next()
+                for committed in page:
+                    self.world.note(committed.seq, committed.event)
+
+    async def catch_up(self) -> None:
+        await self.until(lambda: self.world.cursor == self._subscription.head)
+
+    async def submit(self, request: str, *words: str, message: str | None = None, trigger: str | None = None) -> None:
+        more = {} if trigger is None else {"trigger": trigger}
+        asked = user(message or f"u-{request}", " ".join(words) or request)
+        await self._actor.ask(submit(request, asked, **more))
+        await self.until(lambda: self.world.has(TurnAccepted, request))
+
+    async def over(self, *requests: str) -> None:
+        await self.until(lambda: all(map(self.world.is_over, requests)))
+
+    async def ask(self, request: str, *words: str, **more: str) -> None:
+        await self.submit(request, *words, **more)
+        await self.over(request)
+
+    async def cancel(self, request: str) -> None:
+        await self._actor.insist(Cancel(RequestId(request), by="ann"))
+
+    async def answer(self, call: str, answer: CallAnswer, continuation: str) -> None:
+        await self._actor.ask(Answer(CallId(call), answer, RequestId(continuation)))
+        await self.until(lambda: self.world.has(CallAnswered, call))
+        self.world.clock.advance(50)
+
+    async def clear(self) -> None:
+        await self.catch_up()  # a clear has no id: whether it happened must be read
+        if not self.world.has(ChatCleared):
+            await self._actor.insist(Clear("s1"))
+        await self.until(lambda: self.world.has(ChatCleared))
+
+    def close(self) -> None:
+        self._subscription.close()
+
+
+# -- the script: every step may be run again by somebody whose process died in the middle of it --------------------
+
+
+async def _client_tool(person: Person) -> None:
+    await person.ask("locate")
+    await person.answer("k-locate", ToolResult({"lat": 54}), "locate-more")
+    await person.over("locate-more")
+
+
+async def _approve(person: Person) -> None:
+    await person.ask("pay")
+    await person.answer("k-pay", Approval(True), "pay-more")
+    await person.over("pay-more")
+
+
+async def _deny(person: Person) -> None:
+    await person.ask("wipe")
+    await person.answer("k-wipe", Approval(False, "no"), "wipe-more")
+    await person.over("wipe-more")
+
+
+async def _answer_mid_stream(person: Person) -> None:
+    await person.submit("browse")
+    await person.until(lambda: person.world.said("browse", b"k-browse"))
+    await person.answer("k-browse", ToolResult("a page"), "browse-more")
+    person.world.hold("browse").set()
+    await person.over("browse", "browse-more")
+
+
+async def _cancel_mid_stream(person: Person) -> None:
+    await person.submit("cancelled")
+    await person.until(lambda: person.world.said("cancelled", b"So far "))
+    await person.cancel("cancelled")
+    await person.over("cancelled")
+
+
+async def _cancel_while_queued(person: Person) -> None:
+    await person.submit("slow")
+    await person.submit("never")
+    await person.cancel("never")
+    await person.over("never")
+    person.world.hold("slow").set()
+    await person.over("slow")
+
+
+async def _clear_in_the_middle(person: Person) -> None:
+    await person.submit("cleared")
+    await person.until(lambda: person.world.said("cleared", b"Gone "))
+    await person.submit("waiting")
+    await person.clear()
+    await person.over("cleared", "waiting")
+
+
+async def _queue(person: Person) -> None:
+    for request in ("first", "second", "third"):
+        await person.submit(request)
+    person.world.hold("queue").set()
+    await person.over("first", "second", "third")
+
+
+Step = Callable[[Person], Awaitable[None]]
+STEPS: Sequence[Step] = [
+    lambda person: person.ask("text", "what colour?"),
+    lambda person: person.ask("tool"),
+    _client_tool,
+    _approve,
+    _deny,
+    _answer_mid_stream,
+    _cancel_mid_stream,
+    lambda person: person.ask("thrown"),
+    lambda person: person.ask("in-band"),
+    lambda person: person.ask("again", "what colour?", message="u-text", trigger="regenerate-message"),
+    lambda person: person.ask("edited", "what colour is the sea?", message="u-text"),
+    _clear_in_the_middle,
+    _cancel_while_queued,
+    _queue,
+    lambda person: person.ask("data"),
+]
+
+
+async def play(world: World, store: Callable[[], LogStore], crashes: Sequence[Crash], on_crash: OnCrash) -> LogStore:
+    """Play the script to its end through processes that die where `crashes` say; return the last store, closed.
+
+    `store` gives what the next process opens. `on_crash` may look at the store of a dead one, which is open.
+    """
+    steps = deque(STEPS)
+    for crash in [*crashes, None]:
+        kept = store()
+        log = CrashingLog(kept) if crash is None else CrashingLog(kept, crash.at, crash.when)
+        world.processes += 1
+        is_over = await _live_and_die(world, log, steps)
+        world.appends.append(log.appends)
+        if is_over:
+            return kept
+        await on_crash(kept)
+        await kept.aclose()
+    raise AssertionError("unreachable: the last process does not crash")
+
+
+OnCrash = Callable[[LogStore], Awaitable[None]]
+
+
+async def _live_and_die(world: World, log: CrashingLog, steps: deque[Step]) -> bool:
+    """Run one process until the script is over (True) or the process is dead (False)."""
+    life = asyncio.create_task(_live(world, log, steps))
+    death = asyncio.create_task(log.crashed.wait())
+    await asyncio.wait([life, death], return_when=asyncio.FIRST_COMPLETED)
+    if life.done():
+        death.cancel()
+        await life
+        return True
+    for _ in range(ROUNDS):
+        await asyncio.sleep(0)
+    await kill_everything()
+    return False
+
+
+async def _live(world: World, log: CrashingLog, steps: deque[Step]) -> None:
+    model = Model(world.hold, world.note_response)
+    directory = model.directory = Directory(log, model, clock=world.clock, settings=QUICK)
+    await directory.open()
+    async with directory.attach(AGENT) as loaded:
+        person = Person(world, loaded)
+        while steps:
+            await steps[0](person)
+            steps.popleft()
+        await person.catch_up()
+        person.close()
+    await directory.aclose()
+
+
+async def kill_everything() -> None:
+    """Cancel every task but this one until none is left: nobody closes anything, nobody is told."""
+    while doomed := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in doomed:
+            task.cancel()
+        await asyncio.sleep(0)
+
+
+def bodies(world: World) -> list[tuple[Seq, bytes]]:
+    return [(seq, encode_event(event)) for seq, event in world.seen]

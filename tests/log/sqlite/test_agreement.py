@@ -1,0 +1,235 @@
+"""Whatever happens, the file says what the reference store says: after any history, reopening and crash."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from holdfast.errors import LogError
+from holdfast.events import TurnKind
+from holdfast.ids import Generation, Millis, NodeId, RequestId, TurnId
+from holdfast.log.base import Entry
+from holdfast.log.memory import MemoryLog
+from holdfast.log.sqlite import retention, scribe
+from holdfast.log.sqlite.store import SqliteLog
+from holdfast.rows import RowsCleared, RowsRemoved, TurnRow
+from tests.log.building import (
+    FOREVER,
+    A,
+    B,
+    C,
+    Owner,
+    Store,
+    agent_row,
+    chunk,
+    ended_row,
+    fact,
+    message_row,
+    read_all,
+    turn_row,
+)
+
+AGENTS = st.sampled_from([A, B, C])
+NEVER_MIND = st.sampled_from(range(100))
+
+# Small enough that every history crosses them.
+SMALL = {(scribe, "MARK_EVERY"): 4, (scribe, "CARRY_EVERY"): 7, (retention, "SLICE"): 5, (scribe, "LEASES_KEPT"): 1}
+LARGE = {(module, name): getattr(module, name) for module, name in SMALL}
+
+
+class Agreement(RuleBasedStateMachine):
+    """Runs every step against both stores; between steps they must answer every question alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for (module, name), value in SMALL.items():
+            setattr(module, name, value)
+        self.runner = asyncio.Runner()
+        self.folders = [Path(tempfile.mkdtemp())]
+        self.memory, self.sqlite = MemoryLog(), SqliteLog(self.folders[0] / "log.db")
+        self.owners: dict[str, tuple[Owner, Owner]] = {}
+        self.rows: dict[str, dict[int, TurnRow]] = {}
+        self.now = 1
+
+    @initialize()
+    def start(self) -> None:
+        self.runner.run(self.memory.open())
+        self.runner.run(self.sqlite.open())
+        for agent in (A, B):
+            self.activate(agent)
+
+    def teardown(self) -> None:
+        self.runner.run(self.sqlite.aclose())
+        self.runner.close()
+        for folder in self.folders:
+            shutil.rmtree(folder)
+        for (module, name), value in LARGE.items():
+            setattr(module, name, value)
+
+    def both(self, ask: Callable[[Store], Awaitable[object]]) -> object:
+        """Ask both stores; answers, and kinds of refusal, must be the same."""
+        answers = [self.runner.run(self.answer(store, ask)) for store in (self.memory, self.sqlite)]
+        assert answers[0] == answers[1]
+        return answers[0]
+
+    @staticmethod
+    async def answer(store: Store, ask: Callable[[Store], Awaitable[object]]) -> object:
+        try:
+            return await ask(store)
+        except LogError as exc:
+            return type(exc)
+
+    def append(self, agent: str, *entries: Entry, expect: object = None, **options: object) -> None:
+        owners = self.owners[agent]
+        for owner in owners:
+            owner.store = self.memory if owner is owners[0] else self.sqlite
+        results = [self.runner.run(self.appended(owner, entries, options)) for owner in owners]
+        assert results[0] == results[1]
+        if expect is None:
+            assert results[0] is None
+
+    @staticmethod
+    async def appended(owner: Owner, entries: tuple[Entry, ...], options: dict[str, object]) -> object:
+        try:
+            await owner.append(*entries, **options)
+        except LogError as exc:
+            return type(exc)
+        return None
+
+    def pick(self, agent: str, number: int, *, is_open: bool) -> TurnRow | None:
+        found = [row for row in self.rows.get(agent, {}).values() if row.is_open is is_open]
+        return found[number % len(found)] if found else None
+
+    def known(self, agent: str) -> bool:
+        return agent in self.owners
+
+    @rule(agent=AGENTS)
+    def activate(self, agent: str) -> None:
+        loaded = self.both(lambda store: store.activate(agent, recent=3))
+        assert not isinstance(loaded, type)
+        self.owners[agent] = (Owner(self.memory, agent, loaded), Owner(self.sqlite, agent, loaded))
+        self.rows.setdefault(agent, {})
+
+    @rule(time=st.integers(1, 5))
+    def tick(self, time: int) -> None:
+        self.now += time
+
+    @rule(agent=AGENTS, wake=st.none() | st.integers(1, 50), is_rsm=st.booleans())
+    def accept(self, agent: str, wake: int | None, is_rsm: bool) -> None:
+        if not self.known(agent):
+            return
+        turn = len(self.rows[agent]) + 1
+        row = turn_row(turn, "accepted", attempt=0, kind=TurnKind.RSM if is_rsm else TurnKind.CHAT)
+        rows = [row, message_row(turn * 2), agent_row(last_turn=turn)]
+        self.append(
+            agent, fact("turn.accepted", turn), rows=rows, at=self.now, wake=None if wake is None else Millis(wake)
+        )
+        self.rows[agent][turn] = row
+
+    @rule(agent=AGENTS, number=NEVER_MIND)
+    def begin(self, agent: str, number: int) -> None:
+        if row := self.pick(agent, number, is_open=True):
+            row = msgspec.structs.replace(row, status="running", attempt=row.attempt + 1)
+            self.append(agent, fact("attempt.started", row.turn), rows=[row], at=self.now)
+            self.rows[agent][row.turn] = row
+
+    @rule(agent=AGENTS, number=NEVER_MIND, count=st.integers(1, 9), answered=st.booleans())
+    def speak(self, agent: str, number: int, count: int, answered: bool) -> None:
+        if row := self.pick(agent, number, is_open=True):
+            entries = [chunk(row.turn, index) for index in range(count)]
+            if answered:
+                entries.insert(0, fact("call.answered", row.turn))
+            self.append(agent, *entries, at=self.now)
+
+    @rule(agent=AGENTS, number=NEVER_MIND, says_more=st.booleans())
+    def end(self, agent: str, number: int, says_more: bool) -> None:
+        if row := self.pick(agent, number, is_open=True):
+            row = msgspec.structs.replace(row, status="completed", ended_at=Millis(self.now))
+            entries = [chunk(row.turn, 99)] if says_more else []
+            self.append(agent, *entries, fact("turn.ended", row.turn), rows=[row, message_row(row.node)], at=self.now)
+            self.rows[agent][row.turn] = row
+
+    @rule(agent=AGENTS, node=st.integers(1, 6), is_clear=st.booleans())
+    def remove(self, agent: str, node: int, is_clear: bool) -> None:
+        if self.known(agent):
+            row = RowsCleared(Generation(1)) if is_clear else RowsRemoved([NodeId(node)])
+            self.append(agent, fact("messages.removed"), rows=[row], at=self.now)
+
+    @rule(agent=AGENTS, number=NEVER_MIND, how=st.sampled_from(["seq", "epoch", "request", "ending", "reopen"]))
+    def break_a_rule(self, agent: str, number: int, how: str) -> None:
+        if not self.known(agent):
+            return
+        owner, row = self.owners[agent][0], self.pick(agent, number, is_open=False)
+        if how == "seq":
+            first = number % (owner.head + 3)
+            if first != owner.head + 1:
+                self.append(agent, fact("x"), first=first, rows=[message_row(50)], expect=LogError)
+        elif how == "epoch":
+            self.append(agent, fact("x"), epoch=owner.epoch - 1, expect=LogError)
+        elif row is not None and how == "request":
+            self.append(agent, fact("x"), rows=[message_row(50), turn_row(999, request=row.request)], expect=LogError)
+        elif row is not None:
+            changed = turn_row(row.turn) if how == "reopen" else ended_row(row.turn, 10**6, "error")
+            self.append(agent, chunk(row.turn, 1), rows=[message_row(50), changed], wake=Millis(1), expect=LogError)
+
+    @rule(age=st.integers(0, 8), limit=st.integers(1, 12))
+    def prune(self, age: int, limit: int) -> None:
+        before = Millis(self.now - age)
+        for _ in range(1000):
+            step = self.both(lambda store: store.prune(before, limit=limit))
+            if not getattr(step, "more", False):
+                return
+        raise AssertionError("retention found no end")
+
+    @rule(agent=AGENTS, wake=st.none() | st.integers(1, 50))
+    def rebuild(self, agent: str, wake: int | None) -> None:
+        if self.known(agent):
+            rows = [*self.rows[agent].values(), message_row(2)]
+            self.both(lambda store: store.replace_rows(agent, rows, None if wake is None else Millis(wake)))
+
+    @rule()
+    def reopen(self) -> None:
+        self.runner.run(self.sqlite.aclose())
+        self.sqlite = SqliteLog(self.folders[-1] / "log.db")
+        self.runner.run(self.sqlite.open())
+
+    @precondition(lambda self: len(self.folders) < 4)
+    @rule()
+    def crash(self) -> None:
+        """Go on with a copy of the files as they are now: what a killed process leaves behind."""
+        self.folders.append(Path(tempfile.mkdtemp()))
+        for name in ("log.db", "log.db-wal"):
+            shutil.copy(self.folders[-2] / name, self.folders[-1] / name)
+        self.runner.run(self.sqlite.aclose())
+        self.sqlite = SqliteLog(self.folders[-1] / "log.db")
+        self.runner.run(self.sqlite.open())
+
+    @invariant()
+    def every_question_has_one_answer(self) -> None:
+        if not self.owners:
+            return
+        self.both(lambda store: store.agents())
+        self.both(lambda store: store.due(FOREVER))
+        self.both(lambda store: store.next_wake())
+        for agent in self.owners:
+            head = self.owners[agent][0].head
+            self.both(lambda store, agent=agent: read_all(store, agent, limit=1000))
+            self.both(lambda store, agent=agent, head=head: store.read(agent, head // 2, 3))
+            self.both(lambda store, agent=agent: store.turns(agent))
+            self.both(lambda store, agent=agent: store.messages(agent))
+            self.both(lambda store, agent=agent: store.agent_row(agent))
+            for turn in self.rows[agent]:
+                self.both(lambda store, agent=agent, turn=turn: store.read_turn(agent, TurnId(turn)))
+                self.both(lambda store, agent=agent, turn=turn: store.find_turn(agent, RequestId(f"r{turn}")))
+
+
+TestAgreement = Agreement.TestCase
+TestAgreement.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)

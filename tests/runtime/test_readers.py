@@ -1,0 +1,147 @@
+"""Readers: a tail that forgets, subscriptions that do not, an outbox that keeps the order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.core.commands import Emit, Emitted, OpenStream
+from holdfast.core.commands import Begin as BeginStream
+from holdfast.errors import AgentStopped, MailboxFull
+from holdfast.events import Chunk
+from holdfast.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
+from holdfast.log.memory import MemoryLog
+from holdfast.runtime.directory import Loaded
+from holdfast.runtime.outbox import Outbox
+from holdfast.runtime.subscription import PAGE
+from holdfast.runtime.tail import Committed, Tail
+from holdfast.testing import ScriptedResponder
+from tests.runtime.kit import AGENT, running, submit, watching
+
+
+def committed(first: int, count: int) -> list[Committed]:
+    chunk = Chunk(TurnId(1), Attempt(1), 0, b"{}")  # type: ignore[arg-type]
+    return [Committed(Seq(first + number), Millis(0), chunk) for number in range(count)]
+
+
+async def stream(loaded: Loaded, count: int) -> None:
+    """Write `count` chunks into a bare stream, one commit each."""
+    await loaded.actor.ask(OpenStream(RequestId("s"), MessageId("m")))
+    await loaded.actor.ask(BeginStream(TurnId(1)))
+    for _ in range(count):
+        await loaded.actor.ask(Emit(TurnId(1), Attempt(1), [Emitted(b'"x"')]))
+
+
+def test_a_tail_remembers_nothing_while_nobody_reads() -> None:
+    tail = Tail(Seq(0))
+    tail.publish(committed(1, 10))
+    assert tail.head == 10
+    assert tail.after(Seq(0), 100) is None
+
+
+@pytest.mark.parametrize("cursor", range(11))
+def test_a_tail_hands_out_what_follows_a_cursor(cursor: int) -> None:
+    async def main() -> None:
+        tail = Tail(Seq(0))
+        tail.join()
+        tail.publish(committed(1, 4))
+        tail.publish(committed(5, 6))
+        page = tail.after(Seq(cursor), 3)
+        assert page is not None
+        assert [each.seq for each in page] == list(range(cursor + 1, min(cursor + 4, 11)))
+
+    asyncio.run(main())
+
+
+def test_a_tail_forgets_the_oldest_and_says_so() -> None:
+    async def main() -> None:
+        tail = Tail(Seq(0), size=4)
+        reader = tail.join()
+        tail.publish(committed(1, 10))
+        assert tail.after(Seq(0), 100) is None
+        page = tail.after(Seq(6), 100)
+        assert page is not None and [each.seq for each in page] == [7, 8, 9, 10]
+        tail.leave(reader)
+        assert tail.after(Seq(6), 100) is None
+
+    asyncio.run(main())
+
+
+async def test_a_reader_that_fell_behind_memory_is_handed_everything_from_the_store_in_pages() -> None:
+    store = MemoryLog()
+    async with running(store, ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe(Seq(0)) as slow:
+            await stream(loaded, 1200)
+            seen: list[int] = []
+            while len(seen) < 1202:
+                page = await slow.next()
+                assert len(page) <= PAGE
+                seen += [each.seq for each in page]
+        assert seen == list(range(1, 1203))
+
+
+async def test_pruned_events_are_a_gap_and_not_an_end() -> None:
+    store = MemoryLog()
+    async with running(store, ScriptedResponder(["one", "two"])) as directory, directory.attach(AGENT) as loaded:
+        async with watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.ended(1)
+        await store.prune(Millis(10**15))
+        async with watching(loaded) as late:
+            await late.ended(1)
+        assert not any(isinstance(event, Chunk) for event in late.events)
+
+
+async def test_an_unreadable_event_is_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    class Damaged(MemoryLog):
+        async def read(self, agent, after, limit=500):  # type: ignore[no-untyped-def]
+            rows = await super().read(agent, after, limit)
+            return [type(row)(row.seq, row.at, row.kind, row.turn, b"{" if row.seq == 3 else row.body) for row in rows]
+
+    async with running(Damaged(), ScriptedResponder(["one"])) as directory, directory.attach(AGENT) as loaded:
+        async with watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.ended(1)
+        async with watching(loaded) as late:
+            await late.ended(1)
+        assert [each.seq for each in late.seen][:3] == [1, 2, 4]
+        assert "unable to read event 3" in caplog.text
+
+
+async def test_a_direct_frame_never_overtakes_what_was_committed_before_it() -> None:
+    async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe(Seq(0)) as subscription:
+            outbox = Outbox(subscription)
+            outbox.post(b"first")
+            await stream(loaded, 3)
+            outbox.post(b"second")
+            await loaded.actor.ask(Emit(TurnId(1), Attempt(1), [Emitted(b'"x"')]))
+            order: list[object] = []
+            while len(order) < 8:
+                item = await outbox.next()
+                order += [item] if isinstance(item, bytes) else [each.seq for each in item]
+        assert order == [b"first", 1, 2, 3, 4, 5, b"second", 6]
+
+
+async def test_a_client_that_does_not_read_its_direct_frames_is_told_to_come_back() -> None:
+    async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe() as subscription:
+            outbox = Outbox(subscription, limit=2, max_bytes=100)
+            outbox.post(b"a")
+            outbox.post(b"b")
+            with pytest.raises(MailboxFull, match="1013"):
+                outbox.post(b"c")
+            assert [await outbox.next(), await outbox.next()] == [b"a", b"b"]
+            with pytest.raises(MailboxFull):
+                outbox.post(b"x" * 101)
+
+
+async def test_readers_of_an_unloaded_agent_get_everything_and_are_then_told() -> None:
+    async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe(Seq(0)) as subscription:
+            await stream(loaded, 2)
+            loaded.actor.stop()
+            assert len(await subscription.next()) == 4
+            with pytest.raises(AgentStopped):
+                await subscription.next()
