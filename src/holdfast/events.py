@@ -139,6 +139,8 @@ class MessageEnded(_Event, frozen=True, tag="message.ended"):
     turn: TurnId
     node: NodeId
     message: Raw
+    sanitized: bool = False
+    """Something was left out of it: whoever watched the chunks needs to be told (R-25)."""
 
 
 class CancelRequested(_Event, frozen=True, tag="turn.cancel_requested"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from holdfast.codec.encode import encode_message
-from holdfast.messages.calls import Approval, ToolError, ToolResult
+from holdfast.messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from holdfast.messages.fold import MessageFold
 from holdfast.messages.message import UIMessage
 from holdfast.messages.normalise import Normaliser
@@ -50,7 +50,12 @@ def test_a_message_whose_calls_were_answered_comes_back_whole(rng: Random) -> No
     fold = folded(normalised(legal_sequence(rng, newer=True), newer=True))
     for part in fold.message().parts:
         if "toolCallId" in part and rng.random() < 0.7:
-            answers = [ToolResult(json_value(rng)), ToolError("no"), Approval(True), Approval(False, "why")]
+            answers: list[CallAnswer] = [
+                ToolResult(json_value(rng)),
+                ToolError("no"),
+                Approval(True),
+                Approval(False, "why"),
+            ]
             fold.answer(part["toolCallId"], rng.choice(answers))
     message = fold.message()
     assert encoded_and_folded(message) == message

@@ -70,7 +70,11 @@ def test_the_context_reaches_the_builder_untouched() -> None:
 
 @pytest.mark.obligation("002-1")
 def test_phases_come_in_the_order_of_the_list() -> None:
-    phases = [Phase(key, lambda _, event=event: [event]) for key, event in (("c", "1"), ("b", "2"), ("a", "3"))]
+    phases: list[Phase[str]] = [
+        Phase("c", lambda _: ["1"]),
+        Phase("b", lambda _: ["2"]),
+        Phase("a", lambda _: ["3"]),
+    ]
     assert create_lifecycle_tracker(phases).ensure_phases("s1", {}) == ["1", "2", "3"]
 
 

@@ -80,11 +80,15 @@ class History:
 
     def play(self, command: Command) -> list[Event]:
         """Decide, evolve and project as the actor does; a refusal causes nothing."""
-        at = Millis(self.now)
         try:
-            events = decide(self.state, command, at, self.rules)
+            return self.tell(command)
         except Rejected:
             return []
+
+    def tell(self, command: Command) -> list[Event]:
+        """As `play`, but raises what refuses the command."""
+        at = Millis(self.now)
+        events = decide(self.state, command, at, self.rules)
         for event in events:
             evolve(self.state, event, at)
             self.rows.apply(project(self.state, event))

@@ -18,7 +18,7 @@ from holdfast.errors import Fenced, LogError, LogUnavailable, UsageError
 from holdfast.events import TurnKind
 from holdfast.ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId
 from holdfast.log.base import Pruned
-from holdfast.rows import RowsCleared, RowsRemoved
+from holdfast.rows import Row, RowsCleared, RowsRemoved
 from tests.log.building import (
     FOREVER,
     A,
@@ -329,6 +329,8 @@ class LogContract:
             await owner.append(chunk(1, 1), fact("call.answered", 1))
             await owner.append(fact("attempt.started", 2), rows=[turn_row(2)])
             await owner.append(chunk(2, 0), chunk(1, 2), chunk(2, 1))
+            for attempt in (2, 3):
+                await owner.append(fact("attempt.started", 2), rows=[turn_row(2, attempt=attempt)])
             await owner.append(chunk(1, 3), fact("turn.ended", 1), rows=[ended_row(1, 4)])
             await owner.append(chunk(2, 2))
             await owner.append(fact("hook.done", 1), rows=[ended_row(1, 4, hook_due=True)])
@@ -464,7 +466,7 @@ class LogContract:
             await owner.answer(1, 3, ended_at=4)
             await owner.answer(2, 3)
             await owner.append(fact("x"), rows=[message_row(1), agent_row(1)], wake=Millis(9))
-            rows = [ended_row(1, 4, "error"), turn_row(2), turn_row(3, "accepted"), message_row(7)]
+            rows: list[Row] = [ended_row(1, 4, "error"), turn_row(2), turn_row(3, "accepted"), message_row(7)]
             await store.replace_rows(A, iter(rows), Millis(30))
             assert (await store.turns(A), await store.messages(A)) == (rows[:3], rows[3:])
             assert (await store.agent_row(A), await store.due(FOREVER)) == (None, [(B, 1), (A, 30)])

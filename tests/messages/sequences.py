@@ -114,7 +114,7 @@ class Legal:
         while self.open and close_all:
             self.end_text()
         self.inputs.clear()
-        if self.rng.random() < 0.9:
+        if self.tidy or self.rng.random() < 0.9:
             self.put("finish-step")
             self.open.clear()
 
@@ -219,7 +219,7 @@ class Legal:
             return
         approved = self.rng.random() < 0.5
         self.put("tool-approval-response", approvalId=f"ask-{call_id}", approved=approved)
-        self.calls[call_id] = "input-available" if approved else "output-denied"
+        self.calls[call_id] = "running" if approved else "output-denied"
         if not approved:
             self.put("tool-output-denied", toolCallId=call_id)
 

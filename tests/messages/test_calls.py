@@ -140,7 +140,8 @@ def test_an_answers_chunks_say_what_settling_does(rng: Random) -> None:
     fold = MessageFold("m1")
     for chunk in legal_sequence(rng):
         fold.apply(chunk)
-    answer = rng.choice([ToolResult(json_value(rng)), ToolError("no"), Approval(False), Approval(True)])
+    answers: list[CallAnswer] = [ToolResult(json_value(rng)), ToolError("no"), Approval(False), Approval(True)]
+    answer = rng.choice(answers)
     for part in fold.message().parts:
         settled = settle(fold.message(), part["toolCallId"], answer) if "toolCallId" in part else None
         if settled is None:

@@ -8,7 +8,7 @@ from holdfast.errors import BadChunk
 from holdfast.messages.fields import usable_fields
 
 
-def usable(chunk: dict[str, Any], *, newer: bool = False) -> tuple[dict[str, Any], list[str]]:
+def usable(chunk: dict[Any, Any], *, newer: bool = False) -> tuple[dict[str, Any], list[str]]:
     problems: list[str] = []
     return usable_fields(chunk, problems, newer=newer), problems
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.messages.ledger import CallLedger
-from holdfast.messages.message import Chunk
+from holdfast.messages.message import Chunk, Part
 
 
 def tool(kind: str, **fields: Any) -> Chunk:
@@ -48,7 +48,7 @@ def test_a_name_is_known_once_the_call_is_announced() -> None:
 
 
 def test_a_request_of_the_base_is_repeated_with_all_that_it_said() -> None:
-    part = {"type": "tool-x", "toolCallId": "c", "state": "approval-requested", "rawInput": "{"}
+    part: Part = {"type": "tool-x", "toolCallId": "c", "state": "approval-requested", "rawInput": "{"}
     part["approval"] = {"id": "a", "descriptor": {"d": 1}, "signature": "s", "requestReason": "why"}
     calls = CallLedger([part], last_step_is_open=True)
     request = tool("approval-request", approvalId="a", approvalDescriptor={"d": 1}, signature="s", reason="why")

@@ -22,21 +22,30 @@ class Oracle:
     def fold(self, version: int, cases: list[list[Any]], *, base: Any = None) -> list[dict[str, Any]]:
         """Return per case `{"message": …, "error": None | {"name", "type", "id", "at"}}`."""
         question = {"ask": "fold", "version": version, "base": base}
-        return self._ask([{**question, "chunks": chunks} for chunks in cases])
+        answers: list[dict[str, Any]] = self._ask([{**question, "chunks": chunks} for chunks in cases])
+        return answers
 
     def continue_fold(self, version: int, cases: list[tuple[Any, list[Any]]]) -> list[dict[str, Any]]:
         """Like `fold`, each case with the message that it continues."""
-        return self._ask(
-            [{"ask": "fold", "version": version, "base": base, "chunks": chunks} for base, chunks in cases]
+        question = {"ask": "fold", "version": version}
+        answers: list[dict[str, Any]] = self._ask(
+            [{**question, "base": base, "chunks": chunks} for base, chunks in cases]
         )
+        return answers
 
     def rejected(self, version: int, cases: list[list[Any]]) -> list[list[int]]:
         """Return per case the indices of the chunks that the client's schema rejects."""
-        return self._ask([{"ask": "accept", "version": version, "chunks": chunks} for chunks in cases])
+        answers: list[list[int]] = self._ask(
+            [{"ask": "accept", "version": version, "chunks": chunks} for chunks in cases]
+        )
+        return answers
 
     def repair(self, version: int, texts: list[str]) -> list[dict[str, Any]]:
         """Return per text `{"value": …}`, or `{}` when nothing of it is readable."""
-        return self._ask([{"ask": "repair", "version": version, "text": text} for text in texts])
+        answers: list[dict[str, Any]] = self._ask(
+            [{"ask": "repair", "version": version, "text": text} for text in texts]
+        )
+        return answers
 
     def _ask(self, questions: list[dict[str, Any]]) -> Any:
         assert self._process.stdin is not None

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from random import Random
 
 from holdfast.messages.partial_json import UNREADABLE, parse_partial_json
-from tests.messages.sequences import json_value
+from tests.messages.sequences import json_object, json_value
 from tests.oracle.client import Oracle
 
 
-def cut_texts(rng: Random, count: int) -> list[str]:
+def cut_texts(rng: Random, count: int, *, negative: bool = False) -> list[str]:
     texts = []
     for _ in range(count):
         spaces = rng.choice([None, 1])
-        text = json.dumps(json_value(rng, 3), ensure_ascii=False, indent=spaces)
+        value = json_object(rng, 3) if rng.random() < 0.7 else json_value(rng, 3)
+        text = json.dumps(value, ensure_ascii=False, indent=spaces)
+        if negative:
+            text = re.sub(r"(?<![\d.])(\d)", r"-\1", text)
         texts.append(text[: rng.randrange(len(text) + 1)])
     return texts
 
@@ -26,7 +30,7 @@ def broken_texts(rng: Random, count: int) -> list[str]:
 
 def test_cut_and_broken_json_reads_as_in_ai_6(oracle: Oracle) -> None:
     rng = Random("json")
-    texts = [*cut_texts(rng, 400), *broken_texts(rng, 1500)]
+    texts = [*cut_texts(rng, 400), *cut_texts(rng, 1500, negative=True), *broken_texts(rng, 1500)]
     texts += [
         '{"__proto__":1}',
         '{"\\u005f_proto__":1}',

@@ -258,7 +258,7 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
         case "latest" | "debounce":
             superseded = [turn for turn in overlapping if _supersedable(turn)]
         case "merge":
-            superseded = _mergeable_tail(overlapping)
+            superseded = _mergeable_tail(state, overlapping) if _brings_news(state, command) else []
         case _:
             assert_never(command.policy.name)
     endings: list[Event] = [TurnEnded(turn.id, Outcome.SKIPPED, reason="superseded") for turn in superseded]
@@ -271,13 +271,21 @@ def _supersedable(turn: Turn) -> bool:
     return waits and accepted.trigger == "submit-message" and bool(accepted.messages)
 
 
-def _mergeable_tail(overlapping: list[Turn]) -> list[Turn]:
+def _brings_news(state: State, command: Submit) -> bool:
+    """Tell whether a submit has something to add; an edit or a shorter list makes a branch and merges with nothing."""
+    known = {node.id for node in state.nodes.values()}
+    return bool(_taken(command.messages or (), known, trusted=False))
+
+
+def _mergeable_tail(state: State, overlapping: list[Turn]) -> list[Turn]:
     """Return the waiting questions with nothing else behind them: only their messages can be taken out of the tree."""
     tail: list[Turn] = []
+    below = state.leaf
     for turn in reversed(overlapping):
-        if not _supersedable(turn):
+        if not _supersedable(turn) or turn.node != below:
             break
         tail.append(turn)
+        below = state.nodes[turn.accepted.messages[0].node].parent
     return tail[::-1]
 
 

@@ -172,13 +172,13 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
     events: list[Event] = list(closing)
     saved = turn.fold is not None and not turn.fold.is_empty
     if turn.fold is not None and saved:
-        message = turn.fold.closed_message().to_dict()
+        folded = message = turn.fold.closed_message().to_dict()
         try:
-            message = rules.sanitize(message)
+            message = rules.sanitize(folded)
         except Exception as exc:  # noqa: BLE001 - the agent's own code; what clients have seen is kept as they saw it
             text, detail = rules.unsanitized_text, f"{type(exc).__name__}: {exc}"
             command = replace(command, outcome=Outcome.ERROR, error=text, detail=detail, reason="not-sanitized")
-        events.append(MessageEnded(turn.id, turn.node, to_raw(message)))
+        events.append(MessageEnded(turn.id, turn.node, to_raw(message), sanitized=message != folded))
         excess = _excess(state, turn, rules)
         if excess:
             events.append(MessagesRemoved(excess, cause="cap"))

@@ -55,10 +55,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case TurnAccepted():
             _accepted(state, event, at)
         case TurnRetargeted():
-            turn = _step(state, event)
-            changes = {"node": event.node, "message_id": event.message_id, "owner": event.owner}
-            changes["parent"] = state.nodes[event.node].parent
-            turn.accepted = replace(turn.accepted, not_before=event.not_before, origin=event.origin, **changes)
+            _retargeted(state, _step(state, event), event)
         case AttemptStarted():
             turn = _step(state, event)
             turn.attempt = event.attempt
@@ -187,15 +184,29 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     assert turn.status is Status.ENDED
     turn.outcome, turn.reason, turn.error, turn.detail = event.outcome, event.reason, event.error, event.detail
     turn.finish_reason, turn.usage = event.finish_reason, bytes(event.usage) if event.usage is not None else None
-    turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
     node = state.nodes.get(turn.node)
-    if node is not None:
+    if node is not None and turn.fold is not None:  # a continuation that never began leaves another's draft alone
         node.draft = None
+    turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
     del state.open[turn.id]
     state.ended[turn.id] = turn
     if len(state.ended) > RECENT_TURNS:
         oldest = state.ended.pop(min(other for other in state.ended if other != turn.id))
         state.requests.pop(oldest.request, None)
+
+
+def _retargeted(state: State, turn: Turn, event: TurnRetargeted) -> None:
+    writing = (other.id for other in state.chat_turns() if other.node == event.node and other.fold is not None)
+    turn.accepted = replace(
+        turn.accepted,
+        node=event.node,
+        parent=state.nodes[event.node].parent,
+        message_id=event.message_id,
+        not_before=event.not_before,
+        owner=event.owner,
+        origin=event.origin,
+        during=next(writing, None),
+    )
 
 
 def _put(state: State, event: MessagesPut, at: Millis) -> None:

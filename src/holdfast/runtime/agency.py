@@ -16,7 +16,7 @@ from ..core.tree import shown_path
 from ..core.wanted import NOW, wanted
 from ..errors import AgentStopped, LogError
 from ..events import AttemptCause, Outcome
-from ..ids import Attempt, Millis, RequestId, TurnId
+from ..ids import Attempt, Millis, NodeId, RequestId, TurnId
 from ..messages.message import UIMessage
 from .actor import Actor
 from .api import Evaluate, Responder, TurnResult
@@ -53,8 +53,9 @@ class Agency:
         """Turns that an earlier process began or ended; known from the first look at the state."""
         self._stopped: TurnId | None = None
         self._awaited: dict[TurnId, list[asyncio.Future[TurnResult]]] = {}
-        self.shown: list[bytes] = []
-        """The committed conversation, as bytes per message: what may be read between two commits."""
+        self.last_turn = TurnId(0)
+        self.shown: list[tuple[NodeId, bytes, bool]] = []
+        """The committed conversation, as bytes per message and whether it is a draft: readable between two commits."""
 
     @property
     def wants_to_run(self) -> bool:
@@ -74,7 +75,10 @@ class Agency:
         """Start and stop what the committed state calls for; called by the actor right after each commit."""
         work = wanted(state, self._clock.now())
         self.wake = work.wake
-        self.shown = [node.shown for _, node in shown_path(state) if node.shown is not None]
+        self.last_turn = state.last_turn
+        self.shown = [
+            (node, place.shown, place.draft is not None) for node, place in shown_path(state) if place.shown is not None
+        ]
         self._tell_ends(state)
         if self._inherited is None:
             self._inherited = {*state.open, *work.hooks}

@@ -16,7 +16,7 @@ from typing import Self
 import msgspec
 
 from ..core.restore import restore
-from ..core.state import State
+from ..core.state import Rules, State
 from ..errors import AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
 from ..ids import AgentId, Millis, Seq
@@ -56,6 +56,7 @@ class Loaded:
     actor: Actor
     agency: Agency
     store: LogStore
+    rules: Rules
     users: int = 0
     used_at: Millis = Millis(0)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -132,6 +133,7 @@ class Directory:
 
     async def _activate(self, agent: AgentId) -> Loaded:
         responder = self._responders(agent)
+        rules = responder.rules
         activation = await self.store.activate(agent)
         state = _restored(agent, activation)
         actor = Actor(
@@ -141,11 +143,11 @@ class Directory:
             head=activation.head,
             store=self.store,
             clock=self.clock,
-            rules=responder.rules,
+            rules=rules,
             on_change=lambda state: agency.reconcile(state),  # noqa: PLW0108 - the two know each other
         )
         agency = Agency(actor, responder, self.clock, may_start=lambda: not self.is_stopping, on_wake=self._time.look)
-        loaded = Loaded(actor, agency, self.store, used_at=self.clock.now())
+        loaded = Loaded(actor, agency, self.store, rules, used_at=self.clock.now())
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))

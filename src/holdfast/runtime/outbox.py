@@ -8,6 +8,7 @@ bounded.
 from __future__ import annotations
 
 from collections import deque
+from typing import Generic, TypeVar
 
 from ..errors import MailboxFull
 from ..ids import Seq
@@ -17,38 +18,45 @@ from .tail import Committed
 __all__ = ["Outbox"]
 
 
-class Outbox:
-    """What one connection is to be sent, in order. One task reads it; any may post."""
+T = TypeVar("T")
+
+
+class Outbox(Generic[T]):
+    """What one connection is to be sent, in order. One task reads it; any may post.
+
+    `T` is what the direct lane carries besides frames: questions that are answered in order with the events.
+    """
 
     def __init__(self, subscription: Subscription, *, limit: int = 1024, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._subscription = subscription
         self._limit, self._max_bytes = limit, max_bytes
-        self._direct: deque[tuple[Seq, bytes]] = deque()
+        self._direct: deque[tuple[Seq, bytes | T]] = deque()
         self._bytes = 0
 
-    def post(self, frame: bytes) -> None:
-        """Add a direct frame.
+    def post(self, item: bytes | T) -> None:
+        """Add a direct frame, or a question.
 
         Raises:
             MailboxFull: the client reads too slowly; the caller closes the connection with 1013.
         """
-        if len(self._direct) >= self._limit or self._bytes + len(frame) > self._max_bytes:
+        size = len(item) if isinstance(item, bytes) else 0
+        if len(self._direct) >= self._limit or self._bytes + size > self._max_bytes:
             raise MailboxFull("unable to send a frame; the client does not read. Close 1013 and let it come back.")
-        self._direct.append((self._subscription.head, frame))
-        self._bytes += len(frame)
+        self._direct.append((self._subscription.head, item))
+        self._bytes += size
         self._subscription.wake.set()
 
-    async def next(self) -> bytes | list[Committed]:
-        """Wait for, and return, the next direct frame or the next page of events.
+    async def next(self) -> bytes | T | list[Committed]:
+        """Wait for, and return, the next of the direct lane or the next page of events.
 
         Raises:
             AgentStopped: nothing more will come.
         """
         while True:
             if self._direct and self._direct[0][0] <= self._subscription.cursor:
-                _, frame = self._direct.popleft()
-                self._bytes -= len(frame)
-                return frame
+                _, item = self._direct.popleft()
+                self._bytes -= len(item) if isinstance(item, bytes) else 0
+                return item
             page = await self._subscription.poll(self._direct[0][0] if self._direct else None)
             if page:
                 return page

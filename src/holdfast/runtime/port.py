@@ -43,7 +43,7 @@ class Port:
 
     def messages(self) -> Sequence[UIMessage]:
         loaded = self._directory.peek(self._agent)
-        return [UIMessage.decode(body) for body in loaded.agency.shown] if loaded is not None else []
+        return [UIMessage.decode(body) for _, body, _ in loaded.agency.shown] if loaded is not None else []
 
     async def run_turn(
         self, messages: Sequence[dict[str, Any]] | Evaluate, *, body: Any = None, request: RequestId | None = None

@@ -13,7 +13,7 @@ from typing import Any, Final, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ..events import Chunk, Event, Outcome, TurnEnded, encode_event
+from ..events import Chunk, Event, Outcome, encode_event
 from ..ids import Seq
 
 __all__ = ["DONE", "KEEP_ALIVE", "UI_STREAM_HEADERS", "SseEvent", "SseParser", "chunk_event", "encode_sse"]
@@ -31,7 +31,7 @@ UI_STREAM_HEADERS: Final[Mapping[str, str]] = {
 }
 
 # What events say about connections and failures stays here (R-15, R-29).
-_PRIVATE: Final = ("by", "client_tools", "detail", "origin", "owner")
+_PRIVATE: Final = ("body", "by", "client_tools", "detail", "origin", "owner")
 
 
 def encode_sse(data: bytes, *, event_id: int | None = None, event: str | None = None) -> bytes:
@@ -80,11 +80,9 @@ def log_event(seq: Seq, event: Event) -> bytes:
 
 def public_event(event: Event) -> Event:
     """Return the event without what is not for clients: who sent it, with what along, and why it really failed."""
-    hidden = {name: None for name in _PRIVATE if getattr(event, name, None) is not None}
     if isinstance(event, Chunk):
         return event
-    if getattr(event, "body", None) is not None:
-        hidden["body"] = None
+    hidden = {name: None for name in _PRIVATE if getattr(event, name, None) is not None}
     return replace(event, **hidden) if hidden else event
 
 
@@ -144,7 +142,7 @@ class SseParser:
                 self._event = value
             case "id" if "\0" not in value:
                 self._id = self.last_event_id = value
-            case "retry" if value.isascii() and value.isdigit():
+            case "retry" if value.isascii() and value.isdigit() and len(value) < 10:
                 self.retry = int(value)
             case _:
                 pass  # a comment, or a field that nobody knows

@@ -52,6 +52,7 @@ class Readers:
         try:
             return work(self._reader())
         except (sqlite3.Error, ValueError) as exc:
+            self._drop()
             if isinstance(exc, ValueError) or is_damage(exc):
                 raise LogCorrupt(
                     f"unable to read {what}; {exc}. Restore it from a backup; what else is in the file is not affected"
@@ -64,3 +65,11 @@ class Readers:
             reader = self._local.reader = self._connect()
             self._opened.append(reader)
         return reader
+
+    def _drop(self) -> None:
+        """Close the thread's connection after an error; the next question opens another."""
+        reader: Reader | None = getattr(self._local, "reader", None)
+        if reader is not None:
+            self._local.reader = None
+            self._opened.remove(reader)
+            reader.close()

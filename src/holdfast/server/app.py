@@ -1,0 +1,281 @@
+"""The ASGI application: agents behind a door, on a log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from ..agents import Agent, agent_kind, responder_for
+from ..errors import AgentStopped, BadInput, HoldfastError, TooManyQueued, UsageError
+from ..ids import AgentId, split_agent_id
+from ..log.base import LogStore
+from ..runtime.api import Responder, Rules
+from ..runtime.directory import Directory, Settings
+from ..runtime.port import Port
+from .access import Authorize, Connecting, Door, Principal, Reject
+from .addressing import Address, find_address
+from .http import Caller, Service, answer_http
+from .limits import Limits, Pace, Seats
+from .responses import refusal
+from .signals import StopSignals
+from .stores import Durability, open_store
+from .websocket import REFUSED, TRY_LATER, SocketSettings, serve_socket
+
+__all__ = ["Holdfast"]
+
+log = logging.getLogger("holdfast.server")
+
+
+class Holdfast:
+    """Serves agents: an ASGI application, to be run as it is or mounted in another one.
+
+    It starts with its lifespan, with `async with app:`, or, mounted where nobody runs its lifespan, at the first
+    request. Compose it into another application's lifespan with `lifespan=app.lifespan`.
+
+    Args:
+        agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
+        store: A path, "memory:", "sqlite:///path", or a LogStore.
+        base_path: Where agents are found, below wherever this application is mounted.
+        authorize: Decides who may use which agent. Without it, only this machine may.
+        origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*".
+        limits: What one client may ask for.
+        retention: How long the chunks of ended turns are kept; messages stay.
+        durability: What a commit survives: the death of the "process", or the loss of "power" too.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[type[Agent]],
+        *,
+        store: str | LogStore = "holdfast.db",
+        base_path: str = "/agents",
+        authorize: Authorize | None = None,
+        origins: Sequence[str] | Literal["*"] = (),
+        limits: Limits | None = None,
+        retention: timedelta = timedelta(hours=24),
+        durability: Durability = "process",
+    ) -> None:
+        self.agents = _by_kind(agents)
+        self.base_path = "/" + base_path.strip("/")
+        self.limits = limits if limits is not None else Limits()
+        self._store, self._durability = store, durability
+        self._settings = Settings(retention=round(retention.total_seconds() * 1000))
+        self._door = Door(authorize, [origins] if isinstance(origins, str) and origins != "*" else origins)
+        self._starting: asyncio.Task[Service] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._signals = StopSignals(self._begin_close)
+
+    # -- start and stop ------------------------------------------------------------------------------------------
+
+    async def start(self) -> Service:
+        """Open the log and pick up what was left open; once, however many ask at the same time.
+
+        Raises:
+            LogError: the log cannot be used; another call tries again.
+        """
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._open(), name="start of holdfast")
+        starting = self._starting
+        try:
+            return await asyncio.shield(starting)
+        except BaseException:
+            if starting.done() and self._starting is starting and (starting.cancelled() or starting.exception()):
+                self._starting = None
+            raise
+
+    async def _open(self) -> Service:
+        directory = Directory(open_store(self._store, self._durability), self._responder, settings=self._settings)
+        self._directory = directory
+        await directory.open()
+        self._signals.listen()
+        limits = self.limits
+        return Service(directory, limits, Pace(limits.requests_per_minute), Seats(limits.sockets_per_agent))
+
+    async def aclose(self) -> None:
+        """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
+        self._signals.deafen()
+        self._begin_close()
+        if self._closing is None:
+            return
+        await asyncio.shield(self._closing)
+        self._starting = self._closing = None
+
+    def _begin_close(self) -> None:
+        if self._starting is not None and self._closing is None:
+            self._closing = asyncio.create_task(self._close(self._starting), name="end of holdfast")
+
+    @staticmethod
+    async def _close(starting: asyncio.Task[Service]) -> None:
+        await asyncio.wait({starting})
+        if not starting.cancelled() and starting.exception() is None:
+            await starting.result().directory.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
+        """Run while another application runs: `Starlette(lifespan=app.lifespan, ...)`."""
+        async with self:
+            yield
+
+    # -- agents -----------------------------------------------------------------------------------------------------
+
+    def _responder(self, agent: AgentId) -> Responder:
+        kind = split_agent_id(agent)[0]
+        cls = self.agents.get(kind)
+        if cls is None:
+            log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
+            raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
+        port = Port(self._directory, agent)
+        return _Bounded(responder_for(cls, port), self.limits.queued_turns)  # type: ignore[arg-type]
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Be an ASGI application."""
+        match scope["type"]:
+            case "lifespan":
+                await self._run_lifespan(receive, send)
+            case "http":
+                request = Request(scope, receive)
+                headers = self._door.cors_headers(request)
+                response = await self._respond(request)
+                await response(scope, receive, _adding(headers, send))
+            case "websocket":
+                await self._serve_socket(WebSocket(scope, receive, send))
+            case kind:
+                raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
+
+    async def _respond(self, request: Request) -> ASGIApp:
+        is_preflight = request.method == "OPTIONS" and "origin" in request.headers
+        entered = await self._enter(request) if not is_preflight else self._refuse_at_sight(request)
+        if isinstance(entered, Reject):
+            return refusal(entered.status, entered.reason)
+        if entered is None:
+            return Response(status_code=204, headers=self._door.preflight_headers(request))
+        service, address, principal = entered
+        return await answer_http(service, Caller(request, address.agent, principal), address.resource)
+
+    async def _serve_socket(self, websocket: WebSocket) -> None:
+        entered = await self._enter(websocket)
+        if isinstance(entered, Reject):
+            await _turn_away(websocket, REFUSED if entered.status < 500 else TRY_LATER, entered.reason)
+            return
+        service, address, principal = entered
+        try:
+            service.seats.check(address.agent)
+        except TooManyQueued as exc:
+            await _turn_away(websocket, TRY_LATER, str(exc))
+            return
+        pace, clock = service.pace, service.directory.clock
+        settings = SocketSettings(
+            max_frame=service.limits.frame, may_ask=lambda: pace.wait_needed(principal.id, clock.now())
+        )
+        with service.seats.seat(address.agent):
+            await serve_socket(websocket, service.directory, address.agent, service.presence, settings)
+
+    def _refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
+        return self._door.refuse_strangers(connection) or self._door.refuse_origin(connection)
+
+    async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject:
+        """Take a request or a socket through the door, to its agent; start when nobody has yet."""
+        refused = self._refuse_at_sight(connection)
+        if refused is not None:
+            return refused
+        try:
+            address = find_address(connection.scope, self.base_path)
+        except BadInput as exc:
+            return Reject(str(exc), 400)
+        cls = self.agents.get(address.kind) if address is not None else None
+        if address is None or cls is None:
+            return Reject(self._not_found(address), 404)
+        principal = await self._door.admit(Connecting(connection, cls, address.name))
+        if isinstance(principal, Reject):
+            return principal
+        try:
+            return await self.start(), address, principal
+        except HoldfastError as exc:
+            log.error("%s", exc)
+            return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
+
+    def _not_found(self, address: Address | None) -> str:
+        kinds = ", ".join(sorted(self.agents)) or "none"
+        if address is None:
+            where = f"{self.base_path}/{{kind}}/{{name}}"
+            return f"unable to find this page; agents are at {where}, and the kinds are: {kinds}"
+        return f"unable to find an agent of kind {address.kind!r}; the kinds here are: {kinds}"
+
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.start()
+        except HoldfastError as exc:
+            await send({"type": "lifespan.startup.failed", "message": str(exc)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class _Bounded:
+    """A responder whose agent may have only so many turns open, as the server's limits say."""
+
+    def __init__(self, responder: Responder, queued_turns: int) -> None:
+        self._responder, self._queued_turns = responder, queued_turns
+        self.stream, self.error_text, self.on_response = responder.stream, responder.error_text, responder.on_response
+
+    @property
+    def rules(self) -> Rules:
+        rules = self._responder.rules
+        return replace(rules, max_queued=min(rules.max_queued, self._queued_turns))
+
+
+def _by_kind(agents: Sequence[type[Agent]]) -> dict[str, type[Agent]]:
+    found: dict[str, type[Agent]] = {}
+    for cls in agents:
+        kind = agent_kind(cls)
+        if kind in found:
+            names = f"{found[kind].__name__} and {cls.__name__}"
+            raise UsageError(f"unable to serve {names}; both are of kind {kind!r}. Rename one of the classes.")
+        found[kind] = cls
+    return found
+
+
+async def _turn_away(websocket: WebSocket, code: int, reason: str) -> None:
+    # Accepted first: a browser hides why an upgrade failed, and the stock client would try for ever.
+    await websocket.accept()
+    await websocket.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+
+def _adding(headers: dict[str, str], send: Send) -> Send:
+    if not headers:
+        return send
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            added = MutableHeaders(scope=message)
+            for name, value in headers.items():
+                added[name] = value
+        await send(message)
+
+    return send_with_headers

@@ -1,0 +1,85 @@
+"""What clients send with a question, read leniently where that is safe and refused with a sentence where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from starlette.requests import Request
+
+from ..errors import BadInput, BadMessage
+from ..events import to_raw
+from ..messages.message import UIMessage
+
+__all__ = ["Question", "TooLarge", "read_json", "read_question"]
+
+JsonObject = dict[str, Any]
+
+# The AI SDK's own fields; everything else is the application's, and becomes the turn's body.
+_OWN_FIELDS = frozenset({"id", "messages", "trigger", "messageId", "clientTools"})
+
+
+class TooLarge:
+    """Stands for a body beyond the limit; there is nothing else to say about it."""
+
+
+TOO_LARGE = TooLarge()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request for a turn, as the AI SDK's HTTP transport sends it."""
+
+    messages: Sequence[JsonObject]
+    trigger: str
+    body: Raw | None
+    client_tools: Raw | None
+
+
+async def read_json(request: Request, limit: int) -> JsonObject | TooLarge:
+    """Return the request's JSON object, an empty one for an empty body.
+
+    Raises:
+        BadInput: it is something else.
+    """
+    said = request.headers.get("content-length", "")
+    if said.isdigit() and int(said) > limit:
+        return TOO_LARGE
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > limit:
+            return TOO_LARGE
+        pieces.append(piece)
+    if not size:
+        return {}
+    try:
+        decoded = msgspec.json.decode(b"".join(pieces))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise BadInput(f"unable to read the body; it is not JSON ({exc})") from exc
+    if not isinstance(decoded, dict):
+        raise BadInput("unable to read the body; it must be a JSON object")
+    return decoded
+
+
+def read_question(body: JsonObject) -> Question:
+    """Take a question from its body: `messages`, `trigger`, `clientTools`, and the application's own fields.
+
+    Raises:
+        BadInput: there is no usable list of messages.
+    """
+    given = body.get("messages")
+    if not isinstance(given, list):
+        raise BadMessage('unable to answer; the body needs "messages", a list of UIMessages')
+    trigger, tools = body.get("trigger"), body.get("clientTools")
+    rest = {name: value for name, value in body.items() if name not in _OWN_FIELDS}
+    return Question(
+        messages=[UIMessage.from_dict(message).to_dict() for message in given],
+        trigger=trigger if isinstance(trigger, str) else "submit-message",
+        body=to_raw(rest) if rest else None,
+        client_tools=to_raw(tools) if isinstance(tools, list) else None,
+    )

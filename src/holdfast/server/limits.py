@@ -1,0 +1,74 @@
+"""What one client may ask of the server."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..errors import TooManyQueued
+from ..ids import AgentId, Millis
+
+__all__ = ["Limits", "Pace", "Seats"]
+
+MINUTE = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on clients. Beyond them they are refused with a sentence, never cut off without a word."""
+
+    frame: int = 32 * 1024 * 1024
+    """Bytes of one frame or body; the stock client sends its whole history with every question."""
+    sockets_per_agent: int = 100
+    """Open sockets and event streams of one agent."""
+    queued_turns: int = 50
+    """Turns of one agent that may be open at the same time."""
+    requests_per_minute: int = 120
+    """Turns that one principal may ask for in a minute."""
+
+
+class Pace:
+    """How many turns each principal has asked for within the last minute. Remembers only the newest principals."""
+
+    def __init__(self, per_minute: int, *, principals: int = 10_000) -> None:
+        self._per_minute, self._principals = per_minute, principals
+        self._asked: OrderedDict[str, deque[Millis]] = OrderedDict()
+
+    def wait_needed(self, principal: str, now: Millis) -> int:
+        """Count a request; return 0, or how many milliseconds too early it is, and then it does not count."""
+        asked = self._asked.setdefault(principal, deque())
+        self._asked.move_to_end(principal)
+        if len(self._asked) > self._principals:
+            self._asked.popitem(last=False)
+        while asked and asked[0] <= now - MINUTE:
+            asked.popleft()
+        if len(asked) >= self._per_minute:
+            return asked[0] + MINUTE - now if asked else MINUTE
+        asked.append(now)
+        return 0
+
+
+class Seats:
+    """How many sockets and event streams each agent has open."""
+
+    def __init__(self, per_agent: int) -> None:
+        self._per_agent = per_agent
+        self._taken: Counter[AgentId] = Counter()
+
+    def check(self, agent: AgentId) -> None:
+        """Raise `TooManyQueued` when all of the agent's seats are taken."""
+        if self._taken[agent] >= self._per_agent:
+            raise TooManyQueued(f"unable to follow {agent!r}; {self._per_agent} readers do, which is the limit")
+
+    @contextmanager
+    def seat(self, agent: AgentId) -> Iterator[None]:
+        """Hold one of the agent's seats while the block runs; `check` comes first, where refusing is still easy."""
+        self._taken[agent] += 1
+        try:
+            yield
+        finally:
+            self._taken[agent] -= 1
+            if not self._taken[agent]:
+                del self._taken[agent]

@@ -1,0 +1,127 @@
+"""What connections are told of committed turns: snapshots and replays, read between two commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from ..codec.compact import replay_from_fold
+from ..codec.encode import encode_message
+from ..core.state import State, Turn
+from ..events import Chunk, Outcome, decode_event
+from ..ids import Generation, NodeId, RequestId, Seq
+from ..messages.chunks import encode_chunk
+from ..messages.message import UIMessage
+from ..rows import TurnRow
+from ..runtime.directory import Loaded
+from ..wire.chat import Replay, Snapshot, TurnInfo
+
+__all__ = ["read_replay", "take_snapshot"]
+
+Chunks = Sequence[tuple[int | None, bytes]]
+
+
+async def take_snapshot(loaded: Loaded) -> Snapshot:
+    """Return what a new connection needs to know, and the cursor from which it goes on."""
+    return await loaded.actor.inspect(lambda state: _snapshot(state, loaded.actor.tail.head))
+
+
+def _snapshot(state: State, head: Seq) -> Snapshot:
+    last = state.last_ended
+    return Snapshot(head, [_info(turn) for turn in state.chat_turns()], _info(last) if last is not None else None)
+
+
+def _info(turn: Turn) -> TurnInfo:
+    accepted = turn.accepted
+    return TurnInfo(
+        turn.id,
+        turn.request,
+        turn.node,
+        turn.is_continuation,
+        origin=accepted.origin,
+        owner=accepted.owner,
+        message_ids=accepted.message_ids,
+        has_chunks=turn.chunks > 0,
+        outcome=turn.outcome,
+    )
+
+
+async def read_replay(loaded: Loaded, request: RequestId) -> Replay:
+    """Return a turn as it is committed: in few chunks, except for a continuation, which goes chunk by chunk (R-13)."""
+    found = await loaded.actor.inspect(_look(loaded, request))
+    if isinstance(found, Replay):
+        return found if not found.is_continuation or not found.is_known else await _chunk_by_chunk(loaded, found)
+    row = await loaded.store.find_turn(loaded.actor.agent, request)
+    if row is None or row.generation != found:
+        return Replay(loaded.actor.tail.head, request, is_known=False)
+    return await loaded.actor.inspect(lambda state: _of_row(state, row, loaded.actor.tail.head))
+
+
+def _look(loaded: Loaded, request: RequestId) -> Callable[[State], Replay | Generation]:
+    """Return a question whose answer is the replay, or the generation when the state does not remember the turn."""
+
+    def look(state: State) -> Replay | Generation:
+        head, turn = loaded.actor.tail.head, state.by_request(request)
+        if turn is None:
+            return state.generation
+        if turn.accepted.generation != state.generation or turn.accepted.dropped:
+            return Replay(head, request, is_known=False)
+        return Replay(
+            head,
+            request,
+            chunks=_chunks(state, turn),
+            is_continuation=turn.is_continuation,
+            outcome=turn.outcome,
+            error=turn.error,
+            message_ids=turn.accepted.message_ids,
+        )
+
+    return look
+
+
+def _chunks(state: State, turn: Turn) -> Chunks:
+    if turn.is_continuation:
+        return [(turn.chunks - 1, b"")] if turn.chunks else []  # read one by one, from the store, up to here
+    if turn.fold is not None:
+        return [(None, encode_chunk(chunk)) for chunk in replay_from_fold(turn.fold)] if turn.chunks else []
+    return _of_message(state, turn.node)
+
+
+def _of_message(state: State, node: NodeId) -> Chunks:
+    place = state.nodes.get(node)
+    if place is None or place.body is None:
+        return []
+    message = UIMessage.decode(place.body)
+    return [(None, encode_chunk(chunk)) for chunk in encode_message(message, is_replay=True)]
+
+
+def _of_row(state: State, row: TurnRow, head: Seq) -> Replay:
+    accepted = decode_event(row.accepted)
+    message_ids = getattr(accepted, "message_ids", ())
+    return Replay(
+        head,
+        row.request,
+        chunks=_of_message(state, row.node),
+        outcome=Outcome(row.status),
+        error=row.error,
+        message_ids=message_ids,
+    )
+
+
+async def _chunk_by_chunk(loaded: Loaded, found: Replay) -> Replay:
+    """Fill in a continuation's chunks with their indexes: the client drops by them what it has already."""
+    if not found.chunks:
+        return found
+    last = found.chunks[-1][0]
+    turn = await loaded.actor.inspect(lambda state: state.requests[found.request])
+    chunks: list[tuple[int | None, bytes]] = []
+    for stored in await loaded.store.read_turn(loaded.actor.agent, turn):
+        try:
+            event = decode_event(stored.body)
+        except msgspec.DecodeError:
+            continue
+        if isinstance(event, Chunk) and last is not None and event.index <= last:
+            chunks.append((event.index, bytes(event.body)))
+    return replace(found, chunks=chunks)

@@ -1,0 +1,65 @@
+"""Answers as ASGI applications: sentences for people, and streams that end with their client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
+
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from ..errors import AgentStopped
+
+__all__ = ["StreamedResponse", "refusal"]
+
+
+def refusal(status: int, sentence: str, **headers: str) -> Response:
+    """Answer with a sentence. Plain text: the AI SDK shows a failed request's body as it is."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return PlainTextResponse(f"{sentence}\n", status, named)
+
+
+class StreamedResponse:
+    """Sends pieces as they come, at the client's own pace, and stops when the client is gone.
+
+    `held` is entered while it streams. When the pieces end with AgentStopped, the response stays incomplete, so that
+    the client knows that it must come back.
+    """
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str],
+        held: AbstractContextManager[None] | None = None,
+    ) -> None:
+        self._pieces = pieces
+        self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        self._held = held if held is not None else nullcontext()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Be an ASGI application."""
+        with self._held:
+            pump = asyncio.create_task(self._pump(send), name="stream to a client")
+            gone = asyncio.create_task(_disconnected(receive), name="end of a client")
+            try:
+                await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                pump.cancel()
+                gone.cancel()
+                await asyncio.wait({pump, gone})
+        if not pump.cancelled():
+            pump.result()
+
+    async def _pump(self, send: Send) -> None:
+        async with aclosing(self._pieces) as pieces:  # closing it lets go of the agent
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            with suppress(AgentStopped):
+                async for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

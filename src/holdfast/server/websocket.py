@@ -1,0 +1,337 @@
+"""One WebSocket of the stock client: two tasks, one that reads frames and one that writes them.
+
+Reading turns frames into commands and waits until each is committed, so that what a client sends is decided in the
+order in which it was sent. Writing follows the log by cursor; nothing else writes to the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
+from ..core.state import RECENT_TURNS, State
+from ..core.tree import shown_path
+from ..errors import AgentStopped, HoldfastError, LogError, MailboxFull, Rejected
+from ..events import Outcome
+from ..ids import AgentId, RequestId, Seq, split_agent_id
+from ..runtime.directory import Directory, Loaded
+from ..runtime.outbox import Outbox
+from ..runtime.port import fresh_message_id, fresh_request_id
+from ..runtime.subscription import Subscription
+from ..wire import frames
+from ..wire.chat import ChatView, Replay
+from ..wire.parse import (
+    AnswerCall,
+    BadRequest,
+    CallMethod,
+    CancelTurn,
+    ChatRequest,
+    ClearChat,
+    ClientFrame,
+    Other,
+    ResumeAck,
+    ResumeRequest,
+    SetState,
+    SyncMessages,
+    parse,
+)
+from .replays import read_replay, take_snapshot
+
+__all__ = ["Presence", "SocketSettings", "serve_socket"]
+
+log = logging.getLogger("holdfast.server")
+
+COME_BACK = 1012
+"""Service restart: the client reconnects by itself."""
+TRY_LATER = 1013
+REFUSED = 1008
+"""Policy violation: the client gives up."""
+
+_serials = itertools.count(1)
+_HEAD_ID = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
+
+Question = ResumeRequest | ResumeAck
+
+
+@dataclass
+class Presence:
+    """Which clients (`_pk`) have a socket to which agent."""
+
+    _here: dict[AgentId, Counter[str]] = field(default_factory=dict)
+
+    @contextmanager
+    def present(self, agent: AgentId, owner: str) -> Iterator[None]:
+        here = self._here.setdefault(agent, Counter())
+        here[owner] += 1
+        try:
+            yield
+        finally:
+            here[owner] -= 1
+            if here[owner] <= 0:
+                del here[owner]
+            if not here:
+                self._here.pop(agent, None)
+
+    def is_present(self, agent: AgentId, owner: str) -> bool:
+        return agent in self._here and self._here[agent][owner] > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SocketSettings:
+    """What one socket may do."""
+
+    max_frame: int = 32 * 1024 * 1024
+    is_read_only: bool = False
+    may_ask: Callable[[], int] = lambda: 0
+    """Counts a turn that is asked for; returns how many milliseconds too early it is."""
+
+
+async def serve_socket(
+    websocket: WebSocket, directory: Directory, agent: AgentId, presence: Presence, settings: SocketSettings
+) -> None:
+    """Accept the socket and serve it until one side closes. Never raises for what a client does."""
+    await websocket.accept()
+    owner = websocket.query_params.get("_pk") or fresh_request_id()
+    code, reason = 1000, ""
+    try:
+        with presence.present(agent, owner):
+            async with directory.attach(agent) as loaded, loaded.subscribe() as subscription:
+                await _Socket(websocket, directory, loaded, subscription, presence, settings, owner).serve()
+    except WebSocketDisconnect:
+        return
+    except MailboxFull as exc:
+        code, reason = TRY_LATER, str(exc)
+    except (AgentStopped, LogError):
+        code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, "come back in a moment")
+    except Exception:
+        log.exception("a socket of %r failed", agent)
+        code, reason = 1011, "internal error"
+    with suppress(RuntimeError, WebSocketDisconnect):  # the client may be gone already
+        await websocket.close(code, reason[:100])
+
+
+class _Socket:
+    """One connection while it is served."""
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        directory: Directory,
+        loaded: Loaded,
+        subscription: Subscription,
+        presence: Presence,
+        settings: SocketSettings,
+        owner: str,
+    ) -> None:
+        self._websocket, self._directory, self._loaded = websocket, directory, loaded
+        self._subscription, self._presence, self._settings = subscription, presence, settings
+        self._owner, self._serial = owner, f"s{next(_serials)}"
+        self._outbox: Outbox[Question] = Outbox(subscription)
+
+    async def serve(self) -> None:
+        """Read and write until one of the two is over; raises what ended it."""
+        view = await self._greet()
+        reading = asyncio.create_task(self._read(), name=f"reader of {self._serial}")
+        writing = asyncio.create_task(self._write(view), name=f"writer of {self._serial}")
+        try:
+            done, _ = await asyncio.wait([reading, writing], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            reading.cancel()
+            writing.cancel()
+            await asyncio.wait([reading, writing])
+        for task in (reading, writing):
+            if task in done and not task.cancelled() and (exc := task.exception()) is not None:
+                raise exc
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    async def _greet(self) -> ChatView:
+        """Send the connect frames: what the chat is doing, who this is, the (empty) list of MCP servers."""
+        agent, agency = self._loaded.actor.agent, self._loaded.agency
+        snapshot = await take_snapshot(self._loaded)
+        self._subscription.skip_to(snapshot.head)
+        view = ChatView(
+            snapshot,
+            socket=self._serial,
+            owner=self._owner,
+            transcript=lambda: agency.shown,
+            is_present=lambda owner: self._presence.is_present(agent, owner),
+        )
+        kind, name = split_agent_id(agent)
+        await self._send([*view.connected(), frames.identity(name, kind, state_follows=False), frames.mcp_servers()])
+        return view
+
+    async def _write(self, view: ChatView) -> None:
+        while True:
+            item = await self._outbox.next()
+            if isinstance(item, bytes):
+                await self._send([item])
+            elif isinstance(item, list):
+                await self._send([frame for committed in item for frame in view.happened(committed)])
+            elif isinstance(item, ResumeRequest):
+                await self._send(view.resume_requested(item))
+            else:
+                await self._replay(view, item)
+
+    async def _replay(self, view: ChatView, ack: ResumeAck) -> None:
+        needed = view.acknowledged(ack)
+        if needed is None:
+            return
+        replay = await read_replay(self._loaded, needed.request)
+        await self._send(view.replayed(replay))
+        if replay.is_known and replay.outcome is None:
+            await self._pass_over(view, replay)
+
+    async def _pass_over(self, view: ChatView, replay: Replay) -> None:
+        """Move the cursor to where the replay was taken; what else happened until there is told."""
+        while self._subscription.cursor < replay.head:
+            page = await self._subscription.poll(Seq(replay.head))
+            told = [
+                frame
+                for each in page
+                for frame in (view.passed(each.event) if each.seq <= replay.head else view.happened(each))
+            ]
+            await self._send(told)
+
+    async def _send(self, outgoing: list[bytes]) -> None:
+        for frame in outgoing:
+            await self._websocket.send_text(frame.decode())
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        while True:
+            text = await self._websocket.receive_text()
+            try:
+                await self._received(self._refusal(text) or parse(text))
+            except (AgentStopped, MailboxFull, LogError):
+                raise
+            except HoldfastError as exc:
+                log.info("%r refused a frame of %s: %s", self._loaded.actor.agent, self._serial, exc)
+
+    def _refusal(self, text: str) -> BadRequest | None:
+        """Refuse a frame that is too large, under its id, without parsing it; the socket stays."""
+        if len(text) <= self._settings.max_frame // 4 or len(text.encode()) <= self._settings.max_frame:
+            return None
+        found = _HEAD_ID.search(text, 0, 4096) or _HEAD_ID.search(text, len(text) - 4096)
+        limit = self._settings.max_frame // (1024 * 1024)
+        return BadRequest(
+            RequestId(found.group(1)) if found is not None else None,
+            f"unable to take the message; it is larger than {limit} MiB",
+        )
+
+    async def _received(self, frame: ClientFrame) -> None:
+        match frame:
+            case ResumeRequest() | ResumeAck():
+                self._outbox.post(frame)
+            case BadRequest():
+                self._fail(frame.id, frame.text)
+            case ChatRequest():
+                await self._ask_turn(frame)
+            case SetState():
+                self._outbox.post(frames.state_error("State update rejected"))
+            case CallMethod():
+                self._outbox.post(frames.rpc_error(frame.id, f"Method {frame.method} does not exist"))
+            case Other():
+                log.debug("%r got a frame that is not of the protocol", self._loaded.actor.agent)
+            case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
+                if not self._settings.is_read_only:
+                    await self._command(frame)
+            case _:
+                assert_never(frame)
+
+    async def _command(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> None:
+        actor = self._loaded.actor
+        match frame:
+            case CancelTurn():
+                await actor.insist(Cancel(frame.id, by=self._owner))
+            case ClearChat():
+                await actor.insist(Clear(origin=self._serial))
+            case SyncMessages():
+                events = await actor.ask(
+                    PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial)
+                )
+                if not events or await actor.inspect(lambda state: _was_refused(state, frame)):
+                    self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+            case AnswerCall():
+                await actor.ask(self._answer(frame))
+            case _:
+                assert_never(frame)
+
+    def _answer(self, frame: AnswerCall) -> Command:
+        return Answer(
+            frame.call,
+            frame.answer,
+            fresh_request_id(),
+            auto_continue=frame.auto_continue,
+            by=self._owner,
+            origin=self._serial,
+            owner=self._owner,
+            client_tools=frame.client_tools,
+        )
+
+    async def _ask_turn(self, frame: ChatRequest) -> None:
+        if self._settings.is_read_only:
+            self._fail(frame.id, "unable to ask; this connection may only watch")
+            return
+        early = self._settings.may_ask()
+        if early:
+            self._fail(frame.id, f"unable to ask that often; wait {early // 1000 + 1} s")
+            return
+        actor = self._loaded.actor
+        known = await self._is_from_long_ago(frame.id)
+        command = Submit(
+            frame.id,
+            fresh_message_id(),
+            frame.messages,
+            trigger=frame.trigger,
+            policy=self._loaded.rules.policy,
+            body=frame.body,
+            client_tools=frame.client_tools,
+            origin=self._serial,
+            owner=self._owner,
+            known=known,
+        )
+        try:
+            events = await actor.ask(command)
+        except (AgentStopped, MailboxFull):
+            raise
+        except Rejected as exc:
+            self._fail(frame.id, str(exc))
+            return
+        if not events:
+            await self._tell_again(frame.id)
+
+    async def _is_from_long_ago(self, request: RequestId) -> bool:
+        """Tell whether the store has a turn of this request that the state does not remember any more."""
+        if self._loaded.agency.last_turn < RECENT_TURNS:
+            return False
+        return await self._loaded.store.find_turn(self._loaded.actor.agent, request) is not None
+
+    async def _tell_again(self, request: RequestId) -> None:
+        """A request that was sent again: its end, if it has one (R-30)."""
+        replay = await read_replay(self._loaded, request)
+        if replay.is_known and replay.outcome is not None:
+            ids, error = replay.message_ids, replay.error
+            self._outbox.post(frames.terminal(request, replay.outcome, error=error, message_ids=ids))
+
+    def _fail(self, request: RequestId | None, text: str) -> None:
+        """Answer a request that never became a turn; one without an id cannot be answered."""
+        if request is not None:
+            self._outbox.post(frames.terminal(request, Outcome.ERROR, error=text))
+
+
+def _was_refused(state: State, frame: SyncMessages) -> bool:
+    """Tell whether the stored conversation differs from the list that a client set."""
+    stored = [node.id for _, node in shown_path(state)]
+    return [message["id"] for message in frame.messages] != stored

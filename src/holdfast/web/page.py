@@ -1,0 +1,66 @@
+"""Serving the page: a handful of files beside this one, and what they need to know about the server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Page"]
+
+FOLDER = Path(__file__).parent / "files"
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+HEADERS = {
+    "cache-control": "no-cache",
+    "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+class Page:
+    """An ASGI application that serves the page at its root, and hands everything else to the one behind it.
+
+    Without one behind it, mount it below the application: `Mount("/chat", Page(kinds=["chat"]))`.
+    """
+
+    def __init__(self, kinds: Sequence[str], *, base_path: str = "/agents", behind: ASGIApp | None = None) -> None:
+        self._behind = behind
+        settings = json.dumps({"kinds": list(kinds), "basePath": base_path}).encode()
+        self._files = {"/settings.json": (settings, "application/json")}
+        for path in FOLDER.iterdir():
+            self._files[f"/{path.name}"] = (path.read_bytes(), TYPES[path.suffix])
+        self._files["/"] = self._files.pop("/index.html")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Be an ASGI application."""
+        if scope["type"] == "http":
+            path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+            if path in self._files:
+                await self._serve(Request(scope), *self._files[path])(scope, receive, send)
+                return
+        if self._behind is not None:
+            await self._behind(scope, receive, send)
+        elif scope["type"] == "http":
+            await PlainTextResponse("unable to find this page\n", 404)(scope, receive, send)
+
+    def _serve(self, request: Request, body: bytes, media_type: str) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("unable to do that; this is a page\n", 405, {"allow": "GET, HEAD"})
+        tag = f'"{hashlib.blake2b(body, digest_size=8).hexdigest()}"'
+        headers = {**HEADERS, "etag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers={**headers, "content-type": media_type})

@@ -1,0 +1,364 @@
+"""One connection's view of a chat: a pure machine over incoming frames and events, in cursor order (R-11, B2).
+
+The connection is *live* (it gets what happens), *parked* (it waits to hear whether a turn that was accepted starts to
+stream) or *offered* a turn (it was told that there is a stream, and gets nothing of it until it acknowledges). All it
+knows it learned from a snapshot at its first cursor and from the events since: so it never says what a crash could
+take back, and never something twice.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..events import (
+    CallAnswered,
+    ChatCleared,
+    Chunk,
+    Event,
+    LeafMoved,
+    MessageEnded,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    Outcome,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    TurnRetargeted,
+)
+from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
+from . import frames
+from .parse import ResumeAck, ResumeRequest
+
+__all__ = ["Caches", "ChatView", "NeedsReplay", "Replay", "Snapshot", "TurnInfo"]
+
+Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
+"""Returns the newest committed conversation, drafts marked: snapshots are rendered when they are written (B4)."""
+
+
+class Caches(Protocol):
+    """A committed event with room for its encoded frame, shared by all watchers."""
+
+    event: Event
+    frames: dict[str, bytes]
+
+
+@dataclass(slots=True)
+class TurnInfo:
+    """What a connection needs to know of a turn."""
+
+    turn: TurnId
+    request: RequestId
+    node: NodeId
+    is_continuation: bool
+    origin: str | None = None
+    owner: str | None = None
+    message_ids: Sequence[MessageId] = ()
+    has_chunks: bool = False
+    is_saved: bool = False
+    """Its message has ended and may be shown."""
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The committed state at a cursor, as far as connections care. `open` in order of acceptance."""
+
+    head: Seq
+    open: list[TurnInfo] = field(default_factory=list)
+    last_ended: TurnInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsReplay:
+    """The acknowledged turn has to be read from the committed state; then call `replayed`."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A turn as the committed state at `head` has it: chunks with their indexes, and how it ended, if it did.
+
+    `is_known` is False for a request that was never accepted, or belongs to a conversation that was cleared.
+    """
+
+    head: Seq
+    request: RequestId
+    chunks: Sequence[tuple[int | None, bytes]] = ()
+    is_continuation: bool = False
+    outcome: Outcome | None = None
+    error: str | None = None
+    message_ids: Sequence[MessageId] = ()
+    is_known: bool = True
+
+
+class _Mode(enum.Enum):
+    LIVE = "live"
+    PARKED = "parked"
+    OFFERED = "offered"
+
+
+class ChatView:
+    """The chat half of one connection. Feed it frames and events in order; send what it returns.
+
+    `socket` is our own serial of the connection, `owner` the client's `_pk`; `is_present` tells whether any
+    connection of a given owner is there.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        socket: str,
+        owner: str | None,
+        transcript: Transcript,
+        is_present: Callable[[str], bool],
+    ) -> None:
+        self._socket, self._owner = socket, owner
+        self._transcript, self._is_present = transcript, is_present
+        self._open = {info.turn: info for info in snapshot.open}
+        self._last_ended = snapshot.last_ended
+        self._mode = _Mode.LIVE
+        self._offered: TurnId | None = None
+        self._passed_over: TurnId | None = None
+        """A turn whose chunks were replayed up to its end, which is still to come."""
+
+    # -- incoming frames -------------------------------------------------------------------------------------
+
+    def connected(self) -> list[bytes]:
+        """Return what a new connection is told of the chat, before who it talks to (R-16)."""
+        streaming = self._streaming()
+        if streaming is not None:
+            if self._is_owned_by_another(streaming):
+                return []
+            self._offer(streaming)
+            return [frames.resuming(streaming.request)]
+        waiting = list(self._open.values())
+        transcript = [self._messages(connect=True)]
+        if not waiting:
+            return transcript
+        self._mode = _Mode.PARKED
+        return [frames.pending(waiting[-1].request), *transcript]
+
+    def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
+        """Answer a probe: the first row of B2's first table that fits."""
+        streaming = self._streaming()
+        if streaming is not None and self._is_owned_by_another(streaming):
+            return [frames.resume_none("continuation-owned", frame.probe)]
+        if streaming is not None:
+            self._offer(streaming)
+            return [frames.resuming(streaming.request, frame.probe)]
+        for waiting in self._open.values():
+            if waiting.is_continuation and not self._is_owned_by_another(waiting):
+                self._mode = _Mode.PARKED
+                return [frames.pending(waiting.request, frame.probe)]
+        if not self._open and self._last_ended is not None and self._last_ended.outcome is Outcome.ERROR:
+            return [frames.resuming(self._last_ended.request, frame.probe)]
+        accepted = [info for info in self._open.values() if not info.is_continuation]
+        if accepted:
+            self._mode = _Mode.PARKED
+            return [frames.pending(accepted[-1].request, frame.probe)]
+        return [frames.resume_none("idle", frame.probe)]
+
+    def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
+        """Return what has to be read, or None when the acknowledgement is of another turn than the running one."""
+        streaming = self._streaming()
+        if streaming is not None and streaming.request != frame.id:
+            return None
+        return NeedsReplay(frame.id)
+
+    def replayed(self, replay: Replay) -> list[bytes]:
+        """Return the frames of a replay (B2's second table).
+
+        The caller then hands over the events up to `replay.head` with `passed`, if the turn is still open there;
+        if it ended, events go on as usual, and the end comes live.
+        """
+        if not replay.is_known:
+            return [frames.response(replay.request, "", done=True, replay=True)]
+        sent = [
+            frames.ChunkFrame(replay.request, body, index=index, is_continuation=replay.is_continuation).replayed
+            for index, body in replay.chunks
+        ]
+        here = next((info for info in self._open.values() if info.request == replay.request), None)
+        complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
+        if here is not None:
+            self._go_live()
+            if replay.outcome is not None:
+                self._passed_over = here.turn  # its transcript and its end are on their way
+            return [*sent, complete]
+        assert replay.outcome is not None, "a turn that is open at the head is open at the cursor or comes after it"
+        terminal = frames.terminal(
+            replay.request,
+            replay.outcome,
+            error=replay.error,
+            message_ids=replay.message_ids,
+            is_continuation=replay.is_continuation,
+            replay=True,
+        )
+        return [*sent, complete, terminal] if replay.outcome is Outcome.ERROR else [*sent, terminal]
+
+    def passed(self, event: Event) -> list[bytes]:
+        """Take in an event that a replay already covers; other turns' business is still told."""
+        if isinstance(event, Chunk):
+            info = self._open.get(event.turn)
+            if info is not None:
+                info.has_chunks = True
+            return []
+        return self._event(event)
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def happened(self, committed: Caches) -> list[bytes]:
+        """Return the frames that tell this connection of an event."""
+        event = committed.event
+        if isinstance(event, Chunk):  # nearly all of them
+            return self._chunk(event, committed)
+        return self._event(event)
+
+    def _chunk(self, event: Chunk, committed: Caches) -> list[bytes]:
+        info = self._open.get(event.turn)
+        if info is None:
+            return []
+        is_first, info.has_chunks = not info.has_chunks, True
+        if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(info):
+            self._offer(info)
+            return [frames.resuming(info.request)]
+        if self._mode is _Mode.OFFERED and self._offered == event.turn:
+            return []
+        if self._passed_over == event.turn:
+            return []
+        frame = committed.frames.get("live")
+        if frame is None:
+            frame = frames.ChunkFrame(
+                info.request, bytes(event.body), index=event.index, is_continuation=info.is_continuation
+            ).live
+            committed.frames["live"] = frame
+        return [frame]
+
+    def _event(self, event: Event) -> list[bytes]:
+        match event:
+            case TurnAccepted():
+                return self._accepted(event)
+            case TurnRetargeted():
+                info = self._open.get(event.turn)
+                if info is not None:
+                    info.node, info.owner, info.origin = event.node, event.owner, event.origin
+                return []
+            case CallAnswered():
+                return self._updated(event.node)
+            case MessageEnded():
+                return self._message_ended(event)
+            case TurnEnded():
+                return self._ended(event)
+            case MessagesPut() | MessageReplaced():
+                return [] if self._is_mine(event.origin) else [self._messages()]
+            case LeafMoved():
+                return [self._messages()]
+            case MessagesRemoved():
+                return [self._messages()] if event.cause != "cap" else []
+            case ChatCleared():
+                return self._cleared(event)
+            case _:
+                return []
+
+    def _accepted(self, event: TurnAccepted) -> list[bytes]:
+        if event.kind is TurnKind.RSM:
+            return []
+        self._open[event.turn] = TurnInfo(
+            event.turn,
+            event.request,
+            event.node,
+            event.kind is TurnKind.CONTINUATION,
+            origin=event.origin,
+            owner=event.owner,
+            message_ids=event.message_ids,
+        )
+        if self._is_mine(event.origin) or not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
+            return []
+        return [self._messages()]
+
+    def _message_ended(self, event: MessageEnded) -> list[bytes]:
+        info = self._open.get(event.turn)
+        if info is None:
+            return []
+        info.is_saved = True
+        if self._mode is _Mode.OFFERED and self._offered == event.turn:
+            return []  # told with the end
+        if self._is_mine(info.origin) and not info.is_continuation and not event.sanitized:
+            return []  # who asked has it from the chunks
+        return [self._messages()]
+
+    def _ended(self, event: TurnEnded) -> list[bytes]:
+        info = self._open.pop(event.turn, None)
+        if info is None:
+            return []
+        info.outcome = event.outcome
+        if self._passed_over == event.turn:
+            self._passed_over = None
+        told = self._told_of_end(event, info)
+        if self._mode is _Mode.PARKED and not self._open:
+            self._mode = _Mode.LIVE
+            if event.outcome is Outcome.ERROR and not info.has_chunks:
+                told.append(frames.resuming(info.request))  # a bare error frame is dropped by the client
+            elif event.reason != "cleared":
+                told.append(frames.resume_none())
+        if event.outcome is not Outcome.SKIPPED:
+            self._last_ended = info
+        return told
+
+    def _told_of_end(self, event: TurnEnded, info: TurnInfo) -> list[bytes]:
+        terminal = frames.terminal(
+            info.request,
+            event.outcome,
+            error=event.error,
+            message_ids=info.message_ids,
+            is_continuation=info.is_continuation,
+        )
+        if event.outcome is Outcome.SKIPPED:
+            if not self._is_mine(info.origin) or info.is_continuation:
+                return []
+            return [self._messages(), terminal] if event.reason == "dropped" else [terminal]
+        if self._mode is _Mode.OFFERED and self._offered == event.turn:
+            self._go_live()  # it never acknowledged: it still gets the transcript and the end
+            return [self._messages(), terminal] if info.is_saved else [terminal]
+        return [terminal]
+
+    def _cleared(self, event: ChatCleared) -> list[bytes]:
+        released = [frames.resume_none()] if self._mode is _Mode.PARKED else []
+        self._go_live()
+        self._open.clear()
+        self._last_ended = None
+        return released if self._is_mine(event.origin) else [*released, frames.CLEAR]
+
+    # -- small words -----------------------------------------------------------------------------------------------
+
+    def _streaming(self) -> TurnInfo | None:
+        return next((info for info in self._open.values() if info.has_chunks), None)
+
+    def _is_owned_by_another(self, info: TurnInfo) -> bool:
+        if not info.is_continuation or info.owner is None or info.owner == self._owner:
+            return False
+        return self._is_present(info.owner)
+
+    def _is_mine(self, origin: str | None) -> bool:
+        return origin is not None and origin == self._socket
+
+    def _offer(self, info: TurnInfo) -> None:
+        self._mode, self._offered = _Mode.OFFERED, info.turn
+
+    def _go_live(self) -> None:
+        self._mode, self._offered = _Mode.LIVE, None
+
+    def _messages(self, *, connect: bool = False) -> bytes:
+        """Render the transcript, without answers that this connection has not seen the end of (B4)."""
+        unfinished = {i.node for i in self._open.values() if not i.is_saved and not i.is_continuation}
+        bodies = [body for node, body, is_draft in self._transcript() if is_draft or node not in unfinished]
+        return frames.messages(bodies, connect=connect)
+
+    def _updated(self, node: NodeId) -> list[bytes]:
+        body = next((body for other, body, _ in self._transcript() if other == node), None)
+        return [frames.message_updated(body)] if body is not None else []

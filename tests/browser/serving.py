@@ -1,0 +1,97 @@
+"""The server under test: holdfast with the scripted agents, the page, and a door for the test (`/control`).
+
+Run as a program it serves one file on one port until it is killed, and says `ready` when it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+
+from holdfast.server import Holdfast, Limits
+from tests.browser.bundling import INDEX, build
+from tests.browser.scripted import AGENTS, BOOK
+
+__all__ = ["configured", "listening"]
+
+LIMITS: Final = Limits(requests_per_minute=100_000)
+
+
+def stage(store: str) -> Starlette:
+    """Return the application: everything that the page and the test ask for, under one origin."""
+    holdfast = Holdfast(AGENTS, store=store, limits=LIMITS)
+    routes = [
+        Route("/stock/{client}/index.html", lambda request: FileResponse(INDEX)),
+        Route("/stock/{client}/page.js", _bundle),
+        Route("/control/open", _open, methods=["POST"]),
+        Route("/control/reached", _wait_for(lambda gate: BOOK.reached[gate])),
+        Route("/control/left", _wait_for(lambda gate: BOOK.left[gate])),
+        Route("/control/book", _read_book),
+        Mount("/", holdfast),
+    ]
+    return Starlette(routes=routes, lifespan=holdfast.lifespan)
+
+
+def _bundle(request: Request) -> Response:
+    return FileResponse(build(request.path_params["client"]), media_type="text/javascript")
+
+
+async def _open(request: Request) -> Response:
+    BOOK.opened[request.query_params["gate"]].set()
+    return Response(status_code=204)
+
+
+def _wait_for(event_of: Callable[[str], asyncio.Event]) -> Callable[[Request], Any]:
+    async def wait(request: Request) -> Response:
+        await event_of(request.query_params["gate"]).wait()
+        return Response(status_code=204)
+
+    return wait
+
+
+async def _read_book(request: Request) -> Response:
+    name = request.query_params["name"]
+    return JSONResponse({"calls": BOOK.calls[name], "results": BOOK.results[name]})
+
+
+def configured(store: str) -> uvicorn.Config:
+    """Return how the server runs: quiet, and not waiting for clients that never hang up."""
+    return uvicorn.Config(
+        stage(store),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        ws_max_size=64 * 1024 * 1024,
+        ws="websockets-sansio",
+    )
+
+
+def listening(port: int = 0) -> socket.socket:
+    """Return a socket that listens on loopback; the port is free again as soon as its process is dead."""
+    listener = socket.create_server(("127.0.0.1", port), backlog=128)
+    listener.setblocking(False)
+    return listener
+
+
+async def _serve(file: str, port: int) -> None:
+    server = uvicorn.Server(configured(file))
+    serving = asyncio.create_task(server.serve(sockets=[listening(port)]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0)
+    os.write(1, b"ready\n")
+    await serving
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(str(Path(sys.argv[1])), int(sys.argv[2])))

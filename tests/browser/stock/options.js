@@ -1,0 +1,59 @@
+// From what a test may write into the query string to the options of the two hooks.
+
+import { note } from "./seen.js";
+
+let asked = 0;
+
+export function socketOptions(given) {
+  // Reconnecting soon is an option of the stock socket; its default of three seconds only makes tests slow.
+  const [soonest, latest] = given.reconnect ?? [40, 200];
+  return {
+    agent: given.agent ?? "Chat",
+    name: given.name,
+    host: location.host,
+    query: given.query,
+    minReconnectionDelay: soonest,
+    maxReconnectionDelay: latest,
+    connectionTimeout: given.connectionTimeout ?? 4000,
+    onIdentity: (name, agent) => note("identity", { name, agent }),
+    onMcpUpdate: (servers) => note("mcp", servers),
+    onStateUpdateError: (text) => note("state error", text),
+  };
+}
+
+export function chatOptions(given) {
+  const options = {
+    onData: (part) => note("data", part),
+    onError: (error) => note("error", error.message),
+    onFinish: ({ message, isAbort, isDisconnect, isError }) =>
+      note("finish", { id: message?.id, isAbort, isDisconnect, isError }),
+    onTurnEnd: (end) => note("turn end", end),
+  };
+  for (const name of ["resume", "throttle", "cancelOnClientAbort", "autoContinueAfterToolResult", "syncMessagesToServer"])
+    if (name in given) options[name] = given[name];
+  if ("body" in given) options.body = given.body;
+  if ("bodyFunction" in given) options.body = () => ({ ...given.bodyFunction, asked: ++asked });
+  if ("initial" in given) options.getInitialMessages = given.initial && (async () => given.initial);
+  if ("tools" in given) options.tools = clientTools(given.tools);
+  options.onToolCall = ({ toolCall, addToolOutput }) => {
+    note("tool call", toolCall);
+    const answer = given.answers?.[toolCall.toolName];
+    if (answer !== undefined) addToolOutput({ toolCallId: toolCall.toolCallId, ...answer });
+  };
+  return options;
+}
+
+function clientTools(outputs) {
+  const entries = Object.entries(outputs).map(([name, output]) => [
+    name,
+    {
+      description: `Returns what the test laid down for ${name}.`,
+      parameters: { type: "object", properties: { place: { type: "string" } } },
+      execute: async (input) => {
+        note("execute", { name, input });
+        return output;
+      },
+    },
+  ]);
+  return Object.fromEntries(entries);
+}

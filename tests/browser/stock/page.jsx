@@ -1,0 +1,69 @@
+// The page under test: the stock hooks, unmodified, and nothing that a user of them would not write.
+// Options come as JSON in the query string; tests talk to it through `window.chat` and `window.seen`.
+
+import { Component, Suspense, useLayoutEffect } from "react";
+import { createRoot } from "react-dom/client";
+import { useAgent } from "agents/react";
+import { useAgentChat } from "@cloudflare/ai-chat/react";
+import { chatOptions, socketOptions } from "./options.js";
+import { look, note } from "./seen.js";
+
+const given = JSON.parse(new URLSearchParams(location.search).get("options") ?? "{}");
+const forSocket = socketOptions(given);
+const forChat = chatOptions(given);
+
+function Chat() {
+  const agent = useAgent(forSocket);
+  const chat = useAgentChat({ agent, ...forChat });
+  useLayoutEffect(() => {
+    window.chat = chat;
+    window.agent = agent;
+    look(chat);
+  });
+  return (
+    <main data-status={chat.status} data-error={chat.error?.message}>
+      <ol>
+        {chat.messages.map((message) => (
+          <Message key={message.id} message={message} />
+        ))}
+      </ol>
+    </main>
+  );
+}
+
+function Message({ message }) {
+  const text = message.parts.filter((part) => part.type === "text").map((part) => part.text);
+  return (
+    <li data-id={message.id} data-role={message.role} data-text={text.join("")}>
+      {message.parts.map((part, place) => (
+        <span key={place} data-type={part.type} data-state={part.state}>
+          {part.type === "text" ? part.text : JSON.stringify(part)}
+        </span>
+      ))}
+    </li>
+  );
+}
+
+class Boundary extends Component {
+  state = { failed: null };
+
+  static getDerivedStateFromError(failed) {
+    return { failed };
+  }
+
+  componentDidCatch(failed) {
+    note("boundary", String(failed));
+  }
+
+  render() {
+    return this.state.failed ? <p data-failed>{String(this.state.failed)}</p> : this.props.children;
+  }
+}
+
+createRoot(document.getElementById("root")).render(
+  <Boundary>
+    <Suspense fallback={<p data-loading />}>
+      <Chat />
+    </Suspense>
+  </Boundary>,
+);

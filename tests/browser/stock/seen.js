@@ -1,0 +1,30 @@
+// What was on the screen, and which callbacks were called: things that are gone when a test looks later.
+
+const seen = {
+  statuses: [], // every change
+  shrinks: [], // a message that lost text, or went away: {id, from, to}
+  calls: [], // [callback, what it was given]
+  commits: 0,
+};
+window.seen = seen;
+
+let before = new Map();
+
+export function note(callback, given) {
+  seen.calls.push([callback, given]);
+}
+
+export function look(chat) {
+  seen.commits += 1;
+  if (seen.statuses.at(-1) !== chat.status) seen.statuses.push(chat.status);
+  const now = new Map(chat.messages.map((message) => [message.id, length(message)]));
+  for (const [id, from] of before) {
+    const to = now.get(id) ?? -1;
+    if (to < from) seen.shrinks.push({ id, from, to });
+  }
+  before = now;
+}
+
+function length(message) {
+  return message.parts.reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0);
+}

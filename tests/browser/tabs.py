@@ -1,0 +1,215 @@
+"""Tabs of a real browser that show the page, driven from plain tests."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, WebSocket
+from playwright.async_api import TimeoutError as TooLate
+
+from tests.browser.loops import PATIENCE, Loop
+
+__all__ = ["NETWORK", "FLAGS", "Tab"]
+
+FLAGS: Final = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+NETWORK: Final = r"WebSocket connection to|net::ERR_|Failed to load resource"
+"""What the browser itself writes to the console when the network goes away."""
+
+_TEXT: Final = "m.parts.filter(p => p.type === 'text').map(p => p.text).join('')"
+
+
+class Tab:
+    """One page. `c` in its expressions is what the hook returned at the last render, `seen` what was seen before."""
+
+    def __init__(self, loop: Loop, page: Page, url: str) -> None:
+        self.frames: list[tuple[str, str]] = []
+        """What went over its sockets: ("→" sent or "←" received, text); "⇄" is a new socket, "✕" a closed one."""
+        self.complaints: list[str] = []
+        self._loop, self._page, self._url = loop, page, url
+        self._expected: list[str] = []
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
+        page.on("websocket", self._connected)
+
+    # -- what a person does ----------------------------------------------------------------------------------------
+
+    def ask(self, question: Any, **more: Any) -> None:
+        """Send a question, or a script as one; returns when the hook has taken it, not when it is answered."""
+        text = question if isinstance(question, str) else json.dumps(question, ensure_ascii=False)
+        self.call("sendMessage", {"text": text, **more})
+
+    def call(self, method: str, *args: Any) -> None:
+        """Call a method of the hook without waiting for what it promises."""
+        self.run("([method, args]) => { window.chat[method](...args); }", [method, list(args)])
+
+    def stop(self) -> None:
+        self.call("stop")
+
+    def reload(self, *, is_ready: bool = True) -> None:
+        """Load the page anew; with `is_ready`, wait until the hook has rendered."""
+        self._loop.run(self._page.reload(wait_until="commit"))
+        if is_ready:
+            self.until("c")
+
+    def close(self) -> None:
+        self._loop.run(self._page.close())
+
+    # -- what a person sees -----------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        return str(self.run("() => window.chat.status"))
+
+    @property
+    def error(self) -> str | None:
+        """The text of the hook's error."""
+        text = self.run("() => window.chat.error?.message ?? null")
+        return text if text is None else str(text)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The hook's messages, as JSON has them."""
+        found: list[dict[str, Any]] = json.loads(self.run("() => JSON.stringify(window.chat.messages)"))
+        return found
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of every message, in order."""
+        found: list[str] = self.run(f"() => window.chat.messages.map(m => {_TEXT})")
+        return found
+
+    @property
+    def ids(self) -> list[str]:
+        found: list[str] = self.run("() => window.chat.messages.map(m => m.id)")
+        return found
+
+    @property
+    def drawn(self) -> list[dict[str, str]]:
+        """What is in the document: role and text of every message."""
+        items = "[...document.querySelectorAll('li')]"
+        found: list[dict[str, str]] = self.run(
+            f"() => {items}.map(li => ({{role: li.dataset.role, text: li.textContent}}))"
+        )
+        return found
+
+    @property
+    def answer(self) -> str:
+        """The text of the last message, if it is the assistant's; empty otherwise."""
+        return str(
+            self.run(f"() => {{ const m = window.chat.messages.at(-1); return m?.role === 'assistant' ? {_TEXT} : ''; }}")
+        )
+
+    def seen(self, what: str) -> Any:
+        return self.run("what => window.seen[what]", what)
+
+    def heard(self, callback: str) -> list[Any]:
+        """Return what one of the page's callbacks was given, call by call, since the page was loaded."""
+        return [given for name, given in self.seen("calls") if name == callback]
+
+    # -- waiting for facts ----------------------------------------------------------------------------------------------
+
+    def until(self, fact: str, arg: Any = None) -> None:
+        """Wait until an expression of `c`, `seen` and `arg` is true; says what is there instead when it never is."""
+        look = f"arg => {{ const c = window.chat, seen = window.seen; return Boolean({fact}); }}"
+        try:
+            self._loop.run(
+                self._wait(look, arg),
+                patience=PATIENCE + 5,
+            )
+        except TooLate:
+            raise AssertionError(f"never came true: {fact} ({arg!r})\n{self.describe()}") from None
+
+    async def _wait(self, look: str, arg: Any) -> None:
+        await self._page.wait_for_function(look, arg=arg, polling=10, timeout=PATIENCE * 1000)
+
+    def until_answer(self, text: str, *, status: str | None = None) -> None:
+        """Wait until the last message is the assistant's and has exactly this text, and the status is as said."""
+        fact = f"(m => m?.role === 'assistant' && {_TEXT} === arg[0])(c?.messages.at(-1))"
+        self.until(f"{fact} && (!arg[1] || c.status === arg[1])", [text, status])
+
+    def until_ready(self) -> None:
+        """Wait until nothing is going on."""
+        self.until("c && c.status === 'ready' && !c.isServerStreaming && !c.isRecovering")
+
+    def until_status(self, status: str) -> None:
+        self.until("c?.status === arg", status)
+
+    def until_connected(self) -> None:
+        """Wait until the server has said who it is."""
+        self.until("seen.calls.some(([name]) => name === 'identity') && window.agent.readyState === 1")
+
+    # -- the rest ----------------------------------------------------------------------------------------------------------
+
+    def run(self, script: str, arg: Any = None) -> Any:
+        """Evaluate a function in the page."""
+        return self._loop.run(self._page.evaluate(script, arg))
+
+    def expect_complaints(self, pattern: str) -> None:
+        """Say that the page may write lines like this to the console."""
+        self._expected.append(pattern)
+
+    @property
+    def unexpected(self) -> list[str]:
+        """What the page complained about, and nobody said it would."""
+        return [line for line in self.complaints if not any(re.search(each, line) for each in self._expected)]
+
+    def received(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return the frames that the server has sent on any of the tab's sockets, of one type if it is given."""
+        frames = [msgspec.json.decode(text) for way, text in self.frames if way == "←"]
+        return [frame for frame in frames if kind is None or frame["type"] == kind]
+
+    def sent(self, kind: str) -> list[dict[str, Any]]:
+        frames = [msgspec.json.decode(text) for way, text in self.frames if way == "→"]
+        return [frame for frame in frames if frame["type"] == kind]
+
+    def describe(self) -> str:
+        """Return what is on the screen and the last frames, for whoever has to find out why a test failed."""
+        try:
+            shown = self.run(
+                "() => JSON.stringify({status: window.chat?.status, error: window.chat?.error?.message, seen: window.seen,"
+                " messages: window.chat?.messages})"
+            )
+        except Error as exc:
+            shown = str(exc)
+        frames = "\n".join(f"  {way} {text[:400]}" for way, text in self.frames[-60:])
+        return f"screen: {shown[:4000]}\nframes:\n{frames}\nconsole: {self.complaints}"
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(message.text)
+
+    def _connected(self, socket: WebSocket) -> None:
+        self.frames.append(("⇄", socket.url))
+        socket.on("framesent", self._noting("→"))
+        socket.on("framereceived", self._noting("←"))
+        socket.on("close", lambda _: self.frames.append(("✕", "")))
+
+    def _noting(self, way: str) -> Callable[[str | bytes], None]:
+        def note(payload: str | bytes) -> None:
+            self.frames.append((way, payload if isinstance(payload, str) else payload.decode()))
+
+        return note
+
+
+async def open_page(context: BrowserContext, loop: Loop, port: int, client: str, options: dict[str, Any]) -> Tab:
+    """Open a tab that shows the page with these options; `client` is the version of the client."""
+    page = await context.new_page()
+    given = quote(json.dumps(options, ensure_ascii=False))
+    url = f"http://127.0.0.1:{port}/stock/{client}/index.html?options={given}"
+    tab = Tab(loop, page, url)
+    await page.goto(url, wait_until="commit")
+    return tab

@@ -1,0 +1,466 @@
+"""Results and approvals from outside the model, and the continuation that they cause (R-1, R-2, R-3)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from holdfast.events import CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
+from holdfast.messages.calls import Approval, CallAnswer, ToolError, ToolResult
+from tests.core.histories import user
+from tests.core.stage import (
+    Stage,
+    approval,
+    call,
+    chunks_of,
+    decoded,
+    ended_message,
+    endings,
+    kinds,
+    open_text,
+    pick,
+    stage,
+    states,
+    text,
+    the,
+)
+
+OK = ToolResult({"ok": 1})
+YES, NO = Approval(True), Approval(False, "too dear")
+
+
+def streaming(*calls: str) -> Stage:
+    """u1 (node 1) is being answered by turn 1 (node 2), which has called these tools and goes on."""
+    told = stage()
+    told.ask("r1", user("u1"), body=Raw(b'{"tone":"dry"}'), client_tools=Raw(b'[{"name":"look"}]'))
+    told.begin(1)
+    told.emit(1, *map(call, calls))
+    return told
+
+
+def stored(*calls: str) -> Stage:
+    """As `streaming`, but the turn has ended, waiting for the tools."""
+    told = streaming(*calls)
+    told.finish(1, finish_reason="tool-calls")
+    return told
+
+
+def call_states(told: Stage) -> dict[str, str]:
+    fold = told.state.open[1].fold  # type: ignore[index]
+    assert fold is not None
+    return states(fold.message().to_dict())
+
+
+# -- while the message streams (R-1) -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "chunk", "after"),
+    [
+        (OK, {"type": "tool-output-available", "output": {"ok": 1}}, "output-available"),
+        (ToolError("no luck"), {"type": "tool-output-error", "errorText": "no luck"}, "output-error"),
+    ],
+)
+def test_a_result_for_a_streaming_call_is_an_answer_and_a_chunk_in_one_batch(
+    answer: CallAnswer, chunk: dict[str, object], after: str
+) -> None:
+    told = streaming("k1")
+    events = told.answer("k1", answer, auto_continue=False, by="ann", origin="socket-7")
+    assert kinds(events) == ["CallAnswered", "Chunk"]
+    answered, written = the(CallAnswered, events), the(Chunk, events)
+    assert (answered.turn, answered.node, answered.by, answered.origin) == (1, 2, "ann", "socket-7")
+    assert (written.turn, written.attempt, written.index) == (1, 1, 1)
+    assert decoded(bytes(written.body)) == {**chunk, "toolCallId": "k1"}
+    assert call_states(told) == {"k1": after}
+
+
+def test_a_denial_of_a_streaming_call_is_an_answer_with_its_reason_and_a_chunk() -> None:
+    told = streaming("k1")
+    told.emit(1, approval("k1"))
+    events = told.answer("k1", NO, auto_continue=False)
+    assert kinds(events) == ["CallAnswered", "Chunk"]
+    assert decoded(bytes(the(CallAnswered, events).value)) == {"approved": False, "reason": "too dear"}
+    assert chunks_of(events) == [{"type": "tool-output-denied", "toolCallId": "k1"}]
+    (part,) = ended_message(told.finish(1))["parts"]
+    assert part["state"] == "output-denied"
+    assert part["approval"] == {"id": "ask-k1", "approved": False, "reason": "too dear"}
+
+
+def test_an_approval_of_a_streaming_call_has_no_chunk_but_is_in_the_message() -> None:
+    told = streaming("k1")
+    told.emit(1, approval("k1"))
+    events = told.answer("k1", YES, auto_continue=False)
+    assert kinds(events) == ["CallAnswered"]
+    (part,) = ended_message(told.finish(1))["parts"]
+    assert part["state"] == "approval-responded"
+    assert part["approval"] == {"id": "ask-k1", "approved": True}
+
+
+def test_an_approved_call_still_takes_its_result() -> None:
+    told = streaming("k1")
+    told.emit(1, approval("k1"))
+    told.answer("k1", YES, auto_continue=False)
+    assert kinds(told.answer("k1", OK, auto_continue=False)) == ["CallAnswered", "Chunk"]
+    assert call_states(told) == {"k1": "output-available"}
+
+
+def test_a_denied_call_never_gets_an_output() -> None:
+    told = streaming("k1")
+    told.emit(1, approval("k1"))
+    told.answer("k1", NO, auto_continue=False)
+    assert told.answer("k1", OK) == []
+    told.finish(1)
+    assert told.answer("k1", OK) == []
+
+
+@pytest.mark.parametrize("first", [OK, ToolError("no"), YES, NO])
+@pytest.mark.parametrize("second", [ToolError("late"), YES, NO])
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_the_first_answer_to_a_streaming_call_wins(first: CallAnswer, second: CallAnswer, *, is_asked: bool) -> None:
+    told = streaming("k1")
+    if is_asked:
+        told.emit(1, approval("k1"))
+    told.answer("k1", first, auto_continue=False)
+    before = call_states(told)
+    events = told.answer("k1", second, auto_continue=False)
+    if first == YES and isinstance(second, ToolError):  # an approved call takes its result
+        assert kinds(events) == ["CallAnswered", "Chunk"]
+    else:
+        assert events == []
+        assert call_states(told) == before
+
+
+@pytest.mark.parametrize("answer", [OK, ToolError("no"), YES, NO])
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_an_answer_means_the_same_while_the_message_streams_and_afterwards(
+    answer: CallAnswer, *, is_asked: bool
+) -> None:
+    early, late = streaming("k1"), streaming("k1")
+    for told in (early, late):
+        if is_asked:
+            told.emit(1, approval("k1"))
+    early.answer("k1", answer, auto_continue=False)
+    early.finish(1)
+    late.finish(1)
+    late.answer("k1", answer, auto_continue=False)
+    assert early.message(2) == late.message(2)
+
+
+def test_an_answer_to_an_unknown_call_causes_nothing() -> None:
+    told = streaming("k1")
+    assert told.answer("k9", OK) == []
+    told.finish(1)
+    assert told.answer("k9", OK) == []
+
+
+def test_an_answer_is_taken_while_its_turn_is_being_cancelled() -> None:
+    told = streaming("k1")
+    told.cancel("r1")
+    assert kinds(told.answer("k1", OK, auto_continue=False)) == ["CallAnswered", "Chunk"]
+    assert states(ended_message(told.finish(1))) == {"k1": "output-available"}
+
+
+def test_chunks_emitted_after_an_answer_are_counted_behind_it() -> None:
+    told = streaming("k1")
+    told.answer("k1", OK, auto_continue=False)
+    assert [event.index for event in pick(Chunk, told.emit(1, *text("thanks")))] == [2, 3, 4]
+
+
+# -- the draft (R-2) ---------------------------------------------------------------------------------------
+
+
+def test_a_question_to_a_person_saves_the_message_so_far() -> None:
+    told = streaming("k1")
+    assert told.draft(2) is None
+    told.emit(1, approval("k1"))
+    draft = told.draft(2)
+    assert draft is not None
+    assert states(draft) == {"k1": "approval-requested"}
+    assert told.path == ["u1", "a-r1"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "after"), [(YES, "approval-responded"), (NO, "output-denied"), (OK, "output-available")]
+)
+def test_the_draft_shows_the_answer_as_soon_as_it_is_given(answer: CallAnswer, after: str) -> None:
+    told = streaming("k1", "k2")
+    told.emit(1, approval("k2"), approval("k1"))
+    told.answer("k1", answer, auto_continue=False)
+    draft = told.draft(2)
+    assert draft is not None
+    assert states(draft) == {"k1": after, "k2": "approval-requested"}
+
+
+def test_the_draft_is_gone_once_the_message_has_ended() -> None:
+    told = streaming("k1")
+    told.emit(1, approval("k1"))
+    told.finish(1)
+    assert told.draft(2) is None
+    assert states(told.message(2)) == {"k1": "approval-requested"}
+
+
+def test_a_cancelled_continuation_leaves_the_draft_of_the_streaming_message_alone() -> None:
+    told = streaming("k1", "k2")
+    told.emit(1, approval("k2"))
+    told.answer("k1", OK)
+    told.cancel("c")
+    draft = told.draft(2)
+    assert draft is not None
+    assert states(draft)["k2"] == "approval-requested"
+    assert told.restored()[0].nodes[2].draft == told.state.nodes[2].draft  # type: ignore[index]
+
+
+# -- a stored call -----------------------------------------------------------------------------------------
+
+
+def test_an_answer_to_a_stored_call_changes_the_message_and_is_no_chunk() -> None:
+    told = stored("k1")
+    events = told.answer("k1", OK, auto_continue=False)
+    assert kinds(events) == ["CallAnswered"]
+    assert (the(CallAnswered, events).turn, the(CallAnswered, events).node) == (None, 2)
+    assert states(told.message(2)) == {"k1": "output-available"}
+
+
+@pytest.mark.parametrize("first", [OK, ToolError("no"), NO])
+@pytest.mark.parametrize("second", [OK, ToolError("late"), YES, NO])
+def test_the_first_answer_to_a_stored_call_wins(first: CallAnswer, second: CallAnswer) -> None:
+    told = stored("k1")
+    told.answer("k1", first, auto_continue=False)
+    before = told.message(2)
+    assert told.answer("k1", second) == []
+    assert told.message(2) == before
+
+
+def test_a_call_id_with_odd_characters_is_found() -> None:
+    told = stored('k"1\\ä')
+    assert kinds(told.answer('k"1\\ä', OK, auto_continue=False)) == ["CallAnswered"]
+
+
+def test_a_call_that_is_only_quoted_in_a_text_is_not_answered() -> None:
+    told = stage()
+    told.ask("r1", user("u1", 'call "k1" please'))
+    told.run(1, *text('"k1" it is'))
+    assert told.answer("k1", OK) == []
+
+
+def test_of_two_stored_calls_with_one_id_the_newest_on_the_active_path_is_answered() -> None:
+    told = stored("k1")
+    told.ask("r2", user("u2"))
+    told.run(2, call("k1"))
+    told.answer("k1", OK, auto_continue=False)
+    assert states(told.message(2)) == {"k1": "input-available"}
+    assert states(told.message(4)) == {"k1": "output-available"}
+
+
+def test_a_call_of_a_left_branch_can_still_be_answered() -> None:
+    told = stored("k1")
+    told.ask("r2", user("u1", "changed"))
+    assert the(CallAnswered, told.answer("k1", OK, auto_continue=False)).node == 2
+
+
+# -- the continuation (R-3) --------------------------------------------------------------------------------
+
+
+def test_an_answer_and_its_continuation_are_one_batch() -> None:
+    told = stored("k1")
+    events = told.answer("k1", OK, "c1", owner="pk-1", origin="socket-7")
+    assert kinds(events) == ["CallAnswered", "TurnAccepted"]
+    accepted = the(TurnAccepted, events)
+    assert (accepted.kind, accepted.request) == (TurnKind.CONTINUATION, "c1")
+    assert (accepted.node, accepted.message_id, accepted.parent) == (2, "a-r1", 1)
+    assert (accepted.owner, accepted.origin, accepted.during) == ("pk-1", "socket-7", None)
+    assert accepted.not_before == told.now + 50
+
+
+def test_a_continuation_goes_on_with_the_body_and_the_tools_of_the_turn_before() -> None:
+    told = stored("k1")
+    accepted = the(TurnAccepted, told.answer("k1", OK))
+    assert bytes(accepted.body or b"") == b'{"tone":"dry"}'
+    assert bytes(accepted.client_tools or b"") == b'[{"name":"look"}]'
+
+
+def test_the_tools_that_come_with_an_answer_go_first() -> None:
+    told = stored("k1")
+    accepted = the(TurnAccepted, told.answer("k1", OK, client_tools=Raw(b"[]")))
+    assert bytes(accepted.client_tools or b"") == b"[]"
+
+
+def test_a_continuation_caused_while_the_message_streams_waits_for_its_turn() -> None:
+    told = streaming("k1")
+    accepted = the(TurnAccepted, told.answer("k1", OK))
+    assert (accepted.during, bytes(accepted.body or b"")) == (1, b'{"tone":"dry"}')
+    told.wait(1000)
+    assert told.wanted().run == 1
+    told.finish(1, finish_reason="tool-calls")
+    assert told.wanted().run == 2
+
+
+def test_without_auto_continue_an_answer_is_only_an_answer() -> None:
+    told = stored("k1")
+    assert kinds(told.answer("k1", OK, auto_continue=False)) == ["CallAnswered"]
+    assert list(told.state.open) == []
+
+
+def test_answers_given_together_make_one_continuation() -> None:
+    told = stored("k1", "k2")
+    told.answer("k1", OK, "c1", owner="pk-1", origin="s1")
+    told.wait(40)
+    events = told.answer("k2", OK, "c2", owner="pk-2", origin="s2")
+    assert kinds(events) == ["CallAnswered", "TurnRetargeted"]
+    moved = the(TurnRetargeted, events)
+    assert (moved.turn, moved.node, moved.message_id) == (2, 2, "a-r1")
+    assert (moved.owner, moved.origin, moved.not_before) == ("pk-2", "s2", told.now + 50)
+    assert list(told.state.open) == [2]
+    accepted = told.state.open[2].accepted  # type: ignore[index]
+    assert (accepted.request, accepted.owner, accepted.not_before) == ("c1", "pk-2", told.now + 50)
+
+
+def test_an_answer_without_auto_continue_delays_the_continuation_but_does_not_take_it_over() -> None:
+    told = stored("k1", "k2")
+    told.answer("k1", OK, "c1", owner="pk-1", origin="s1")
+    told.wait(40)
+    moved = the(
+        TurnRetargeted, told.answer("k2", ToolError("no"), "c2", owner="pk-2", origin="s2", auto_continue=False)
+    )
+    assert (moved.owner, moved.origin, moved.not_before) == ("pk-1", "s1", told.now + 50)
+
+
+def test_a_retargeted_continuation_belongs_to_its_new_target_in_every_respect() -> None:
+    told = stored("k1", "k2")
+    told.answer("k1", OK, "c1")
+    told.ask("r2", user("u2"))
+    told.begin(3)
+    told.emit(3, call("k3"))
+    told.answer("k3", OK, "c2")
+    accepted = told.state.open[2].accepted  # type: ignore[index]
+    assert (accepted.node, accepted.message_id, accepted.parent) == (4, "a-r2", 3)
+
+
+def test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another() -> None:
+    told = stored("k1")
+    told.answer("k1", OK, "c1")
+    told.begin(2)
+    told.emit(2, call("k2"))
+    events = told.answer("k2", OK, "c2")
+    accepted = the(TurnAccepted, events)
+    assert (accepted.turn, accepted.request, accepted.during) == (3, "c2", 2)
+
+
+def test_the_continuation_of_a_whole_batch_waits_for_the_whole_batch() -> None:
+    told = stored("k1", "k2")
+    told.answer("k1", OK)
+    told.wait(10_000)
+    assert (told.wanted().run, told.wanted().wake) == (None, None)
+    told.answer("k2", OK)
+    assert (told.wanted().run, told.wanted().wake) == (None, told.now + 50)
+    told.wait(50)
+    assert told.wanted().run == 2
+
+
+def test_a_continuation_extends_the_message_with_the_answer_in_it() -> None:
+    told = stored("k1")
+    told.answer("k1", OK)
+    ended = told.run(2, *text("so it is"))
+    assert [part["type"] for part in ended_message(ended)["parts"]] == ["tool-look", "text"]
+    assert states(ended_message(ended)) == {"k1": "output-available"}
+    assert told.path == ["u1", "a-r1"]
+
+
+def test_a_continuation_whose_target_is_not_last_any_more_is_skipped() -> None:
+    told = stored("k1")
+    told.answer("k1", OK)
+    told.ask("r2", user("u2"))
+    told.run(3, *text("something else"))
+    assert endings(told.begin(2)) == [(2, "skipped", "target-not-last")]
+
+
+def test_a_continuation_is_skipped_when_another_branch_is_shown() -> None:
+    told = stored("k1")
+    told.ask("r2", user("u1", "changed"))
+    told.run(2, *text("other"))
+    told.show(2)
+    told.answer("k1", OK)
+    told.show(4)
+    assert endings(told.begin(3)) == [(3, "skipped", "target-not-last")]
+
+
+def test_a_continuation_is_skipped_when_the_model_went_on_by_itself_and_stopped() -> None:
+    told = streaming("k1")
+    told.answer("k1", OK)
+    told.emit(1, *text("I saw it"))
+    told.finish(1, finish_reason="stop")
+    assert endings(told.begin(2)) == [(2, "skipped", "already-answered")]
+
+
+def test_a_continuation_is_not_skipped_while_a_call_of_the_stopped_turn_is_open() -> None:
+    told = streaming("k1", "k2")
+    told.answer("k1", OK)
+    told.finish(1, finish_reason="stop")
+    assert kinds(told.begin(2)) == ["AttemptStarted"]
+
+
+def test_a_continuation_is_not_skipped_when_an_answer_came_after_the_turn_had_stopped() -> None:
+    told = streaming("k1", "k2")
+    told.answer("k1", OK)
+    told.finish(1, finish_reason="stop")
+    told.answer("k2", OK)
+    assert kinds(told.begin(2)) == ["AttemptStarted"]
+
+
+def test_a_continuation_retargeted_to_a_streaming_message_is_skipped_when_that_one_stops_by_itself() -> None:
+    told = stored("k1", "k2")
+    told.answer("k1", OK, "c1")
+    told.ask("r2", user("u2"))
+    told.begin(3)
+    told.emit(3, call("k3"))
+    told.answer("k3", OK, "c2")
+    told.finish(3, finish_reason="stop")
+    assert endings(told.begin(2)) == [(2, "skipped", "already-answered")]
+
+
+@pytest.mark.parametrize("finish_reason", ["tool-calls", "length", None])
+def test_a_continuation_runs_when_the_turn_before_ended_otherwise(finish_reason: str | None) -> None:
+    told = streaming("k1")
+    told.answer("k1", OK)
+    told.finish(1, finish_reason=finish_reason)
+    assert kinds(told.begin(2)) == ["AttemptStarted"]
+
+
+def test_an_answer_to_a_stored_call_continues_although_its_turn_ended_with_stop() -> None:
+    told = streaming("k1")
+    told.finish(1, finish_reason="stop")
+    told.answer("k1", OK)
+    assert kinds(told.begin(2)) == ["AttemptStarted"]
+
+
+def test_a_later_attempt_of_a_continuation_is_not_skipped() -> None:
+    told = streaming("k1")
+    told.answer("k1", OK)
+    told.finish(1, finish_reason="tool-calls")
+    told.begin(2)
+    told.emit(2, *open_text("half"))
+    told.ask("r3", user("u3"))
+    assert kinds(told.begin(2, "crash")) == ["AttemptStarted", "Chunk"]
+
+
+def test_a_continuation_belongs_to_the_generation_that_it_was_accepted_in() -> None:
+    told = stored("k1")
+    told.clear()
+    told.ask("r2", user("u2"))
+    told.run(2, call("k2"))
+    assert the(TurnAccepted, told.answer("k2", OK)).generation == 1
+
+
+def test_after_a_clear_no_call_of_before_can_be_answered() -> None:
+    told = stored("k1")
+    told.clear()
+    assert told.answer("k1", OK) == []
+
+
+def test_answers_do_not_reach_into_a_cleared_turn_for_body_and_tools() -> None:
+    told = stored("k1")
+    told.clear()
+    told.ask("r2", user("u2"))
+    told.run(2, call("k2"))
+    accepted = the(TurnAccepted, told.answer("k2", OK))
+    assert (accepted.body, accepted.client_tools) == (None, None)

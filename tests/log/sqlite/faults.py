@@ -1,0 +1,103 @@
+"""A disk that fails on demand: connections that do as they are told, and remember what they were asked."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast.log.sqlite.statements import SQL
+from holdfast.log.sqlite.store import SqliteLog
+
+DISK_FULL = sqlite3.OperationalError("database or disk is full")
+BROKEN = sqlite3.OperationalError("disk I/O error")
+
+_NAMES = {text: name for name, text in SQL.items()}
+
+
+class Faults:
+    """What the writer's connections shall do.
+
+    `failing` maps a statement (its name, or `BEGIN`, `COMMIT`, `ROLLBACK`) to the error that it raises; `gate` stops
+    the next transaction until it is set; `pages` limits the size of the file; `hook` is called with every statement.
+    """
+
+    def __init__(self) -> None:
+        self.failing: dict[str, sqlite3.Error] = {}
+        self.gate: threading.Event | None = None
+        self.pages: int | None = None
+        self.hook: Callable[[str], None] | None = None
+        self.executed: list[str] = []
+        self.opened = 0
+
+    def factory(self) -> type[sqlite3.Connection]:
+        faults = self
+
+        class Connection(sqlite3.Connection):
+            is_writer = False
+
+            def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+                self._before(sql)
+                return super().execute(sql, *values)
+
+            def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
+                self._before(sql)
+                return super().executemany(sql, *values)
+
+            def _before(self, sql: str) -> None:
+                if sql.startswith("PRAGMA journal_mode"):
+                    self.is_writer = True
+                    faults.opened += 1
+                if not self.is_writer or sql.startswith("PRAGMA"):
+                    return
+                name = _NAMES.get(sql, sql.split(maxsplit=1)[0])
+                if name == "BEGIN":
+                    if faults.gate is not None:
+                        faults.gate.wait(20)
+                    super().execute(f"PRAGMA max_page_count = {faults.pages or 2**30}")
+                faults.executed.append(name)
+                if faults.hook is not None:
+                    faults.hook(name)
+                if name in faults.failing:
+                    raise faults.failing[name]
+
+        return Connection
+
+
+@asynccontextmanager
+async def opened(folder: Path, faults: Faults | None = None, **options: Any) -> AsyncIterator[SqliteLog]:
+    """Open a store in `folder` that fails as `faults` say."""
+    factory = sqlite3.Connection if faults is None else faults.factory()
+    store = SqliteLog(folder / "log.db", factory=factory, **options)
+    await store.open()
+    if faults is not None:
+        faults.executed.clear()
+    try:
+        yield store
+    finally:
+        if faults is not None:
+            faults.failing.clear()
+            faults.pages = None
+        await store.aclose()
+
+
+def look(folder: Path, question: str) -> list[Any]:
+    """Ask the file itself, past the store."""
+    connection = sqlite3.connect(folder / "log.db")
+    try:
+        return connection.execute(question).fetchall()
+    finally:
+        connection.close()
+
+
+def change(folder: Path, statement: str) -> None:
+    """Change the file behind the store's back."""
+    connection = sqlite3.connect(folder / "log.db")
+    try:
+        with connection:
+            connection.execute(statement)
+    finally:
+        connection.close()

@@ -1,0 +1,100 @@
+"""One process per file: who waits, who is told what, and how a lock becomes free."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import LogLocked, LogUnavailable
+from holdfast.log.sqlite import lock
+from holdfast.log.sqlite.lock import FileLock
+
+NEVER = threading.Event()
+
+
+def test_a_second_lock_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.db")
+    first, second = FileLock(path), FileLock(path)
+    first.acquire(0, NEVER)
+    with pytest.raises(LogLocked, match="this process itself") as caught:
+        second.acquire(0.12, NEVER)
+    assert path in str(caught.value)
+    for hint in ("within 0.12 s", "stop the other server", "--workers", "store="):
+        assert hint in str(caught.value)
+    first.release()
+    second.acquire(0, NEVER)
+    second.release()
+
+
+def test_another_holder_is_named_by_its_number(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.db")
+    first, second = FileLock(path), FileLock(path)
+    first.acquire(0, NEVER)
+    for written, expected in (("4711\n", "another process (pid 4711)"), ("", "another process (pid unknown)")):
+        Path(f"{path}.lock").write_text(written)
+        with pytest.raises(LogLocked) as caught:
+            second.acquire(0, NEVER)
+        assert expected in str(caught.value)
+    first.release()
+
+
+def test_a_lock_is_taken_as_soon_as_it_is_free(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.db")
+    first, second = FileLock(path), FileLock(path)
+    first.acquire(0, NEVER)
+    waiting = threading.Thread(target=second.acquire, args=(30, NEVER))
+    waiting.start()
+    first.release()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert Path(f"{path}.lock").read_text() == f"{os.getpid()}\n"
+    second.release()
+
+
+def test_waiting_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.db")
+    first, stop = FileLock(path), threading.Event()
+    first.acquire(0, NEVER)
+    stop.set()
+    with pytest.raises(LogLocked):
+        FileLock(path).acquire(1000, stop)
+    first.release()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LogUnavailable, match="folder must exist and be writable"):
+        FileLock(str(tmp_path / "missing" / "log.db")).acquire(0, NEVER)
+
+
+def test_releasing_twice_does_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.db")
+    first, second = FileLock(path), FileLock(path)
+    first.acquire(0, NEVER)
+    first.release()
+    second.acquire(0, NEVER)
+    first.release()
+    with pytest.raises(LogLocked):
+        FileLock(path).acquire(0, NEVER)
+    second.release()
+
+
+def test_a_platform_without_locks_is_used_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lock, "fcntl", None)
+    with caplog.at_level(logging.WARNING):
+        FileLock(str(tmp_path / "log.db")).acquire(0, NEVER)
+    assert "one process only" in caplog.text
+
+
+def test_a_disk_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(lock.fcntl, "flock", refuse)
+    with pytest.raises(LogUnavailable, match="local disk"):
+        FileLock(str(tmp_path / "log.db")).acquire(0, NEVER)

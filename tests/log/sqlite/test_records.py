@@ -1,0 +1,37 @@
+"""The tables have a column for every field of a row, in its order: a new field cannot be forgotten."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import msgspec
+import pytest
+
+from holdfast.log.sqlite import records
+from holdfast.log.sqlite.migrations import load_migrations, migrate
+from holdfast.rows import AgentRow, MessageRow, TurnRow
+from tests.log.building import agent_row, message_row, turn_row
+from tests.log.contract import FULL_TURN
+
+SPANS = ["first_seq", "first_id", "last_seq", "last_id"]
+LEASE = ["key", "id", "epoch", "head", "head_id"]
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "ours"),
+    [("agent", AgentRow, LEASE), ("turn", TurnRow, ["agent", *SPANS]), ("message", MessageRow, ["agent"])],
+)
+def test_columns_are_the_fields_of_the_row(table: str, row: type[msgspec.Struct], ours: list[str]) -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection, "x", load_migrations())
+    columns = [column[1] for column in connection.execute(f"PRAGMA table_info({table})")]
+    connection.close()
+    assert [name for name in columns if name not in ours] == list(row.__struct_fields__)
+
+
+def test_rows_become_records_and_rows_again() -> None:
+    for turn in (turn_row(1), FULL_TURN):
+        assert records.turn_row(records.turn_record(9, turn)[1:]) == turn
+    assert records.message_row(records.message_record(9, message_row(1))[1:]) == message_row(1)
+    assert records.to_agent_row(records.agent_record(9, agent_row(1, 2, 3, 4))[1:]) == agent_row(1, 2, 3, 4)
+    assert records.to_agent_row((None, None, None, None)) is None

@@ -1,0 +1,130 @@
+"""Retention sweeps from the oldest arrival on, leaves no mark astray, and comes back for what it had to leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.events import TurnKind
+from holdfast.ids import Millis, TurnId
+from holdfast.log.sqlite import retention, scribe
+from tests.log.building import FOREVER, A, B, Owner, chunk, drain, ended_row, fact, read_all, seqs, turn_row
+from tests.log.sqlite.faults import Faults, look, opened
+
+LOST_MARKS = """
+  SELECT * FROM mark m
+  WHERE NOT EXISTS (SELECT 1 FROM event e WHERE (e.id, e.agent, e.seq) = (m.id, m.agent, m.seq))
+"""
+UNREACHABLE = """
+  SELECT e.agent, e.seq FROM event e
+  WHERE NOT EXISTS (SELECT 1 FROM mark m WHERE (m.agent, m.seq) = (e.agent, e.seq))
+    AND NOT EXISTS (SELECT 1 FROM event n WHERE (n.agent, n.seq, n.id - n.back) = (e.agent, e.seq + 1, e.id))
+    AND e.id <> (SELECT max(l.id) FROM event l WHERE l.agent = e.agent)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "SLICE", 16)
+    monkeypatch.setattr(scribe, "MARK_EVERY", 8)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 16, 1000])
+async def test_every_event_that_stays_can_still_be_reached(tmp_path: Path, limit: int) -> None:
+    async with opened(tmp_path) as store:
+        owner, other = await Owner.take(store), await Owner.take(store, B)
+        for turn in range(1, 6):
+            for each, is_rsm in ((owner, turn == 2), (other, turn == 4)):
+                await each.answer(turn, 11, ended_at=turn, kind=TurnKind.RSM if is_rsm else TurnKind.CHAT)
+        assert await drain(store, 5, limit=limit) == 6 * 11
+        assert look(tmp_path, LOST_MARKS) == look(tmp_path, UNREACHABLE) == []
+        for agent, kept in ((A, (2, 5)), (B, (4, 5))):
+            found = await read_all(store, agent, limit=3)
+            assert [each.turn for each in found if each.kind == "chunk"] == [turn for turn in kept for _ in range(11)]
+            assert len(found) == 5 * 4 + 2 * 11
+
+
+async def test_a_turn_that_ends_late_is_found_by_a_later_sweep(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner, other = await Owner.take(store), await Owner.take(store, B)
+        await owner.answer(1, 5)
+        for turn in range(1, 9):
+            await other.answer(turn, 5, ended_at=turn)
+        assert await drain(store, 9) == 8 * 5
+        await owner.append(fact("turn.ended", 1), rows=[ended_row(1, 20)], at=20)
+        assert await drain(store, 20) == 0
+        assert await drain(store, 21) == 5
+        assert look(tmp_path, LOST_MARKS) == look(tmp_path, UNREACHABLE) == []
+
+
+async def test_a_sweep_that_is_under_way_when_time_moves_on_misses_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        for turn in range(1, 9):
+            await owner.answer(turn, 6, ended_at=9 - turn if turn < 5 else turn)
+        total = 0
+        for before in range(1, 9):  # each step moves on by a little, as the real clock does
+            total += (await store.prune(Millis(before), limit=4)).chunks
+        total += await drain(store, 9, limit=4)
+        assert total == 8 * 6
+        assert look(tmp_path, LOST_MARKS) == look(tmp_path, UNREACHABLE) == []
+
+
+async def test_a_new_process_does_not_look_again_at_what_is_done(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        for turn in range(1, 11):
+            await owner.answer(turn, 6, ended_at=turn)
+        assert await drain(store, 11) == 60
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        assert await drain(store, FOREVER) == 0
+        assert faults.executed.count("doom") == 0
+
+
+async def test_a_sweep_stops_at_what_is_too_young(tmp_path: Path) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner = await Owner.take(store)
+        await owner.answer(1, 4, ended_at=1)
+        for n in range(200):
+            await owner.append(fact("young"), at=100 + n)
+        faults.executed.clear()
+        assert await drain(store, 50) == 4
+        assert faults.executed.count("doom") <= 2
+
+
+async def test_chunks_without_a_turn_are_kept_and_hold_nothing_up(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(chunk(77, 0), chunk(77, 1))
+        await owner.answer(1, 4, ended_at=1)
+        assert await drain(store, 5) == 4
+        assert [each.turn for each in await read_all(store) if each.kind == "chunk"] == [77, 77]
+        ((pruned, last),) = look(tmp_path, "SELECT pruned, (SELECT max(id) FROM event) FROM store")
+        assert pruned == last
+
+
+async def test_freed_room_is_used_again(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        sizes = []
+        for turn in range(1, 7):
+            await owner.append(fact("turn.accepted", turn), rows=[turn_row(turn)])
+            for index in range(10):
+                await owner.append(*(chunk(turn, 10 * index + n, "x" * 500) for n in range(10)))
+            await owner.append(fact("turn.ended", turn), rows=[ended_row(turn, turn)], at=turn)
+            assert await drain(store, turn + 1) == 100
+            sizes += look(tmp_path, "PRAGMA page_count")
+        assert sizes[-1] <= (sizes[0][0] + 3,)
+
+
+async def test_events_written_after_a_sweep_are_found_by_the_next(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        for turn in range(1, 6):
+            await owner.answer(turn, 3, ended_at=1)
+            assert await drain(store, FOREVER) == 3
+            assert await store.read_turn(A, TurnId(turn)) == []
+        assert seqs(await read_all(store))[-1] == owner.head
