@@ -93,7 +93,7 @@ async def test_sse_bytes_cut_anywhere_lose_nothing(cut: int) -> None:
 
 
 async def test_the_method_may_yield_and_take_no_one_or_two_arguments() -> None:
-    class None_(AIChatAgent):
+    class Bare(AIChatAgent):
         async def on_chat_message(self) -> Any:  # type: ignore[override]
             yield "none"
 
@@ -101,7 +101,7 @@ async def test_the_method_may_yield_and_take_no_one_or_two_arguments() -> None:
         async def on_chat_message(self, on_finish: Any, options: Turn) -> Any:  # type: ignore[override]
             return f"two {options.attempt}"
 
-    for cls, text in ((None_, "none"), (Two, "two 1")):
+    for cls, text in ((Bare, "none"), (Two, "two 1")):
         async with served(cls) as serving:
             result = await serving.agent.save_messages([user("hi")])
             assert result.message is not None and result.message.text == text
@@ -128,7 +128,9 @@ async def test_an_answer_of_the_wrong_type_says_what_is_legal_to_the_developer_o
         assert result.error is not None and "42" not in result.error and "int" not in result.error
 
 
-@pytest.mark.parametrize(("failure", "shown"), [(ChatError("Come back at noon."), "Come back at noon."), (KeyError("sk-1"), None)])
+@pytest.mark.parametrize(
+    ("failure", "shown"), [(ChatError("Come back at noon."), "Come back at noon."), (KeyError("sk-1"), None)]
+)
 async def test_only_a_chat_errors_text_is_shown(failure: Exception, shown: str | None) -> None:
     class Chat(AIChatAgent):
         async def on_chat_message(self, turn: Turn) -> Any:
@@ -248,7 +250,9 @@ async def test_sanitising_decides_what_is_stored() -> None:
             return "the code is 1234"
 
         def sanitize_message_for_persistence(self, message: UIMessage) -> UIMessage:
-            parts = [{**p, "text": p["text"].replace("1234", "****")} if p["type"] == "text" else p for p in message.parts]
+            parts = [
+                {**p, "text": p["text"].replace("1234", "****")} if p["type"] == "text" else p for p in message.parts
+            ]
             return UIMessage(message.id, message.role, parts, message.metadata)
 
     async with served(Chat) as serving:
@@ -332,5 +336,3 @@ def test_a_wrong_concurrency_policy_is_refused_with_the_choices() -> None:
         _ = ChatResponder(Chat(None)).rules  # type: ignore[arg-type]
     Chat.message_concurrency = Debounce(0.25)
     assert ChatResponder(Chat(None)).rules.policy.debounce == 250  # type: ignore[arg-type]
-
-

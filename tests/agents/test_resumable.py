@@ -51,7 +51,9 @@ async def test_starting_a_stream_makes_it_active_and_gives_its_id() -> None:
 
 
 @pytest.mark.obligation("001-2.e", "000-9.2")
-@pytest.mark.parametrize(("verb", "status"), [("complete", "completed"), ("mark_error", "error"), ("mark_aborted", "aborted")])
+@pytest.mark.parametrize(
+    ("verb", "status"), [("complete", "completed"), ("mark_error", "error"), ("mark_aborted", "aborted")]
+)
 async def test_ending_a_stream_sets_its_status_and_frees_the_active_slot(verb: str, status: str) -> None:
     async with streams(MemoryLog()) as stream:
         name = await stream.start("r1")

@@ -25,16 +25,20 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": NOUNS | {"rows", "core", "codec", "messages", "log.base"},
     "models": NOUNS | {"messages", "codec"},
     "agents": NOUNS | {"messages", "models.base", "runtime.api"},
-    "server": NOUNS | {"wire", "runtime", "agents"},
+    # Where core and wire, which do not know each other, meet.
+    "server": NOUNS | {"wire", "runtime", "agents", "core", "codec", "messages", "rows", "log.base"},
     "client": NOUNS | {"wire", "codec", "messages"},
     "web": NOUNS,
 }
 
 # Where everything is put together: may import any layer, but nothing may import them.
-ROOTS = {"__init__", "__main__", "cli", "testing"}
+ROOTS = {"__init__", "__main__", "cli", "demo", "testing"}
 
 # module → layer it may reach although the table says no, with the reason.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("agents.resumable", "wire"): "its replay verbs send frames, and frames are built in one place (I-4)",
+    ("server.stores", "log"): "turns a store's address into a store: somebody has to know them all",
+}
 
 PURE = {"ids", "errors", "events", "rows", "messages", "codec", "core", "wire"}
 IMPURE = {

@@ -51,6 +51,7 @@ def _esbuild(client: str, made: Path) -> None:
         "--bundle",
         "--format=esm",
         "--jsx=automatic",
+        "--minify",
         "--target=chrome120",
         "--define:process.env.NODE_ENV='production'",
         "--log-level=warning",

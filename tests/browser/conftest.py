@@ -20,6 +20,7 @@ from playwright.async_api import Browser, BrowserContext, async_playwright
 from tests.browser.bundling import CLIENTS, build
 from tests.browser.loops import PATIENCE, Loop
 from tests.browser.proxying import Link
+from tests.browser.scripted import BOOK
 from tests.browser.serving import configured, listening
 from tests.browser.tabs import FLAGS, Tab, open_page
 
@@ -170,6 +171,8 @@ def worker_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         server.book("nobody")  # answered only once it has started
         yield server
         server.close()
+        for gate in BOOK.opened.values():
+            loop.call(gate.set)  # what a failed test left waiting would be waited for
         running.should_exit = True
         serving.result(PATIENCE)
 

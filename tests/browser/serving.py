@@ -44,7 +44,8 @@ def stage(store: str) -> Starlette:
 
 
 def _bundle(request: Request) -> Response:
-    return FileResponse(build(request.path_params["client"]), media_type="text/javascript")
+    kept = {"cache-control": "max-age=600"}
+    return FileResponse(build(request.path_params["client"]), media_type="text/javascript", headers=kept)
 
 
 async def _open(request: Request) -> Response:

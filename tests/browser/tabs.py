@@ -126,12 +126,9 @@ class Tab:
         """Wait until an expression of `c`, `seen` and `arg` is true; says what is there instead when it never is."""
         look = f"arg => {{ const c = window.chat, seen = window.seen; return Boolean({fact}); }}"
         try:
-            self._loop.run(
-                self._wait(look, arg),
-                patience=PATIENCE + 5,
-            )
+            self._loop.run(self._wait(look, arg), patience=PATIENCE + 5)
         except TooLate:
-            raise AssertionError(f"never came true: {fact} ({arg!r})\n{self.describe()}") from None
+            raise AssertionError(f"never came true: {fact} ({arg!r})") from None
 
     async def _wait(self, look: str, arg: Any) -> None:
         await self._page.wait_for_function(look, arg=arg, polling=10, timeout=PATIENCE * 1000)

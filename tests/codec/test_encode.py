@@ -8,6 +8,7 @@ from hypothesis import given
 
 from holdfast.codec.encode import encode_message
 from holdfast.messages.calls import Approval, CallAnswer, ToolError, ToolResult
+from holdfast.messages.chunks import encode_chunk
 from holdfast.messages.fold import MessageFold
 from holdfast.messages.message import UIMessage
 from holdfast.messages.normalise import Normaliser
@@ -96,6 +97,29 @@ def test_a_replay_leaves_out_what_clients_reject() -> None:
     message = UIMessage("m", "assistant", [{**part, "approval": {"id": "a", "approved": True}}])
     chunks = encode_message(message, is_replay=True)
     assert [chunk["type"] for chunk in chunks] == ["start", "tool-input-available", "finish"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "custom", "kind": "a.b"},
+        {"type": "file", "url": "https://example.org"},
+        {"type": "tool-x", "state": "input-available"},
+        {"type": "data-x", "id": 7, "data": 1},
+    ],
+    ids=lambda part: part["type"],
+)
+def test_a_replay_leaves_out_parts_that_clients_would_stumble_over(part: dict[str, Any]) -> None:
+    said = {"type": "text", "text": "a", "state": "done"}
+    chunks = encode_message(UIMessage("m", "assistant", [part, said]), is_replay=True)
+    assert [chunk["type"] for chunk in chunks] == ["start", "text-start", "text-delta", "text-end", "finish"]
+
+
+def test_a_replay_is_made_of_chunks_that_can_be_written() -> None:
+    approval = {"approved": True}
+    part = {"type": "tool-x", "toolCallId": "c", "state": "approval-requested", "input": {}, "approval": approval}
+    for chunk in encode_message(UIMessage("m", "assistant", [part, {"type": "text"}]), is_replay=True):
+        assert encode_chunk(chunk)
 
 
 def test_a_part_that_no_chunk_makes_is_left_out() -> None:

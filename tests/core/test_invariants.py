@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -217,7 +219,7 @@ def test_nothing_said_is_lost_unless_somebody_removed_it(history: History) -> No
 def test_the_active_path_is_a_path(history: History) -> None:
     path = active_path(history.state)
     assert len(path) == len(set(path))
-    for parent, node in zip(path, path[1:], strict=False):
+    for parent, node in pairwise(path):
         assert history.state.nodes[node].parent == parent
 
 

@@ -107,7 +107,7 @@ class Legal:
     def step(self) -> None:
         self.put("start-step")
         for _ in range(self.rng.randrange(12)):
-            self.rng.choice([self.open_text, self.grow, self.grow, self.grow, self.call, self.grow_input,
+            self.rng.choice([self.open_text, self.chorus, self.grow, self.grow, self.call, self.grow_input,
                              self.grow_input, self.end_input, self.answer, self.answer, self.discrete,
                              self.between_steps])()  # fmt: skip
         close_all = self.tidy or self.rng.random() < 0.7
@@ -133,6 +133,14 @@ class Legal:
         pm = self.some("providerMetadata", provider_metadata, 0.1)
         self.put(f"{family}-delta", id=name, delta=self.rng.choice(WORDS), **pm)
         return None
+
+    def chorus(self) -> None:
+        """Let several parts grow in turn: neighbouring deltas that do not belong together."""
+        while len(self.open) < 2:
+            self.open_text()
+        for _ in range(self.rng.randrange(2, 6)):
+            family, name = self.rng.choice(self.open)
+            self.put(f"{family}-delta", id=name, delta=self.rng.choice(WORDS))
 
     def end_text(self) -> None:
         family, name = self.open.pop(self.rng.randrange(len(self.open)))

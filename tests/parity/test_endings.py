@@ -15,7 +15,12 @@ SAFE = "Something went wrong while answering. Please try again."
 ENDINGS: dict[str, tuple[list[Any], str, str | None, str | None]] = {
     # script, outcome, error text, stored answer
     "completed": (WORDS, "completed", None, "Hello world"),
-    "in-band error": ([*WORDS[:3], {"type": "error", "errorText": "rate limited"}], "error", "rate limited", "Hello wor"),
+    "in-band error": (
+        [*WORDS[:3], {"type": "error", "errorText": "rate limited"}],
+        "error",
+        "rate limited",
+        "Hello wor",
+    ),
     "thrown error": ([*WORDS[:3], "!throw"], "error", SAFE, "Hello wor"),
     "error with public text": ([*WORDS[:3], "!say"], "error", "shown on purpose", "Hello wor"),
     "error before the first word": (["!throw"], "error", SAFE, None),
@@ -62,15 +67,20 @@ async def test_every_observer_ends_with_the_same_parts_status_and_error_text(
     store: Any = MemoryLog() if kind == "memory" else str(tmp_path / "log.db")
     async with serving(store) as server:
         words = sum(isinstance(word, str) and word[0] != "!" for word in ENDINGS[ending][0])
-        for cut in range(words + 1):
-            await observe(server, f"{kind}-{ending}-{cut}", ending, cut)
+        observers = [await observe(server, f"{kind}-{ending}-{cut}", ending, cut) for cut in range(words + 1)]
+    assert observers == [8] * (words + 1)
 
 
-async def observe(server: Server, name: str, ending: str, cut: int) -> None:
+async def observe(server: Server, name: str, ending: str, cut: int) -> int:
+    """Let eight observers see a turn, some of them cut off after so many words; return how many agree in the end."""
     script, outcome, error, _ = ENDINGS[ending]
     asker, tab = Client(server, name), Client(server, name)
     during, after = Client(server, name), Client(server, name)
-    deaf, late, away = Client(server, name, acknowledges=False), Client(server, name, acknowledges=False), Client(server, name)
+    deaf, late, away = (
+        Client(server, name, acknowledges=False),
+        Client(server, name, acknowledges=False),
+        Client(server, name),
+    )
     async with clients(asker, tab, during, after, away):
         await away.drop()
         await asker.ask("r1", "hi", script)
@@ -107,3 +117,4 @@ async def observe(server: Server, name: str, ending: str, cut: int) -> None:
             await check(server, name, first, ending, must_know=error is not None)
         await deaf.drop()
         await late.drop()
+    return sum(client.shown == first.shown for client in (asker, tab, during, deaf, late, after, away, first))

@@ -91,5 +91,5 @@ def texts(state: State) -> list[tuple[str, str]]:
 async def soon(fact: Callable[[], bool]) -> None:
     """Wait for a fact that no event tells, giving everybody else a turn."""
     async with asyncio.timeout(PATIENCE):
-        while not fact():
+        while not fact():  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(0)

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast.core.commands import Emit, Emitted, OpenStream
 from holdfast.core.commands import Begin as BeginStream
+from holdfast.core.commands import Emit, Emitted, OpenStream
 from holdfast.errors import AgentStopped, MailboxFull
 from holdfast.events import Chunk
 from holdfast.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId

@@ -40,9 +40,7 @@ async def test_a_late_reader_is_handed_the_same_events_as_a_live_one() -> None:
         for cursor in range(len(live.seen)):
             async with watching(loaded, cursor) as late:
                 await late.ended(1)
-            assert [(c.seq, c.at, c.event) for c in late.seen] == [
-                (c.seq, c.at, c.event) for c in live.seen[cursor:]
-            ]
+            assert [(c.seq, c.at, c.event) for c in late.seen] == [(c.seq, c.at, c.event) for c in live.seen[cursor:]]
 
 
 async def test_an_attempt_is_committed_before_the_model_is_called() -> None:
@@ -61,7 +59,9 @@ async def test_an_attempt_is_committed_before_the_model_is_called() -> None:
     ("failure", "shown"),
     [(ValueError("secret"), "The answer failed."), (ChatError("Try later."), "Try later.")],
 )
-async def test_an_exception_ends_the_turn_with_public_text_and_keeps_the_partial(failure: Exception, shown: str) -> None:
+async def test_an_exception_ends_the_turn_with_public_text_and_keeps_the_partial(
+    failure: Exception, shown: str
+) -> None:
     async with running(MemoryLog(), ScriptedResponder(["Hel", failure])) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))

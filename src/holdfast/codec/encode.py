@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ..errors import BadChunk
 from ..messages.calls import approval_request, is_settled, is_tool_part, tool_name
+from ..messages.chunks import check_chunk
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.partial_json import UNREADABLE, parse_partial_json
 
@@ -16,7 +18,8 @@ def encode_message(message: UIMessage, *, is_replay: bool = False) -> list[Chunk
     """Return the chunks of a whole message, from `start` to `finish`.
 
     Folding them gives the message back. With `is_replay` they are fit for every client instead: answered
-    approvals are left out (R-2), so that those calls come without their approval.
+    approvals are left out (R-2), so that those calls come without their approval, and so are parts that
+    clients before ai 7 reject.
     """
     return [*encode_parts(message, open_parts={}, is_replay=is_replay), {"type": "finish"}]
 
@@ -36,18 +39,27 @@ def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay
         if kind in ("text", "reasoning"):
             name = open_parts.get(position) or part.get("id") or _fresh(position, taken)
             chunks += _encode_text(part, name, is_open=position in open_parts)
-        elif is_tool_part(part):
+        elif is_tool_part(part) and isinstance(part.get("toolCallId"), str):
             chunks += _encode_call(part, is_replay=is_replay)
         elif kind == "step-start":
             chunks.append({"type": "start-step"})
         elif kind.startswith("data-") or kind in _SAME_AS_CHUNK:
-            chunks.append(dict(part))
+            chunks += _encode_discrete(part, is_replay=is_replay)
     return chunks
 
 
 _SAME_AS_CHUNK: Final = frozenset(
     {"file", "source-url", "source-document", "reasoning-file", "custom", "steering-message"}
 )
+
+
+def _encode_discrete(part: Part, *, is_replay: bool) -> list[Chunk]:
+    if not is_replay:
+        return [dict(part)]
+    try:
+        return [check_chunk(part)]
+    except BadChunk:
+        return []
 
 
 def _fresh(position: int, taken: set[str]) -> str:
@@ -75,7 +87,7 @@ def _encode_text(part: Part, name: str, *, is_open: bool) -> list[Chunk]:
 
 def _encode_call(part: Part, *, is_replay: bool) -> list[Chunk]:
     chunks = _encode_input(part)
-    if part.get("approval") is not None and not (is_replay and is_settled(part)):
+    if "id" in (part.get("approval") or {}) and not (is_replay and is_settled(part)):
         chunks += _encode_approval(part)
     output = _encode_output(part)
     return chunks if output is None else [*chunks, output]

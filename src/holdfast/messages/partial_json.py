@@ -7,6 +7,7 @@ and what is open gets closed. Broken JSON is not judged here: the parser that fo
 from __future__ import annotations
 
 import json
+import re
 from enum import Enum, auto
 from typing import Any, Final, Literal
 
@@ -128,6 +129,9 @@ _VALUE_KINDS: Final = {
     **dict.fromkeys("-0123456789", _In.NUMBER),
 }
 
+# A run inside a string that needs no look at every character: most of a long input is one.
+_IN_STRING: Final = re.compile(r'[^"\\]+')
+
 _LITERALS: Final = ("false", "true", "null")
 
 
@@ -140,8 +144,14 @@ class _Scanner:
         self.hex_digits = 0
 
     def scan(self) -> None:
-        for position, char in enumerate(self.text):
+        text, position = self.text, -1
+        while (position := position + 1) < len(text):
             inside = self.stack[-1]
+            if inside is _In.STRING and (run := _IN_STRING.match(text, position)) is not None:
+                self.usable = position = run.end()
+                if position == len(text):
+                    return
+            char = text[position]
             match inside:
                 case _In.NUMBER:
                     self._number(char, position)
@@ -177,7 +187,7 @@ class _Scanner:
                 # ai 6: an array's first item counts from its first character, even from a bare minus.
                 self.usable = position + 1
             self._value(inside, char, position)
-        elif inside in (_In.STRING, _In.AFTER_ITEM):
+        elif inside is _In.AFTER_ITEM:
             self.usable = position + 1
 
     def _value(self, inside: _In, char: str, position: int) -> None:

@@ -34,6 +34,8 @@ log = logging.getLogger("holdfast.runtime")
 BATCH = 1024
 """How many commands one commit may hold: bounds the memory of a batch, not its latency."""
 
+UNLOADED = "unable to answer; the agent was unloaded. Reconnect and ask again."
+
 
 class _Pending:
     """A decided batch: what to commit, and whom to tell."""
@@ -120,11 +122,11 @@ class Actor:
                 if isinstance(mail, Inquiry):
                     self._answer(mail)
                 else:
-                    await self._commit(self._decide(mail))
+                    await self._serve(mail)
         finally:
             self.tail.close()
             for left in self._mailbox.drain():
-                _fail(left.reply, AgentStopped("unable to answer; the agent was unloaded. Reconnect and ask again."))
+                _fail(left.reply, AgentStopped(UNLOADED))
 
     def _answer(self, inquiry: Inquiry) -> None:
         if inquiry.reply.done():
@@ -133,6 +135,16 @@ class Actor:
             inquiry.reply.set_result(inquiry.ask(self._state))
         except Exception as exc:  # noqa: BLE001 - the asker's own code failed: its own to hear
             inquiry.reply.set_exception(exc)
+
+    async def _serve(self, letters: list[Letter]) -> None:
+        """Decide and commit; whatever goes wrong, nobody waits for an answer that never comes."""
+        try:
+            await self._commit(self._decide(letters))
+        except BaseException as exc:
+            told = exc if isinstance(exc, HoldfastError) else AgentStopped(UNLOADED)
+            for letter in letters:
+                _fail(letter.reply, told)
+            raise
 
     def _decide(self, letters: list[Letter]) -> _Pending:
         pending = _Pending(self._clock.now())
@@ -163,12 +175,7 @@ class Actor:
             batch = Batch(
                 self.agent, self._epoch, first, pending.at, pending.entries, list(pending.rows.values()), wake
             )
-            try:
-                await self._store.append(batch)  # commit …
-            except (HoldfastError, asyncio.CancelledError) as exc:
-                for reply, _ in pending.replies:
-                    _fail(reply, exc if isinstance(exc, HoldfastError) else AgentStopped("unable to commit; stopping"))
-                raise
+            await self._store.append(batch)  # commit …
             self.tail.publish(  # … then visible
                 [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]
             )

@@ -136,6 +136,11 @@ class Directory:
         rules = responder.rules
         activation = await self.store.activate(agent)
         state = _restored(agent, activation)
+
+        def changed(state: State) -> None:
+            self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
+            agency.reconcile(state)
+
         actor = Actor(
             agent,
             state,
@@ -144,7 +149,7 @@ class Directory:
             store=self.store,
             clock=self.clock,
             rules=rules,
-            on_change=lambda state: agency.reconcile(state),  # noqa: PLW0108 - the two know each other
+            on_change=changed,
         )
         agency = Agency(actor, responder, self.clock, may_start=lambda: not self.is_stopping, on_wake=self._time.look)
         loaded = Loaded(actor, agency, self.store, rules, used_at=self.clock.now())
@@ -152,7 +157,6 @@ class Directory:
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
         await actor.inspect(agency.reconcile)
-        self._failures.pop(agent, None)
         return loaded
 
     # -- losing agents ------------------------------------------------------------------------------------------
@@ -200,6 +204,9 @@ class Directory:
             return
         except LogError as exc:
             log.error("unable to load %r; trying again in %d ms: %s", agent, self._retry_later(agent), exc)
+        except Exception:
+            # Its class is gone, or its own code fails: one agent must not keep the others from being woken.
+            log.exception("unable to load %r; it is left alone until it is asked for", agent)
 
     def unload_idle(self) -> Millis | None:
         """Unload what nobody has used for a while; return when the next one will be due."""

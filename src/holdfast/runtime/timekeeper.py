@@ -19,6 +19,9 @@ log = logging.getLogger("holdfast.runtime")
 HORIZON = 10 * 60 * 1000
 """How far ahead wake times of unloaded agents are kept in memory; the table has the rest."""
 
+MOST_DUE = 1_000_000
+"""How many wake times are read at once: all of them, on any machine that could run so many agents."""
+
 PICK_UP = 16
 """How many agents are activated at a time when many are due, as after a crash."""
 
@@ -61,7 +64,7 @@ class Timekeeper:
         clock = self._directory.clock
         while True:
             self._changed.clear()
-            if clock.now() + HORIZON // 2 > self._read_until:
+            if clock.now() + HORIZON // 2 >= self._read_until:
                 await self._refill()
             await self._wake_due()
             idle = self._directory.unload_idle()
@@ -88,9 +91,10 @@ class Timekeeper:
     async def _refill(self) -> None:
         now = self._directory.clock.now()
         try:
-            due = await self._directory.store.due(Millis(now + HORIZON))
+            due = await self._directory.store.due(Millis(now + HORIZON), limit=MOST_DUE)
         except LogError as exc:
             log.error("unable to read the wake table; trying again: %s", exc)
+            self._read_until = Millis(now + HORIZON // 2 + self._directory.settings.retry_after)
             return
         self._read_until = Millis(now + HORIZON)
         for agent, at in due:

@@ -58,7 +58,12 @@ class Door:
 
     def __init__(self, authorize: Authorize | None, origins: Sequence[str] | Literal["*"]) -> None:
         self._authorize = authorize
-        self._origins = origins
+        self._origins: Sequence[str] | Literal["*"] = "*" if origins == "*" else _as_list(origins)
+
+    def invite(self, origins: Sequence[str]) -> None:
+        """Let pages of these origins in, too."""
+        if self._origins != "*":
+            self._origins = [*self._origins, *origins]
 
     def refuse_strangers(self, connection: HTTPConnection) -> Reject | None:
         """Without `authorize`, refuse whoever does not come from this machine, or comes by way of somebody else."""
@@ -120,6 +125,10 @@ class Door:
         if self._origins == "*":
             return True
         return any(_matches(pattern, origin) for pattern in self._origins)
+
+
+def _as_list(origins: Sequence[str]) -> list[str]:
+    return [origins] if isinstance(origins, str) else list(origins)
 
 
 def _matches(pattern: str, origin: str) -> bool:

@@ -70,9 +70,11 @@ class Holdfast:
         self.agents = _by_kind(agents)
         self.base_path = "/" + base_path.strip("/")
         self.limits = limits if limits is not None else Limits()
+        self.grace = 10.0
+        """Seconds that running turns have to finish when the process stops."""
         self._store, self._durability = store, durability
-        self._settings = Settings(retention=round(retention.total_seconds() * 1000))
-        self._door = Door(authorize, [origins] if isinstance(origins, str) and origins != "*" else origins)
+        self._retention = round(retention.total_seconds() * 1000)
+        self._door = Door(authorize, origins)
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._signals = StopSignals(self._begin_close)
@@ -96,7 +98,8 @@ class Holdfast:
             raise
 
     async def _open(self) -> Service:
-        directory = Directory(open_store(self._store, self._durability), self._responder, settings=self._settings)
+        settings = Settings(retention=self._retention, grace=self.grace)
+        directory = Directory(open_store(self._store, self._durability), self._responder, settings=settings)
         self._directory = directory
         await directory.open()
         self._signals.listen()
@@ -136,6 +139,15 @@ class Holdfast:
         """Run while another application runs: `Starlette(lifespan=app.lifespan, ...)`."""
         async with self:
             yield
+
+    def invite(self, *origins: str) -> None:
+        """Let pages of these sites use it, besides those of the constructor."""
+        self._door.invite(origins)
+
+    @property
+    def where(self) -> str:
+        """Where the log is, for people."""
+        return self._store if isinstance(self._store, str) else type(self._store).__name__
 
     # -- agents -----------------------------------------------------------------------------------------------------
 

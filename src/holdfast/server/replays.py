@@ -16,7 +16,7 @@ from ..messages.chunks import encode_chunk
 from ..messages.message import UIMessage
 from ..rows import TurnRow
 from ..runtime.directory import Loaded
-from ..wire.chat import Replay, Snapshot, TurnInfo
+from ..wire.chat import KnownTurn, Replay, Snapshot
 
 __all__ = ["read_replay", "take_snapshot"]
 
@@ -30,12 +30,12 @@ async def take_snapshot(loaded: Loaded) -> Snapshot:
 
 def _snapshot(state: State, head: Seq) -> Snapshot:
     last = state.last_ended
-    return Snapshot(head, [_info(turn) for turn in state.chat_turns()], _info(last) if last is not None else None)
+    return Snapshot(head, [_known(turn) for turn in state.chat_turns()], _known(last) if last is not None else None)
 
 
-def _info(turn: Turn) -> TurnInfo:
+def _known(turn: Turn) -> KnownTurn:
     accepted = turn.accepted
-    return TurnInfo(
+    return KnownTurn(
         turn.id,
         turn.request,
         turn.node,

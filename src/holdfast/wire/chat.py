@@ -33,7 +33,7 @@ from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
 from . import frames
 from .parse import ResumeAck, ResumeRequest
 
-__all__ = ["Caches", "ChatView", "NeedsReplay", "Replay", "Snapshot", "TurnInfo"]
+__all__ = ["Caches", "ChatView", "KnownTurn", "NeedsReplay", "Replay", "Snapshot"]
 
 Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
 """Returns the newest committed conversation, drafts marked: snapshots are rendered when they are written (B4)."""
@@ -47,7 +47,7 @@ class Caches(Protocol):
 
 
 @dataclass(slots=True)
-class TurnInfo:
+class KnownTurn:
     """What a connection needs to know of a turn."""
 
     turn: TurnId
@@ -68,8 +68,8 @@ class Snapshot:
     """The committed state at a cursor, as far as connections care. `open` in order of acceptance."""
 
     head: Seq
-    open: list[TurnInfo] = field(default_factory=list)
-    last_ended: TurnInfo | None = None
+    open: list[KnownTurn] = field(default_factory=list)
+    last_ended: KnownTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class ChatView:
     ) -> None:
         self._socket, self._owner = socket, owner
         self._transcript, self._is_present = transcript, is_present
-        self._open = {info.turn: info for info in snapshot.open}
+        self._open = {known.turn: known for known in snapshot.open}
         self._last_ended = snapshot.last_ended
         self._mode = _Mode.LIVE
         self._offered: TurnId | None = None
@@ -158,7 +158,7 @@ class ChatView:
                 return [frames.pending(waiting.request, frame.probe)]
         if not self._open and self._last_ended is not None and self._last_ended.outcome is Outcome.ERROR:
             return [frames.resuming(self._last_ended.request, frame.probe)]
-        accepted = [info for info in self._open.values() if not info.is_continuation]
+        accepted = [known for known in self._open.values() if not known.is_continuation]
         if accepted:
             self._mode = _Mode.PARKED
             return [frames.pending(accepted[-1].request, frame.probe)]
@@ -183,7 +183,7 @@ class ChatView:
             frames.ChunkFrame(replay.request, body, index=index, is_continuation=replay.is_continuation).replayed
             for index, body in replay.chunks
         ]
-        here = next((info for info in self._open.values() if info.request == replay.request), None)
+        here = next((known for known in self._open.values() if known.request == replay.request), None)
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
             self._go_live()
@@ -204,9 +204,9 @@ class ChatView:
     def passed(self, event: Event) -> list[bytes]:
         """Take in an event that a replay already covers; other turns' business is still told."""
         if isinstance(event, Chunk):
-            info = self._open.get(event.turn)
-            if info is not None:
-                info.has_chunks = True
+            known = self._open.get(event.turn)
+            if known is not None:
+                known.has_chunks = True
             return []
         return self._event(event)
 
@@ -220,13 +220,13 @@ class ChatView:
         return self._event(event)
 
     def _chunk(self, event: Chunk, committed: Caches) -> list[bytes]:
-        info = self._open.get(event.turn)
-        if info is None:
+        known = self._open.get(event.turn)
+        if known is None:
             return []
-        is_first, info.has_chunks = not info.has_chunks, True
-        if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(info):
-            self._offer(info)
-            return [frames.resuming(info.request)]
+        is_first, known.has_chunks = not known.has_chunks, True
+        if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(known):
+            self._offer(known)
+            return [frames.resuming(known.request)]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             return []
         if self._passed_over == event.turn:
@@ -234,7 +234,7 @@ class ChatView:
         frame = committed.frames.get("live")
         if frame is None:
             frame = frames.ChunkFrame(
-                info.request, bytes(event.body), index=event.index, is_continuation=info.is_continuation
+                known.request, bytes(event.body), index=event.index, is_continuation=known.is_continuation
             ).live
             committed.frames["live"] = frame
         return [frame]
@@ -244,9 +244,9 @@ class ChatView:
             case TurnAccepted():
                 return self._accepted(event)
             case TurnRetargeted():
-                info = self._open.get(event.turn)
-                if info is not None:
-                    info.node, info.owner, info.origin = event.node, event.owner, event.origin
+                known = self._open.get(event.turn)
+                if known is not None:
+                    known.node, known.owner, known.origin = event.node, event.owner, event.origin
                 return []
             case CallAnswered():
                 return self._updated(event.node)
@@ -268,7 +268,7 @@ class ChatView:
     def _accepted(self, event: TurnAccepted) -> list[bytes]:
         if event.kind is TurnKind.RSM:
             return []
-        self._open[event.turn] = TurnInfo(
+        self._open[event.turn] = KnownTurn(
             event.turn,
             event.request,
             event.node,
@@ -282,49 +282,49 @@ class ChatView:
         return [self._messages()]
 
     def _message_ended(self, event: MessageEnded) -> list[bytes]:
-        info = self._open.get(event.turn)
-        if info is None:
+        known = self._open.get(event.turn)
+        if known is None:
             return []
-        info.is_saved = True
+        known.is_saved = True
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             return []  # told with the end
-        if self._is_mine(info.origin) and not info.is_continuation and not event.sanitized:
+        if self._is_mine(known.origin) and not known.is_continuation and not event.sanitized:
             return []  # who asked has it from the chunks
         return [self._messages()]
 
     def _ended(self, event: TurnEnded) -> list[bytes]:
-        info = self._open.pop(event.turn, None)
-        if info is None:
+        known = self._open.pop(event.turn, None)
+        if known is None:
             return []
-        info.outcome = event.outcome
+        known.outcome = event.outcome
         if self._passed_over == event.turn:
             self._passed_over = None
-        told = self._told_of_end(event, info)
+        told = self._told_of_end(event, known)
         if self._mode is _Mode.PARKED and not self._open:
             self._mode = _Mode.LIVE
-            if event.outcome is Outcome.ERROR and not info.has_chunks:
-                told.append(frames.resuming(info.request))  # a bare error frame is dropped by the client
+            if event.outcome is Outcome.ERROR and not known.has_chunks:
+                told.append(frames.resuming(known.request))  # a bare error frame is dropped by the client
             elif event.reason != "cleared":
                 told.append(frames.resume_none())
         if event.outcome is not Outcome.SKIPPED:
-            self._last_ended = info
+            self._last_ended = known
         return told
 
-    def _told_of_end(self, event: TurnEnded, info: TurnInfo) -> list[bytes]:
+    def _told_of_end(self, event: TurnEnded, known: KnownTurn) -> list[bytes]:
         terminal = frames.terminal(
-            info.request,
+            known.request,
             event.outcome,
             error=event.error,
-            message_ids=info.message_ids,
-            is_continuation=info.is_continuation,
+            message_ids=known.message_ids,
+            is_continuation=known.is_continuation,
         )
         if event.outcome is Outcome.SKIPPED:
-            if not self._is_mine(info.origin) or info.is_continuation:
+            if not self._is_mine(known.origin) or known.is_continuation:
                 return []
             return [self._messages(), terminal] if event.reason == "dropped" else [terminal]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             self._go_live()  # it never acknowledged: it still gets the transcript and the end
-            return [self._messages(), terminal] if info.is_saved else [terminal]
+            return [self._messages(), terminal] if known.is_saved else [terminal]
         return [terminal]
 
     def _cleared(self, event: ChatCleared) -> list[bytes]:
@@ -336,19 +336,19 @@ class ChatView:
 
     # -- small words -----------------------------------------------------------------------------------------------
 
-    def _streaming(self) -> TurnInfo | None:
-        return next((info for info in self._open.values() if info.has_chunks), None)
+    def _streaming(self) -> KnownTurn | None:
+        return next((known for known in self._open.values() if known.has_chunks), None)
 
-    def _is_owned_by_another(self, info: TurnInfo) -> bool:
-        if not info.is_continuation or info.owner is None or info.owner == self._owner:
+    def _is_owned_by_another(self, known: KnownTurn) -> bool:
+        if not known.is_continuation or known.owner is None or known.owner == self._owner:
             return False
-        return self._is_present(info.owner)
+        return self._is_present(known.owner)
 
     def _is_mine(self, origin: str | None) -> bool:
         return origin is not None and origin == self._socket
 
-    def _offer(self, info: TurnInfo) -> None:
-        self._mode, self._offered = _Mode.OFFERED, info.turn
+    def _offer(self, known: KnownTurn) -> None:
+        self._mode, self._offered = _Mode.OFFERED, known.turn
 
     def _go_live(self) -> None:
         self._mode, self._offered = _Mode.LIVE, None

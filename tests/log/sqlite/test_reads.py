@@ -79,6 +79,13 @@ async def test_a_damaged_page_near_the_end_does_not_prevent_opening_after_a_cras
             await store.activate(B)
 
 
+async def test_a_file_whose_end_cannot_be_read_is_not_opened(tmp_path: Path) -> None:
+    await fill_two_agents(tmp_path)
+    damage_page_with(tmp_path / "log.db", b"chat/b-099-")
+    with pytest.raises(LogCorrupt, match=r"unable to open .*log\.db"):
+        await SqliteLog(tmp_path / "log.db").open()
+
+
 async def test_events_that_are_not_in_order_are_reported(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)

@@ -174,7 +174,7 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
             for index in range(100):
                 await owner.append(chunk(1, index, "x" * 4000), rows=[turn_row(1)])
 
-        with pytest.raises(LogUnavailable, match="full") as caught:
+        with pytest.raises(LogUnavailable, match=r"full.*Free some space") as caught:
             await fill()
         assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
         assert 10 < owner.head < 60
@@ -266,7 +266,8 @@ async def test_an_append_that_comes_meanwhile_waits_for_one_slice(
     async with opened(tmp_path, faults) as store:
         owner = await Owner.take(store)
         await owner.answer(1, 100, ended_at=1)
-        loop, appends = asyncio.get_running_loop(), []
+        loop = asyncio.get_running_loop()
+        appends: list[asyncio.Future[None]] = []
 
         def append(queued: threading.Event) -> None:
             appends.append(

@@ -34,7 +34,7 @@ class FileLock:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._descriptor: int | None = None
 
     def acquire(self, timeout: float, stop: threading.Event) -> None:
@@ -45,15 +45,13 @@ class FileLock:
             LogUnavailable: the lock file cannot be used at all.
         """
         if fcntl is None:
-            log.warning("unable to lock %r; this platform has no flock. Let one process only use it", self._path)
+            log.warning("unable to lock %r; this platform has no flock. Let one process only use it", self.path)
             return
         deadline = time.monotonic() + timeout
         try:
-            descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as exc:
-            raise LogUnavailable(
-                f"unable to open {self._path!r}; {exc}. Its folder must exist and be writable"
-            ) from exc
+            raise LogUnavailable(f"unable to open {self.path!r}; {exc}. Its folder must exist and be writable") from exc
         try:
             while not self._try_lock(descriptor):
                 if time.monotonic() >= deadline or stop.wait(POLL):
@@ -79,14 +77,14 @@ class FileLock:
         except BlockingIOError:
             return False
         except OSError as exc:
-            raise LogUnavailable(f"unable to lock {self._path!r}; {exc}. Use a local disk") from exc
+            raise LogUnavailable(f"unable to lock {self.path!r}; {exc}. Use a local disk") from exc
         return True
 
     def _sentence(self, descriptor: int, timeout: float) -> str:
         pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
         holder = "this process itself" if pid == str(os.getpid()) else f"another process (pid {pid or 'unknown'})"
         return (
-            f"unable to open {self._path!r}; {holder} holds it and did not let go within {timeout:g} s. "
+            f"unable to open {self.path!r}; {holder} holds it and did not let go within {timeout:g} s. "
             "One file serves one process: stop the other server, do not use `--workers`, or choose another `store=`"
         )
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-from ...errors import LogError, LogTooNew, LogUnavailable
+from ...errors import LogCorrupt, LogError, LogTooNew, LogUnavailable
 
 __all__ = ["APPLICATION_ID", "Migration", "check_ours", "load_migrations", "migrate"]
 
@@ -46,6 +46,8 @@ def check_ours(connection: sqlite3.Connection, path: str) -> None:
     except sqlite3.DatabaseError as exc:
         if isinstance(exc, sqlite3.OperationalError):
             raise LogUnavailable(f"unable to open {path!r}; {exc}") from exc
+        if exc.sqlite_errorcode == sqlite3.SQLITE_CORRUPT:
+            raise LogCorrupt(f"unable to open {path!r}; {exc}. Restore it from a backup") from exc
         raise LogError(f"unable to open {path!r}; {exc}. Use another `store=`, or move the file away") from exc
     if application != APPLICATION_ID and not (is_empty and application == 0):
         raise LogError(

@@ -44,7 +44,7 @@ class Readers:
 
     def close(self) -> None:
         """Wait for what is being read, then close the connections. Blocks."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=True)
         for reader in self._opened:
             reader.close()
 

@@ -67,7 +67,7 @@ class SqliteLog:
             await self._opened[0].stop()
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, f"the lease of {agent!r}")
+        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, agent)
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
 
     async def append(self, batch: Batch) -> None:
@@ -95,15 +95,14 @@ class SqliteLog:
         return await self._readers.run("the wake times", Reader.next_wake)
 
     async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
-        pruned: Pruned = await self._writer.submit(_never, Sweep(before, limit), "what retention left")
-        return pruned
+        return await self._writer.sweep(Sweep(before, limit))
 
     async def agents(self) -> list[AgentId]:
         return await self._readers.run("the agents", Reader.agents)
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
         replacement = Replacement(agent, list(rows), wake)
-        await self._writer.submit(Scribe.replace, replacement, f"the rows of {agent!r}")
+        await self._writer.submit(Scribe.replace, replacement, agent)
 
     async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
         return await self._readers.run(repr(agent), lambda reader: reader.turns(agent, newest))
@@ -119,7 +118,3 @@ class SqliteLog:
         if self._opened is None:
             raise LogUnavailable("unable to use the store; it is not open")
         return self._opened[1]
-
-
-def _never(_scribe: Scribe, _sweep: Sweep) -> None:
-    raise AssertionError("a sweep is advanced by retention")

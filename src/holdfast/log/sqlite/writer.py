@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ...errors import HoldfastError, LogUnavailable
+from ...errors import HoldfastError, LogCorrupt, LogUnavailable
+from ..base import Pruned
+from .connection import is_damage
 from .lock import FileLock
 from .readers import Readers
 from .retention import Retention, Sweep
@@ -30,12 +32,12 @@ log = logging.getLogger(__name__)
 
 
 class _Job:
-    """A piece of writing, whoever waits for it, and what came of it."""
+    """A piece of writing, whoever waits for it, and what came of it. Without `work` it is a sweep of retention."""
 
-    __slots__ = ("argument", "error", "future", "result", "what", "work")
+    __slots__ = ("agent", "argument", "error", "future", "result", "work")
 
-    def __init__(self, work: Callable[[Scribe, Any], object], argument: object, what: str) -> None:
-        self.work, self.argument, self.what = work, argument, what
+    def __init__(self, work: Callable[[Scribe, Any], object] | None, argument: object, agent: str) -> None:
+        self.work, self.argument, self.agent = work, argument, agent
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.result: object = None
         self.error: HoldfastError | None = None
@@ -89,11 +91,18 @@ class Writer:
             self._queue.put(None)
         await asyncio.shield(self._ended)
 
-    def submit(self, work: Callable[[Scribe, Any], object], argument: object, what: str) -> asyncio.Future[Any]:
+    def submit(self, work: Callable[[Scribe, Any], object], argument: object, agent: str) -> asyncio.Future[Any]:
         """Queue a piece of writing; the future has its result once it is committed."""
+        return self._put(_Job(work, argument, agent))
+
+    async def sweep(self, sweep: Sweep) -> Pruned:
+        """Run a sweep of retention, in slices, whenever nothing else waits."""
+        pruned: Pruned = await self._put(_Job(None, sweep, ""))
+        return pruned
+
+    def _put(self, job: _Job) -> asyncio.Future[Any]:
         if self._stopping.is_set():
-            raise LogUnavailable(f"unable to write {what}; the store is closed")
-        job = _Job(work, argument, what)
+            raise LogUnavailable(f"{_attempted(job)}; the store is closed")
         self._queue.put(job)
         return job.future
 
@@ -117,8 +126,8 @@ class Writer:
             if jobs and jobs[-1] is None:  # nothing is accepted after it
                 jobs.pop()
                 is_open = False
-            urgent = [job for job in jobs if job is not None and not isinstance(job.argument, Sweep)]
-            self._sweeps.extend(job for job in jobs if job is not None and isinstance(job.argument, Sweep))
+            urgent = [job for job in jobs if job is not None and job.work is not None]
+            self._sweeps.extend(job for job in jobs if job is not None and job.work is None)
             if urgent:
                 self._commit(urgent)
                 self._post(_settle, urgent)
@@ -178,8 +187,13 @@ class Writer:
         if self._desk is None:
             connection = self._connect()
             self._desk = _Desk(connection, Scribe(connection, self._heads), Retention(connection))
-            self._desk.scribe.begin()
-            self._desk.scribe.rollback()
+            try:
+                self._desk.scribe.begin()
+                self._desk.scribe.rollback()
+            except sqlite3.Error as exc:
+                self._stand_up()
+                kind = LogCorrupt if is_damage(exc) else LogUnavailable
+                raise kind(f"unable to open {self._lock.path!r}; {exc}") from exc
         return self._desk
 
     def _stand_up(self) -> None:
@@ -222,6 +236,7 @@ class Writer:
 
 def _write(scribe: Scribe, job: _Job) -> None:
     """Let the scribe do the job; what it refuses before writing anything concerns this job only."""
+    assert job.work is not None
     job.result = job.error = None
     try:
         job.result = job.work(scribe, job.argument)
@@ -233,8 +248,17 @@ def _fail(jobs: Sequence[_Job] | deque[_Job], cause: Exception) -> None:
     """Give every job that was not refused for a reason of its own the cause of the failure."""
     for job in jobs:
         if job.error is None:
-            job.error = LogUnavailable(f"unable to write {job.what}; {cause}. Nothing of it was written")
+            job.error = LogUnavailable(f"{_attempted(job)}; {cause}. Nothing of it was written{_cure(cause)}")
             job.error.__cause__ = cause
+
+
+def _attempted(job: _Job) -> str:
+    return f"unable to write {job.agent!r}" if job.agent else "unable to prune"
+
+
+def _cure(cause: Exception) -> str:
+    is_full = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return ". Free some space: work goes on by itself" if is_full else ""
 
 
 def _settle(jobs: Sequence[_Job]) -> None:

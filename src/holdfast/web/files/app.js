@@ -112,7 +112,7 @@ function showBlock(item, block, there) {
 function showTool(element, part) {
   if (!element.firstChild) element.append(document.createElement("summary"), document.createElement("pre"));
   const [summary, pre] = element.children;
-  summary.textContent = `🔧 ${part.toolName ?? part.type.replace(/^tool-/, "")}`;
+  summary.textContent = part.toolName ?? part.type.replace(/^tool-/, "");
   summary.dataset.state = TOOL_STATES[part.state] ?? part.state;
   const { input, output, errorText } = part;
   const text = JSON.stringify({ input, output, errorText }, null, 2);

@@ -1,0 +1,31 @@
+"""Words that the scenarios share."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.browser.conftest import Chat
+from tests.browser.tabs import Tab
+
+__all__ = ["HALF", "TALK", "WHOLE", "assert_in_step", "shown"]
+
+HALF: Final = "One two "
+WHOLE: Final = "One two three four."
+TALK: Final[list[Any]] = ["One ", "two ", {"gate": "mid"}, "three ", "four."]
+"""An answer that waits at its middle."""
+
+
+def shown(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return what people can tell apart of a transcript: id, role and parts, without the marks of streaming."""
+    return [(message["id"], message["role"], [_plain(part) for part in message["parts"]]) for message in messages]
+
+
+def _plain(part: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if value is not None}
+
+
+def assert_in_step(chat: Chat, *tabs: Tab) -> None:
+    """Expect that every tab shows exactly what is stored."""
+    stored = shown(chat.stored)
+    for tab in tabs:
+        assert shown(tab.messages) == stored

@@ -1,0 +1,402 @@
+"""Seeded bugs, and for each the test that must notice. One list per package; add yours to the list of its package.
+
+Each is one replacement in one file below src/holdfast: `old` must occur there exactly once. Choose a cheap witness: a
+table test where one says it, a property where the property is what is being tested.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug to plant; `witness` is the node id of the test that must fail, `why` says what would go wrong."""
+
+    path: str
+    old: str
+    new: str
+    witness: str
+    why: str
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"\W+", "-", self.why.lower()).strip("-")
+
+
+INVARIANTS = "tests/core/test_invariants.py"
+ACCEPT = "tests/core/test_accept.py"
+ANSWERS = "tests/core/test_answers.py"
+POLICIES = "tests/core/test_policies.py"
+RESTORE = "tests/core/test_restore.py"
+TRANSCRIPT = "tests/core/test_transcript.py"
+TRANSITIONS = "tests/core/test_transitions.py"
+TREE = "tests/core/test_tree.py"
+TURNS = "tests/core/test_turns.py"
+WANTED = "tests/core/test_wanted.py"
+
+CORE = [
+    # -- I-1: a turn ends once ---------------------------------------------------------------------------------
+    Mutant(
+        "core/decide.py",
+        "    turn = state.open.get(command.turn)\n    if turn is None or turn.attempt != command.attempt:",
+        "    turn = state.find(command.turn)\n    if turn is None or turn.attempt != command.attempt:",
+        f"{INVARIANTS}::test_a_turn_ends_at_most_once_and_nothing_of_it_follows",
+        "a turn can be finished a second time (I-1)",
+    ),
+    Mutant(
+        "core/transitions.py",
+        "    Status.ENDED: {HookDone: Status.ENDED},",
+        "    Status.ENDED: {HookDone: Status.ENDED, Chunk: Status.ENDED},",
+        f"{TRANSITIONS}::test_an_ended_turn_never_changes_its_status_again",
+        "chunks may follow the end of their turn (I-1)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "        elif turn.status is Status.RUNNING:\n            events.append(CancelRequested",
+        "        else:\n            events.append(CancelRequested",
+        f"{TURNS}::test_cancelling_twice_causes_nothing_more",
+        "an impatient second click on stop breaks the agent (I-1)",
+    ),
+    # -- I-6: a request id is accepted once --------------------------------------------------------------------
+    Mutant(
+        "core/accept.py",
+        "    if command.known or command.request in state.requests:\n        return []\n"
+        "    _refuse_when_full(state, rules)\n    before",
+        "    if command.known:\n        return []\n    _refuse_when_full(state, rules)\n    before",
+        f"{INVARIANTS}::test_a_request_id_is_accepted_at_most_once",
+        "a resent submit is answered twice (I-6)",
+    ),
+    Mutant(
+        "core/accept.py",
+        "    if command.known or command.request in state.requests:\n        return []\n"
+        "    _refuse_when_full(state, rules)\n    before",
+        "    if command.request in state.requests:\n        return []\n    _refuse_when_full(state, rules)\n    before",
+        f"{ACCEPT}::test_a_request_that_only_the_store_remembers_causes_nothing",
+        "a submit resent after a long time is answered twice (I-6)",
+    ),
+    Mutant(
+        "core/restore.py",
+        "    state.requests[row.request] = row.turn",
+        "    state.requests.setdefault(row.request, row.turn) if row.ended_at is None else None",
+        f"{INVARIANTS}::test_restoring_the_rows_gives_the_state_that_folding_the_log_gives",
+        "a restarted process forgets which requests it answered (I-6, I-9)",
+    ),
+    # -- I-7: stale attempts cannot speak ----------------------------------------------------------------------
+    Mutant(
+        "core/decide.py",
+        "    if turn is None or turn.attempt != command.attempt:",
+        "    if turn is None or turn.attempt < command.attempt:",
+        f"{INVARIANTS}::test_a_stale_attempt_cannot_speak",
+        "a runner that was given up goes on writing (I-7)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    if turn.status is Status.ACCEPTED:\n        raise StaleAttempt",
+        "    if turn.status is Status.ENDED:\n        raise StaleAttempt",
+        f"{TURNS}::test_nobody_writes_to_a_turn_that_has_not_begun",
+        "chunks are written before an attempt has begun (I-7)",
+    ),
+    # -- I-9: rows are projections -----------------------------------------------------------------------------
+    Mutant(
+        "core/project.py",
+        "            return [*_turn(state, event.turn), *_messages(state, [turn.node])]",
+        "            return [*_turn(state, event.turn)]",
+        f"{ANSWERS}::test_the_draft_is_gone_once_the_message_has_ended",
+        "a draft outlives its turn in the table (I-9)",
+    ),
+    Mutant(
+        "core/project.py",
+        "            return [*_messages(state, [*nodes, turn.node]), turn_row(turn), agent_row(state)]",
+        "            return [*_messages(state, [*nodes, turn.node]), agent_row(state)]",
+        f"{INVARIANTS}::test_restoring_the_rows_gives_the_state_that_folding_the_log_gives",
+        "a restarted process waits for messages that it has (I-9)",
+    ),
+    Mutant(
+        "core/project.py",
+        "        case LeafMoved():\n            return [agent_row(state)]",
+        "        case LeafMoved():\n            return []",
+        f"{TREE}::test_moving_the_leaf_is_all_that_showing_a_branch_changes",
+        "a restarted process shows another branch (I-9)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    leaf = command.node\n",
+        "    leaf = state.leaf = command.node\n",
+        f"{INVARIANTS}::test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live",
+        "deciding changes the state behind the log's back (I-9)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    leaf = command.node\n",
+        "    leaf = state.leaf = command.node\n",
+        f"{INVARIANTS}::test_the_state_is_a_fold_of_the_log",
+        "the state is more than a fold of the log (I-9)",
+    ),
+    # -- I-10: pruning is invisible ----------------------------------------------------------------------------
+    Mutant(
+        "core/prune.py",
+        "    return prunable and isinstance(event, Chunk)",
+        "    return prunable",
+        f"{INVARIANTS}::test_pruning_is_invisible_to_a_reader_at_any_cursor",
+        "retention takes messages and endings along (I-10)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    saved = turn.fold is not None and not turn.fold.is_empty",
+        "    saved = turn.fold is not None and not turn.fold.is_empty and turn.status is Status.RUNNING",
+        f"{INVARIANTS}::test_pruning_is_invisible_to_a_reader_at_any_cursor",
+        "what a cancelled turn said lives in its chunks only (I-10)",
+    ),
+    Mutant(
+        "core/prune.py",
+        "    return kind is not TurnKind.RSM and ended_at",
+        "    return ended_at",
+        f"{INVARIANTS}::test_a_bare_stream_is_never_pruned",
+        "retention empties bare streams (I-10)",
+    ),
+    Mutant(
+        "core/prune.py",
+        "ended_at is not None and ended_at < before",
+        "(ended_at or 0) < before",
+        f"{TRANSCRIPT}::test_only_chunks_of_old_ended_answers_may_go",
+        "retention takes chunks of a turn that still runs (I-10)",
+    ),
+    # -- I-12: every turn ends, or can go on -------------------------------------------------------------------
+    Mutant(
+        "core/decide.py",
+        "    if turn.attempt >= rules.max_attempts:",
+        "    if turn.attempt >= rules.max_attempts + 1000:",
+        f"{INVARIANTS}::test_from_any_crash_point_every_turn_ends_or_waits_for_a_person",
+        "a turn that kills its process is tried for ever (I-12)",
+    ),
+    Mutant(
+        "core/wanted.py",
+        "        if start is None or start <= now:",
+        "        if start is None:",
+        f"{INVARIANTS}::test_from_any_crash_point_every_turn_ends_or_waits_for_a_person",
+        "a turn with a start time is never started (I-12)",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "    turn.accepted = replace(turn.accepted, deferred=False, parent=last, message_ids=ids)",
+        "    turn.accepted = replace(turn.accepted, deferred=not ids, parent=last, message_ids=ids)",
+        f"{ACCEPT}::test_a_deferred_turn_with_nothing_new_to_say_begins_all_the_same",
+        "a deferred turn without news waits for ever (I-12)",
+    ),
+    # -- properties that are nobody's invariant by number ------------------------------------------------------
+    Mutant(
+        "core/decide.py",
+        "    attempt = Attempt(turn.attempt + 1)\n",
+        "    attempt = turn.attempt = Attempt(turn.attempt + 1)\n",
+        f"{INVARIANTS}::test_deciding_changes_nothing",
+        "an attempt is counted although its commit failed",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "    for placed in messages:\n        state.nodes[placed.node]",
+        "    for placed in messages[-1:]:\n        state.nodes[placed.node]",
+        f"{INVARIANTS}::test_nothing_said_is_lost_unless_somebody_removed_it",
+        "of several questions only the last is kept",
+    ),
+    Mutant(
+        "core/tree.py",
+        "    return list(ancestors(state, state.leaf))[::-1]\n",
+        "    return [node for node in list(ancestors(state, state.leaf))[::-1] if state.nodes[node].shown]\n",
+        f"{INVARIANTS}::test_the_active_path_is_a_path",
+        "the path has holes where answers are still to come",
+    ),
+    Mutant(
+        "core/decide.py",
+        "current is not None and current is not turn:",
+        "current is not None and current is not turn and current.attempt > 1:",
+        f"{INVARIANTS}::test_at_most_one_chat_turn_runs_and_indexes_have_no_gap",
+        "two turns of one agent run side by side",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "    base = state.nodes[turn.node].body if turn.is_continuation and turn.node in state.nodes else None",
+        "    base = None",
+        f"{INVARIANTS}::test_a_message_ends_as_what_its_chunks_fold_to",
+        "a continuation overwrites the message that it extends",
+    ),
+    # -- accepting (R-4, R-6, R-7, R-10) -----------------------------------------------------------------------
+    Mutant(
+        "core/accept.py",
+        '        if message["role"] != "user" or message["id"] in known:',
+        '        if message["id"] in known:',
+        f"{ACCEPT}::test_a_forged_answer_before_the_question_is_not_taken",
+        "a client can put words into the model's mouth (R-6)",
+    ),
+    Mutant(
+        "core/accept.py",
+        "    return _Plan(node, [])\n",
+        "    return _Plan(state.leaf, [])\n",
+        f"{ACCEPT}::test_a_proper_prefix_branches_there_whatever_the_trigger_says",
+        "regenerating answers the old answer (R-4)",
+    ),
+    Mutant(
+        "core/accept.py",
+        "        return _Plan(place.parent, _chain(state, [last], place.parent, rules))",
+        "        return _Plan(node, _chain(state, [last], node, rules))",
+        f"{ACCEPT}::test_an_edited_question_branches_beside_the_old_one_under_the_same_id",
+        "an edited question follows the old one (R-4)",
+    ),
+    Mutant(
+        "core/accept.py",
+        "            and node not in written\n",
+        "",
+        f"{ACCEPT}::test_a_message_that_an_open_turn_writes_is_not_replaced_under_its_feet",
+        "an edit meets a message that is being written",
+    ),
+    Mutant(
+        "core/accept.py",
+        '    return waits and accepted.trigger == "submit-message" and bool(accepted.messages)',
+        "    return waits and bool(accepted.messages or accepted.message_ids)",
+        f"{POLICIES}::test_a_waiting_regeneration_is_never_superseded",
+        "a waiting regeneration is thrown away (R-7)",
+    ),
+    Mutant(
+        "core/accept.py",
+        "        if not _supersedable(turn) or turn.node != below:",
+        "        if not _supersedable(turn):",
+        f"{POLICIES}::test_merging_hides_nothing_that_was_put_behind_the_waiting_question",
+        "merging hides what was said in between (R-7)",
+    ),
+    Mutant(
+        "core/accept.py",
+        '    return [accepted, TurnEnded(turn, Outcome.SKIPPED, reason="dropped")]',
+        "    return [accepted]",
+        f"{POLICIES}::test_a_dropped_question_is_accepted_and_skipped_in_one_batch_and_leaves_no_trace_in_the_tree",
+        "a dropped question waits for an answer for ever (R-7)",
+    ),
+    # -- answers (R-1, R-2, R-3) -------------------------------------------------------------------------------
+    Mutant(
+        "core/answers.py",
+        "enumerate(answer_chunks(command.call, command.answer), turn.chunks)",
+        "enumerate(answer_chunks(command.call, command.answer))",
+        f"{ANSWERS}::test_a_result_for_a_streaming_call_is_an_answer_and_a_chunk_in_one_batch",
+        "two chunks of a request have the same index (R-1)",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "    turn.fold.answer(event.call, answer)\n",
+        "",
+        f"{ANSWERS}::test_the_first_answer_to_a_streaming_call_wins",
+        "an approval is asked for, given and asked for again (R-1)",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "    if node is not None and turn.fold is not None:",
+        "    if node is not None:",
+        f"{ANSWERS}::test_a_cancelled_continuation_leaves_the_draft_of_the_streaming_message_alone",
+        "a question to a person vanishes from the page (R-2)",
+    ),
+    Mutant(
+        "core/answers.py",
+        "turn.is_continuation and turn.status is Status.ACCEPTED",
+        "turn.is_continuation",
+        f"{ANSWERS}::test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another",
+        "an answer during a continuation is never gone on with (R-3)",
+    ),
+    Mutant(
+        "core/wanted.py",
+        "    return body is None or not is_mid_batch(UIMessage.decode(body))",
+        "    return True",
+        f"{ANSWERS}::test_the_continuation_of_a_whole_batch_waits_for_the_whole_batch",
+        "the model goes on with half of its results (R-3)",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "        parent=state.nodes[event.node].parent,\n",
+        "",
+        f"{ANSWERS}::test_a_retargeted_continuation_belongs_to_its_new_target_in_every_respect",
+        "a retargeted continuation sees another conversation (R-3)",
+    ),
+    # -- turns (R-9, R-17, R-23, R-25, R-28) -------------------------------------------------------------------
+    Mutant(
+        "core/decide.py",
+        "    return [*events, *_closing(turn, attempt)]",
+        "    return events",
+        f"{TURNS}::test_the_next_attempt_first_closes_what_the_dead_one_left_open",
+        "a text part stays open for ever after a crash (R-17)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "        Outcome.ABORTED if aborted else command.outcome,",
+        "        command.outcome,",
+        f"{TURNS}::test_whatever_the_runner_says_a_cancelled_turn_ends_aborted",
+        "a cancelled turn is called completed",
+    ),
+    Mutant(
+        "core/decide.py",
+        "        if other is not turn:\n",
+        "        if other is not None:\n",
+        f"{TURNS}::test_the_cap_is_kept_exactly_once_nothing_is_open",
+        "more messages are kept than the cap allows (R-6)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    for turn in state.open.values():\n        if turn.status is Status.ACCEPTED:",
+        "    for turn in state.chat_turns():\n        if turn.accepted.deferred:\n            continue\n"
+        "        if turn.status is Status.ACCEPTED:",
+        f"{TURNS}::test_clearing_aborts_the_running_turn_without_a_message_and_skips_those_that_wait",
+        "a turn of a cleared conversation comes back (R-9)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    return rules.has_response_hook and turn.accepted.kind is not TurnKind.RSM",
+        "    return rules.has_response_hook and turn.attempt > 0",
+        f"{TURNS}::test_the_hook_is_due_for_every_ending_but_skipped",
+        "nobody hears of turns that ended before they began (R-28)",
+    ),
+    # -- tree, restore, transcript -----------------------------------------------------------------------------
+    Mutant(
+        "core/tree.py",
+        "        if state.nodes[node].id == message:\n            return node\n",
+        "        if state.nodes[node].id == message:\n            break\n",
+        f"{TREE}::test_a_message_id_is_looked_up_on_the_active_path_first",
+        "a change goes to a branch that nobody looks at (B3)",
+    ),
+    Mutant(
+        "core/restore.py",
+        "    if isinstance(event, Chunk | CallAnswered) and event.turn in state.open:",
+        "    if isinstance(event, Chunk) and event.turn in state.open:",
+        f"{RESTORE}::test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was",
+        "an approval given before a crash is asked for again",
+    ),
+    Mutant(
+        "core/restore.py",
+        "        except BadMessage as exc:",
+        "        except LookupError as exc:",
+        f"{RESTORE}::test_a_message_that_cannot_be_read_is_reported_and_left_out",
+        "one damaged message makes the whole agent unusable",
+    ),
+    Mutant(
+        "core/transcript.py",
+        "fold = MessageFold(message_id, base",
+        'fold = MessageFold("", base',
+        f"{TRANSCRIPT}::test_an_answer_is_seen_as_it_grows_under_the_id_that_it_will_keep",
+        "an answer changes its id when it ends",
+    ),
+    Mutant(
+        "core/wanted.py",
+        "            break  # a debounced question",
+        "            continue  # a debounced question",
+        f"{WANTED}::test_a_debounced_question_keeps_its_place",
+        "a later question overtakes one that waits (R-22)",
+    ),
+]
+
+MESSAGES: list[Mutant] = []
+
+CODEC: list[Mutant] = []
+
+WIRE: list[Mutant] = []
+
+LOG: list[Mutant] = []
+
+RUNTIME: list[Mutant] = []
+
+ALL = [*CORE, *MESSAGES, *CODEC, *WIRE, *LOG, *RUNTIME]

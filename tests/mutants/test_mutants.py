@@ -1,0 +1,83 @@
+"""Every important test is shown to fail: a bug is put into a copy of the source, and its witness must notice."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.catalogue import ALL, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 60
+
+
+def plant(mutant: Mutant, folder: Path) -> None:
+    """Copy the source to `folder` with the bug in it."""
+    shutil.copytree(ROOT / "src", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    target = folder / "holdfast" / mutant.path
+    text = target.read_text(encoding="utf-8")
+    assert text.count(mutant.old) == 1, f"{mutant.path} has the text {text.count(mutant.old)} times; name it exactly"
+    assert mutant.old != mutant.new
+    target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+
+
+def run_witness(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the mutant's witness against the copy, in a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.mutants.profile",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+    ]
+    command += ["-o", "addopts=", "--import-mode=importlib", "-x", "-q", "--tb=line", "--timeout", str(TIMEOUT)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOLDFAST_MUTANT": str(folder),
+        "HOLDFAST_OBLIGATIONS": str(folder.parent / "obligations.json"),
+        "HYPOTHESIS_PROFILE": "mutants",
+    }
+    return subprocess.run(
+        [*command, mutant.witness], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * TIMEOUT
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+def test_a_seeded_bug_is_caught(mutant: Mutant, tmp_path: Path) -> None:
+    plant(mutant, tmp_path / "src")
+    run = run_witness(mutant, tmp_path / "src")
+    said = run.stdout + run.stderr
+    assert run.returncode == 1, f"{mutant.witness} does not notice: {mutant.why}\n{said[-2000:]}"
+    assert re.search(r"\b[1-9]\d* failed\b", said), f"the witness broke instead of failing\n{said[-2000:]}"
+    assert not re.search(r"\b[1-9]\d* errors?\b", said), f"the witness broke instead of failing\n{said[-2000:]}"
+
+
+@pytest.mark.slow
+def test_a_harmless_change_is_not_caught(tmp_path: Path) -> None:
+    """Otherwise a witness that fails for other reasons would catch everything."""
+    old, witness = '"""The rules of the game.', "tests/core/test_invariants.py::test_a_bare_stream_is_never_pruned"
+    harmless = Mutant("core/__init__.py", old, '"""The rules.', witness, "nothing changes for anybody")
+    plant(harmless, tmp_path / "src")
+    run = run_witness(harmless, tmp_path / "src")
+    assert run.returncode == 0, run.stdout[-2000:]
+
+
+def test_every_mutant_says_why_it_matters_and_names_a_test_that_exists() -> None:
+    for mutant in ALL:
+        file, _, name = mutant.witness.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text(encoding="utf-8"), mutant.witness
+        assert len(mutant.why.split()) >= 4, mutant.witness
+    assert len({mutant.name for mutant in ALL}) == len(ALL)

@@ -1,0 +1,381 @@
+"""One connection's machine: the two resume tables, who is told what, and in which order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from holdfast.events import (
+    AttemptStarted,
+    CallAnswered,
+    ChatCleared,
+    Chunk,
+    Event,
+    MessageEnded,
+    MessagesPut,
+    Outcome,
+    Placed,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    TurnRetargeted,
+)
+from holdfast.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
+from holdfast.wire.chat import ChatView, KnownTurn, NeedsReplay, Replay, Snapshot
+from holdfast.wire.parse import ResumeAck, ResumeRequest
+
+BODY = Raw(b'{"id":"a1","role":"assistant","parts":[]}')
+
+
+class Told:
+    """A committed event, as the tail hands it out."""
+
+    def __init__(self, event: Event) -> None:
+        self.event, self.frames = event, dict[str, bytes]()
+
+
+def accepted(turn: int = 1, *, kind: TurnKind = TurnKind.CHAT, **more: Any) -> TurnAccepted:
+    node = NodeId(turn * 2)
+    user = Placed(NodeId(turn * 2 - 1), None, MessageId(f"u{turn}"), "user", BODY)
+    return TurnAccepted(
+        TurnId(turn),
+        RequestId(f"r{turn}"),
+        kind,
+        Generation(0),
+        node,
+        None,
+        MessageId(f"a{turn}"),
+        messages=[user] if kind is TurnKind.CHAT else [],
+        message_ids=[MessageId(f"u{turn}")],
+        **more,
+    )
+
+
+def chunk(index: int, turn: int = 1) -> Chunk:
+    return Chunk(TurnId(turn), Attempt(1), index, Raw(b'{"type":"text-delta","id":"t","delta":"x"}'))
+
+
+def ended(outcome: Outcome = Outcome.COMPLETED, turn: int = 1, **more: Any) -> TurnEnded:
+    return TurnEnded(TurnId(turn), outcome, **more)
+
+
+def message_ended(turn: int = 1, **more: Any) -> MessageEnded:
+    return MessageEnded(TurnId(turn), NodeId(turn * 2), BODY, **more)
+
+
+class Tab:
+    """A connection under test."""
+
+    def __init__(self, *events: Event, socket: str = "me", present: tuple[str, ...] = (), **snapshot: Any) -> None:
+        self.shown: list[tuple[NodeId, bytes, bool]] = []
+        self.view = ChatView(
+            Snapshot(Seq(0), **snapshot),
+            socket=socket,
+            owner="pk-me",
+            transcript=lambda: self.shown,
+            is_present=lambda owner: owner in present,
+        )
+        self.frames = self.happens(*events)
+
+    def happens(self, *events: Event) -> list[dict[str, Any]]:
+        return [frame for event in events for frame in decoded(self.view.happened(Told(event)))]
+
+    def asks(self, probe: str | None = "p1") -> list[dict[str, Any]]:
+        return decoded(self.view.resume_requested(ResumeRequest(probe)))
+
+    def acknowledges(self, request: str = "r1") -> NeedsReplay | None:
+        return self.view.acknowledged(ResumeAck(RequestId(request)))
+
+
+def decoded(frames: list[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(frame) for frame in frames]
+
+
+def kinds(frames: list[dict[str, Any]]) -> list[str]:
+    names = []
+    for frame in frames:
+        name = frame["type"].removeprefix("cf_agent_").removeprefix("stream_")
+        if name == "use_chat_response":
+            name = "done" if frame["done"] else "complete" if frame.get("replayComplete") else "chunk"
+        names.append(name)
+    return names
+
+
+# -- the first table: a probe -------------------------------------------------------------------------------------
+
+
+def test_a_probe_when_nothing_happened_is_answered_idle_with_its_id() -> None:
+    assert Tab().asks("p7") == [{"type": "cf_agent_stream_resume_none", "reason": "idle", "probeId": "p7"}]
+
+
+@pytest.mark.obligation("000-5.2.C")
+def test_a_probe_after_a_turn_completed_is_answered_idle() -> None:
+    tab = Tab(accepted(), chunk(0), message_ended(), ended())
+    assert tab.asks()[0]["reason"] == "idle"
+
+
+def test_a_probe_while_a_turn_streams_is_offered_it_and_gets_nothing_of_it_until_it_acknowledges() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0))
+    assert tab.asks() == [{"type": "cf_agent_stream_resuming", "id": "r1", "probeId": "p1"}]
+    assert tab.happens(chunk(1)) == []
+
+
+def test_a_probe_while_a_turn_waits_is_parked_then_offered_at_its_first_chunk() -> None:
+    tab = Tab(accepted(origin="other"))
+    assert tab.asks() == [{"type": "cf_agent_stream_pending", "id": "r1", "probeId": "p1"}]
+    assert tab.happens(AttemptStarted(TurnId(1), Attempt(1)), chunk(0)) == [
+        {"type": "cf_agent_stream_resuming", "id": "r1"}
+    ]
+    assert tab.happens(chunk(1)) == []
+
+
+def test_a_probe_names_the_latest_of_several_waiting_turns() -> None:
+    assert Tab(accepted(1), accepted(2)).asks()[0]["id"] == "r2"
+
+
+@pytest.mark.obligation("001-4.a")
+def test_a_probe_after_an_error_is_offered_the_failed_turn() -> None:
+    tab = Tab(accepted(), chunk(0), ended(Outcome.ERROR, error="boom"))
+    assert tab.asks() == [{"type": "cf_agent_stream_resuming", "id": "r1", "probeId": "p1"}]
+    tab.happens(accepted(2, origin="other"))
+    assert kinds(tab.happens(chunk(0, 2))) == ["chunk"], "an offer of a failed turn holds nothing back"
+
+
+def test_a_probe_after_an_error_and_a_later_success_is_answered_idle() -> None:
+    tab = Tab(accepted(1), ended(Outcome.ERROR, error="boom"), accepted(2), chunk(0, 2), ended(turn=2))
+    assert tab.asks()[0]["reason"] == "idle"
+
+
+@pytest.mark.parametrize(("present", "answer"), [(("pk-other",), "continuation-owned"), ((), None)])
+def test_a_continuation_of_another_client_is_offered_only_when_that_client_is_gone(
+    present: tuple[str, ...], answer: str | None
+) -> None:
+    tab = Tab(accepted(kind=TurnKind.CONTINUATION, owner="pk-other"), chunk(0), present=present)
+    frame = tab.asks()[0]
+    assert frame.get("reason") == answer
+    assert (frame["type"] == "cf_agent_stream_resuming") == (answer is None)
+
+
+def test_a_waiting_continuation_of_mine_parks_me_and_is_named() -> None:
+    tab = Tab(accepted(1), accepted(2, kind=TurnKind.CONTINUATION, owner="pk-me"))
+    assert tab.asks() == [{"type": "cf_agent_stream_pending", "id": "r2", "probeId": "p1"}]
+
+
+def test_a_retargeted_continuation_belongs_to_its_new_owner() -> None:
+    tab = Tab(accepted(kind=TurnKind.CONTINUATION, owner="pk-other"), present=("pk-other",))
+    assert tab.asks()[0]["reason"] == "idle"
+    tab.happens(TurnRetargeted(TurnId(1), NodeId(2), MessageId("a1"), Millis(0), owner="pk-me"))
+    assert tab.asks()[0]["type"] == "cf_agent_stream_pending"
+
+
+def test_a_parked_client_is_released_when_the_last_waiting_turn_ends_without_a_chunk() -> None:
+    tab = Tab(accepted(1, origin="other"), accepted(2, origin="other"))
+    tab.asks()
+    assert kinds(tab.happens(ended(Outcome.ABORTED, 1))) == ["done"]
+    assert kinds(tab.happens(ended(Outcome.ABORTED, 2))) == ["done", "resume_none"]
+
+
+def test_a_parked_client_is_offered_a_turn_that_failed_before_its_first_chunk() -> None:
+    tab = Tab(accepted(origin="other"))
+    tab.asks()
+    frames = tab.happens(ended(Outcome.ERROR, error="boom"))
+    assert kinds(frames) == ["done", "resuming"]
+    assert frames[1]["id"] == "r1"
+
+
+# -- the second table: an acknowledgement -------------------------------------------------------------------------
+
+
+def test_an_acknowledgement_of_another_turn_than_the_running_one_is_ignored_and_the_offer_stands() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0))
+    tab.asks()
+    assert tab.acknowledges("r9") is None
+    assert tab.happens(chunk(1)) == []
+    assert tab.acknowledges("r1") == NeedsReplay(RequestId("r1"))
+
+
+@pytest.mark.obligation("000-5.2.A")
+def test_an_acknowledged_running_turn_is_replayed_completed_and_then_live() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0))
+    tab.asks()
+    replay = Replay(Seq(5), RequestId("r1"), chunks=[(None, b'{"type":"start"}'), (None, b'{"type":"start-step"}')])
+    frames = decoded(tab.view.replayed(replay))
+    assert kinds(frames) == ["chunk", "chunk", "complete"]
+    assert all(frame["replay"] for frame in frames)
+    assert tab.view.passed(chunk(1)) == []
+    live = tab.happens(chunk(2))
+    assert kinds(live) == ["chunk"]
+    assert (live[0]["seq"], "replay" in live[0]) == (2, False)
+
+
+@pytest.mark.obligation("000-5.2.B")
+def test_an_acknowledged_completed_turn_is_replayed_with_its_done() -> None:
+    tab = Tab(accepted(), chunk(0), message_ended(), ended())
+    assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
+    replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED, message_ids=[MessageId("u1")])
+    frames = decoded(tab.view.replayed(replay))
+    assert kinds(frames) == ["chunk", "done"]
+    assert frames[1] == {
+        "type": "cf_agent_use_chat_response",
+        "id": "r1",
+        "body": "",
+        "done": True,
+        "replay": True,
+        "outcome": "completed",
+        "messageIds": ["u1"],
+    }
+
+
+@pytest.mark.obligation("000-5.2.D", "000-7.a", "000-9.4", "001-4.b", "001-7")
+def test_a_late_acknowledgement_after_an_error_gets_the_chunks_and_then_the_error_in_one_frame() -> None:
+    tab = Tab(accepted(), chunk(0), chunk(1), message_ended(), ended(Outcome.ERROR, error="boom"))
+    assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
+    replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}"), (None, b"{}")], outcome=Outcome.ERROR, error="boom")
+    frames = decoded(tab.view.replayed(replay))
+    assert kinds(frames) == ["chunk", "chunk", "complete", "done"]
+    wanted = {"body": "boom", "done": True, "error": True, "replay": True, "outcome": "error"}
+    assert {key: frames[-1][key] for key in wanted} == wanted
+
+
+def test_an_acknowledgement_of_an_unknown_turn_gets_a_bare_done() -> None:
+    tab = Tab()
+    frames = decoded(tab.view.replayed(Replay(Seq(0), RequestId("r9"), is_known=False)))
+    assert frames == [{"type": "cf_agent_use_chat_response", "id": "r9", "body": "", "done": True, "replay": True}]
+
+
+def test_a_turn_that_ended_between_offer_and_acknowledgement_is_replayed_and_its_end_comes_live() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0))
+    tab.asks()
+    replay = Replay(Seq(9), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED)
+    assert kinds(decoded(tab.view.replayed(replay))) == ["chunk", "complete"]
+    frames = tab.happens(chunk(1), message_ended(), ended())
+    assert kinds(frames) == ["chat_messages", "done"]
+
+
+def test_a_second_acknowledgement_replays_again() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0))
+    tab.asks()
+    replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}")])
+    first = tab.view.replayed(replay)
+    assert tab.acknowledges() is not None
+    assert tab.view.replayed(replay) == first
+
+
+# -- who is told what -----------------------------------------------------------------------------------------------
+
+
+def test_who_asked_gets_chunks_and_the_end_and_no_transcript() -> None:
+    frames = Tab(accepted(origin="me"), chunk(0), chunk(1), message_ended(), ended()).frames
+    assert kinds(frames) == ["chunk", "chunk", "done"]
+    assert [frame.get("seq") for frame in frames] == [0, 1, None]
+    assert frames[-1]["messageIds"] == ["u1"]
+
+
+@pytest.mark.obligation("003-8")
+def test_another_tab_gets_the_question_the_chunks_the_transcript_and_then_the_end() -> None:
+    frames = Tab(accepted(origin="other"), chunk(0), message_ended(), ended()).frames
+    assert kinds(frames) == ["chat_messages", "chunk", "chat_messages", "done"]
+
+
+def test_who_asked_gets_the_transcript_too_when_sanitising_changed_it() -> None:
+    frames = Tab(accepted(origin="me"), chunk(0), message_ended(sanitized=True), ended()).frames
+    assert kinds(frames) == ["chunk", "chat_messages", "done"]
+
+
+def test_everybody_gets_the_transcript_of_a_continuation_and_its_frames_are_marked() -> None:
+    tab = Tab(accepted(kind=TurnKind.CONTINUATION, origin="me", owner="pk-me"))
+    frames = tab.happens(chunk(0), message_ended(), ended())
+    assert kinds(frames) == ["chunk", "chat_messages", "done"]
+    assert frames[0]["continuation"] is True and frames[2]["continuation"] is True
+
+
+def test_a_client_that_never_acknowledges_gets_the_transcript_and_the_end() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0))
+    tab.asks()
+    assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chat_messages", "done"]
+    assert kinds(tab.happens(accepted(2, origin="other"), chunk(0, 2))) == ["chat_messages", "chunk"]
+
+
+@pytest.mark.obligation("000-4.d")
+def test_a_skipped_turn_sends_one_done_to_its_sender_and_nothing_to_others() -> None:
+    mine = Tab(accepted(origin="me")).happens(ended(Outcome.SKIPPED))
+    assert [(frame["done"], frame["outcome"], frame["messageIds"]) for frame in mine] == [(True, "skipped", ["u1"])]
+    assert Tab(accepted(origin="other")).happens(ended(Outcome.SKIPPED)) == []
+
+
+def test_a_dropped_question_sends_its_sender_the_transcript_before_the_skipped_frame() -> None:
+    tab = Tab()
+    events = [accepted(origin="me", dropped=True), ended(Outcome.SKIPPED, reason="dropped")]
+    assert kinds(tab.happens(*events)) == ["chat_messages", "done"]
+    assert Tab().happens(accepted(origin="other", dropped=True), events[1]) == []
+
+
+def test_clearing_tells_everybody_but_who_asked_after_the_ends() -> None:
+    events = [accepted(origin="other"), chunk(0), ended(Outcome.ABORTED, reason="cleared")]
+    cleared = ChatCleared(Generation(1), origin="other")
+    assert kinds(Tab(*events).happens(cleared)) == ["chat_clear"]
+    assert Tab(*events, socket="other").happens(cleared) == []
+
+
+def test_clearing_releases_a_parked_client() -> None:
+    tab = Tab(accepted(origin="other"))
+    tab.asks()
+    frames = tab.happens(ended(Outcome.SKIPPED, reason="cleared"), ChatCleared(Generation(1)))
+    assert kinds(frames)[-1] == "chat_clear"
+    assert kinds(frames).count("resume_none") <= 1
+
+
+def test_a_stored_message_is_told_to_everybody_but_its_origin() -> None:
+    put = MessagesPut([Placed(NodeId(1), None, MessageId("u1"), "user", BODY)], origin="me")
+    assert Tab().happens(put) == []
+    assert kinds(Tab(socket="other").happens(put)) == ["chat_messages"]
+
+
+def test_an_answered_call_updates_the_message_everywhere() -> None:
+    tab = Tab()
+    tab.shown = [(NodeId(2), b'{"id":"a1"}', False)]
+    answered = CallAnswered(NodeId(2), CallId("k1"), "result", Raw(b"1"), origin="me")
+    assert tab.happens(answered) == [{"type": "cf_agent_message_updated", "message": {"id": "a1"}}]
+
+
+def test_a_transcript_leaves_out_answers_whose_end_this_client_has_not_seen_unless_they_are_drafts() -> None:
+    tab = Tab(accepted(1, origin="other"), chunk(0))
+    tab.shown = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', False)]
+    shown = tab.happens(accepted(2, origin="other"))[0]["messages"]
+    assert [message["id"] for message in shown] == ["u1"]
+    tab.shown = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', True)]
+    shown = tab.happens(accepted(3, origin="other"))[0]["messages"]
+    assert [message["id"] for message in shown] == ["u1", "a1"]
+
+
+# -- connecting -------------------------------------------------------------------------------------------------------
+
+
+def known(**more: Any) -> KnownTurn:
+    return KnownTurn(TurnId(1), RequestId("r1"), NodeId(2), False, **more)
+
+
+def test_a_new_connection_is_sent_the_transcript_when_nothing_streams() -> None:
+    frames = decoded(Tab().view.connected())
+    assert frames == [{"type": "cf_agent_chat_messages", "messages": [], "connect": True}]
+
+
+def test_a_new_connection_is_offered_what_streams_and_never_a_transcript() -> None:
+    tab = Tab(open=[known(has_chunks=True)])
+    assert decoded(tab.view.connected()) == [{"type": "cf_agent_stream_resuming", "id": "r1"}]
+    assert tab.happens(chunk(3)) == []
+
+
+def test_a_new_connection_hears_of_a_turn_that_waits() -> None:
+    tab = Tab(open=[known()])
+    assert kinds(decoded(tab.view.connected())) == ["pending", "chat_messages"]
+    assert kinds(tab.happens(chunk(0))) == ["resuming"]
+
+
+def test_the_frame_of_a_chunk_is_built_once_for_all_watchers() -> None:
+    told = Told(chunk(0))
+    frames = [Tab(accepted(origin="other")).view.happened(told)[0] for _ in range(3)]
+    assert frames[0] is frames[1] is frames[2]
