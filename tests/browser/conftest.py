@@ -47,6 +47,11 @@ class Server:
         found: dict[str, Any] = self._http.get("/control/book", params={"name": name}).raise_for_status().json()
         return found
 
+    def result(self, name: str, number: int) -> dict[str, Any]:
+        asked = {"name": name, "number": number}
+        found: dict[str, Any] = self._http.get("/control/result", params=asked).raise_for_status().json()
+        return found
+
     def messages(self, kind: str, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._http.get(f"/agents/{kind}/{name}/get-messages").raise_for_status().json()
         return found
@@ -124,6 +129,10 @@ class Chat:
         """Wait until an answer that stood at this gate was told to stop."""
         self.server.until_left(f"{self.name}/{gate}")
 
+    def until_result(self, number: int = 1) -> dict[str, Any]:
+        """Wait until this many turns have ended; return how the last of them did, as `on_chat_response` was told."""
+        return self.server.result(self.name, number)
+
     @property
     def stored(self) -> list[dict[str, Any]]:
         """What get-messages gives."""
@@ -171,7 +180,7 @@ def worker_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         server.book("nobody")  # answered only once it has started
         yield server
         server.close()
-        for gate in BOOK.opened.values():
+        for gate in list(BOOK.opened.values()):
             loop.call(gate.set)  # what a failed test left waiting would be waited for
         running.should_exit = True
         serving.result(PATIENCE)

@@ -36,6 +36,7 @@ class Book:
     opened: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
     reached: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
     left: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
+    ended: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def stand_at(self, gate: str) -> None:
         """Wait at a gate, and note it when somebody ends the wait instead of opening the gate."""
@@ -45,6 +46,17 @@ class Book:
         except asyncio.CancelledError:
             self.left[gate].set()
             raise
+
+    async def note_result(self, name: str, result: dict[str, Any]) -> None:
+        async with self.ended:
+            self.results[name].append(result)
+            self.ended.notify_all()
+
+    async def result(self, name: str, number: int) -> dict[str, Any]:
+        """Wait for the end of the agent's turn number so and so, and return how it ended."""
+        async with self.ended:
+            await self.ended.wait_for(lambda: len(self.results[name]) >= number)
+        return self.results[name][number - 1]
 
 
 BOOK: Final = Book()
@@ -101,7 +113,7 @@ class Chat(AIChatAgent):
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
         told = {"status": result.status, "error": result.error, "text": result.message and result.message.text}
-        BOOK.results[self.name].append({"request": result.request_id, **told})
+        await BOOK.note_result(self.name, {"request": result.request_id, **told})
 
 
 class Other(Chat):

@@ -38,6 +38,7 @@ def stage(store: str) -> Starlette:
         Route("/control/reached", _wait_for(lambda gate: BOOK.reached[gate])),
         Route("/control/left", _wait_for(lambda gate: BOOK.left[gate])),
         Route("/control/book", _read_book),
+        Route("/control/result", _result),
         Mount("/", holdfast),
     ]
     return Starlette(routes=routes, lifespan=holdfast.lifespan)
@@ -64,6 +65,11 @@ def _wait_for(event_of: Callable[[str], asyncio.Event]) -> Callable[[Request], A
 async def _read_book(request: Request) -> Response:
     name = request.query_params["name"]
     return JSONResponse({"calls": BOOK.calls[name], "results": BOOK.results[name]})
+
+
+async def _result(request: Request) -> Response:
+    name, number = request.query_params["name"], int(request.query_params["number"])
+    return JSONResponse(await BOOK.result(name, number))
 
 
 def configured(store: str) -> uvicorn.Config:

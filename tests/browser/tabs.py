@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -41,6 +42,7 @@ class Tab:
         self.complaints: list[str] = []
         self._loop, self._page, self._url = loop, page, url
         self._expected: list[str] = []
+        self._news = asyncio.Event()
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
         page.on("websocket", self._connected)
@@ -61,7 +63,7 @@ class Tab:
 
     def reload(self, *, is_ready: bool = True) -> None:
         """Load the page anew; with `is_ready`, wait until the hook has rendered."""
-        self._loop.run(self._page.reload(wait_until="commit"))
+        self._loop.run(self._page.goto(self._url, wait_until="commit"))
         if is_ready:
             self.until("c")
 
@@ -149,6 +151,19 @@ class Tab:
         """Wait until the server has said who it is."""
         self.until("seen.calls.some(([name]) => name === 'identity') && window.agent.readyState === 1")
 
+    def until_ends(self, ending: str) -> None:
+        """Wait until the last message is the assistant's and its text ends like this."""
+        self.until(f"(m => m?.role === 'assistant' && {_TEXT}.endsWith(arg))(c?.messages.at(-1))", ending)
+
+    def until_received(self, kind: str, times: int = 1) -> None:
+        """Wait until the server has sent this many frames of a type, on any of the tab's sockets."""
+        self._loop.run(self._until_received(kind, times))
+
+    async def _until_received(self, kind: str, times: int) -> None:
+        while len(self.received(kind)) < times:
+            self._news.clear()
+            await self._news.wait()
+
     # -- the rest ----------------------------------------------------------------------------------------------------------
 
     def run(self, script: str, arg: Any = None) -> Any:
@@ -198,6 +213,7 @@ class Tab:
     def _noting(self, way: str) -> Callable[[str | bytes], None]:
         def note(payload: str | bytes) -> None:
             self.frames.append((way, payload if isinstance(payload, str) else payload.decode()))
+            self._news.set()
 
         return note
 

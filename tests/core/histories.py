@@ -126,7 +126,7 @@ def fingerprint(state: State) -> dict[str, Any]:
             "accepted": msgspec.json.encode(turn.accepted),
             "status": turn.status,
             "attempt": turn.attempt,
-            "chunks": turn.chunks,
+            "chunks": (turn.chunks, turn.transients),
             "message": turn.fold.message().to_dict() if turn.fold is not None else None,
             "ending": (turn.outcome, turn.reason, turn.error, turn.detail, turn.finish_reason, turn.usage),
             "times": (turn.accepted_at, turn.ended_at, turn.hook_due),

@@ -62,8 +62,13 @@ async def serving(app: Any, **options: Any) -> AsyncIterator[str]:
 @asynccontextmanager
 async def talking(app: Any, name: str = "ann", **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Run the application, and yield a client whose base is one of its agents."""
-    async with serving(app) as url, httpx.AsyncClient(base_url=f"{url}/agents/chat/{name}", **options) as client:
+    async with serving(app) as url, connect(f"{url}/agents/chat/{name}", **options) as client:
         yield client
+
+
+def connect(url: str, **options: Any) -> httpx.AsyncClient:
+    # No TLS here, and loading its certificates takes longer than most tests.
+    return httpx.AsyncClient(base_url=url, verify=False, timeout=PATIENCE, **options)
 
 
 def chat(*agents: type[AIChatAgent], **options: Any) -> Holdfast:
@@ -127,7 +132,7 @@ class Reader:
 
 @asynccontextmanager
 async def reading(client: httpx.AsyncClient, method: str, path: str, **options: Any) -> AsyncIterator[Reader]:
-    async with client.stream(method, path, timeout=PATIENCE, **options) as response:
+    async with client.stream(method, path, **options) as response:
         reader = Reader(response)
         try:
             yield reader

@@ -18,6 +18,7 @@ from tests.server.kit import (
     ask,
     chat,
     chunks_of,
+    connect,
     ending,
     folded,
     question,
@@ -173,7 +174,7 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_is_taken_in(is_annou
 
 
 async def test_an_unknown_kind_is_refused_with_the_kinds_that_there_are() -> None:
-    async with serving(chat(scripted(["x"]))) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(chat(scripted(["x"]))) as url, connect(url) as client:
         answer = await client.get("/agents/chta/ann/get-messages")
         assert answer.status_code == 404
         assert "'chta'" in answer.text and "chat" in answer.text
@@ -247,7 +248,7 @@ async def test_the_transcript_of_nobody_is_empty_and_asking_does_not_load_an_age
 @pytest.mark.parametrize("name", ["a b", "a/b", "ä€😀", "%2F", "a%b", "..", "get-messages", "x" * 300, "a?b#c;d=e&f"])
 async def test_names_may_have_any_characters(name: str) -> None:
     agent = scripted(["ok"])
-    async with serving(chat(agent)) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(chat(agent)) as url, connect(url) as client:
         base = f"/agents/chat/{quote(name, safe='').replace('.', '%2E')}"
         answer = await client.post(f"{base}/chat", json=question())
         assert answer.status_code == 200
@@ -256,7 +257,7 @@ async def test_names_may_have_any_characters(name: str) -> None:
 
 
 async def test_a_path_that_is_not_utf_8_is_refused() -> None:
-    async with serving(chat(scripted(["x"]))) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(chat(scripted(["x"]))) as url, connect(url) as client:
         answer = await client.get("/agents/chat/%ff/get-messages")
         assert answer.status_code == 400
         assert "UTF-8" in answer.text

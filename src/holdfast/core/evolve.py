@@ -35,7 +35,7 @@ from ..ids import Millis
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
-from .state import RECENT_TURNS, Node, State, Turn
+from .state import RECENT_TRANSIENTS, RECENT_TURNS, Node, State, Turn
 from .transitions import Status, next_status
 
 __all__ = ["APPROVAL_REQUEST", "answer_of", "evolve", "open_fold", "without_bodies"]
@@ -130,9 +130,13 @@ def _step(
 
 def _chunk(turn: Turn, event: Chunk, state: State) -> None:
     turn.chunks = event.index + 1
-    if turn.fold is None or event.transient:
+    if turn.fold is None:
         return
     body = bytes(event.body)
+    if event.transient:
+        turn.transients.append(body)
+        del turn.transients[:-RECENT_TRANSIENTS]
+        return
     try:
         turn.fold.apply(_decode.decode(body))
     except FoldError:
@@ -188,6 +192,7 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     if node is not None and turn.fold is not None:  # a continuation that never began leaves another's draft alone
         node.draft = None
     turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
+    turn.transients.clear()
     del state.open[turn.id]
     state.ended[turn.id] = turn
     if len(state.ended) > RECENT_TURNS:

@@ -15,10 +15,13 @@ from ..messages.fold import MessageFold
 from .commands import Policy
 from .transitions import Status
 
-__all__ = ["RECENT_TURNS", "Node", "Rules", "State", "Turn"]
+__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Node", "Rules", "State", "Turn"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers; older request ids are looked up in the store."""
+
+RECENT_TRANSIENTS = 64
+"""How many transient parts of an open turn are remembered for those who join."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,8 @@ class Turn:
     chunks: int = 0
     """How many chunks there are, and so the index of the next."""
     fold: MessageFold | None = None
+    transients: list[bytes] = field(default_factory=list)
+    """The newest transient parts: replayed while the turn is open, never part of its message (R-12)."""
     outcome: Outcome | None = None
     reason: str | None = None
     error: str | None = None

@@ -121,7 +121,7 @@ class Directory:
             if self.is_stopping or not self._is_open:
                 raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
             found = self._loaded.get(agent)
-            if found is not None:
+            if found is not None and not found.actor.tail.closed:  # it may have failed a moment ago
                 return found
             loading = self._loading.get(agent)
             if loading is None:

@@ -85,7 +85,8 @@ def _chunks(state: State, turn: Turn) -> Chunks:
     if turn.is_continuation:
         return [(turn.chunks - 1, b"")] if turn.chunks else []  # read one by one, from the store, up to here
     if turn.fold is not None:
-        return [(None, encode_chunk(chunk)) for chunk in replay_from_fold(turn.fold)] if turn.chunks else []
+        chunks = [encode_chunk(chunk) for chunk in replay_from_fold(turn.fold)] if turn.chunks else []
+        return [(None, body) for body in [*chunks, *turn.transients]]
     return _of_message(state, turn.node)
 
 

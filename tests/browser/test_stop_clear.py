@@ -1,0 +1,205 @@
+"""Stopping an answer, and starting the conversation anew: exactly, in every tab, for good."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import Chat
+from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
+from tests.browser.tabs import NETWORK
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.obligation("003-16", "003-52")
+def test_stopping_keeps_what_was_said_and_a_reload_changes_no_word(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    other.until_answer(HALF)
+    tab.stop()
+    chat.until_left("mid")
+    assert chat.until_result()["status"] == "aborted"
+    for each in (tab, other):
+        each.until_ready()
+        assert each.answer == HALF
+        assert each.error is None
+    tab.reload()
+    tab.until_answer(HALF, status="ready")
+    tab.until_connected()
+    assert_in_step(chat, tab, other)
+
+
+def test_stopping_in_full_flow_is_exact_to_the_word(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask([{"repeat": "word ", "times": 20_000}, "end."])
+    tab.until("c.messages.at(-1).parts.at(-1)?.text?.length > 200")
+    tab.stop()
+    assert chat.until_result()["status"] == "aborted"
+    stored = chat.stored[1]["parts"][-1]["text"]
+    for each in (tab, other):
+        each.until_answer(stored)
+        each.until_ready()
+    tab.reload()
+    tab.until_answer(stored, status="ready")
+    assert_in_step(chat, tab, other)
+
+
+def test_stopping_after_a_reload_stops_the_turn(chat: Chat) -> None:
+    tab = chat.tab()
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    tab.reload()
+    tab.until_answer(HALF, status="streaming")
+    tab.stop()
+    chat.until_left("mid")
+    tab.until_answer(HALF, status="ready")
+    assert chat.until_result()["status"] == "aborted"
+    assert_in_step(chat, tab)
+
+
+def test_stopping_from_a_tab_that_joined_by_loading_stops_the_turn_in_both(chat: Chat) -> None:
+    first = chat.tab()
+    first.ask(TALK)
+    first.until_answer(HALF)
+    second = chat.tab()
+    second.until_answer(HALF, status="streaming")
+    second.stop()
+    chat.until_left("mid")
+    for tab in (first, second):
+        tab.until_answer(HALF, status="ready")
+    assert_in_step(chat, first, second)
+
+
+def test_stopping_before_the_first_word_leaves_the_question_alone(chat: Chat) -> None:
+    tab = chat.tab()
+    tab.ask([{"gate": "start"}, *TALK])
+    chat.until_reached("start")
+    tab.stop()
+    chat.until_left("start")
+    tab.until_ready()
+    assert chat.until_result()["status"] == "aborted"
+    tab.ask("again")
+    tab.until_answer("You said: again", status="ready")
+    assert_in_step(chat, tab)
+
+
+def test_stopping_while_the_network_is_down_takes_effect_when_it_is_back(chat: Chat) -> None:
+    link = chat.link()
+    tab = chat.tab(link=link)
+    tab.expect_complaints(NETWORK)
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    link.cut()
+    tab.until("window.agent.readyState !== 1")
+    tab.stop()
+    link.restore()
+    chat.until_left("mid")
+    tab.until_answer(HALF, status="ready")
+    assert chat.until_result()["status"] == "aborted"
+    assert_in_step(chat, tab)
+
+
+def test_stopping_a_question_that_waits_never_asks_the_agent(chat: Chat) -> None:
+    first, second = chat.tab(), chat.tab()
+    first.ask(TALK)
+    first.until_answer(HALF)
+    second.until_answer(HALF)
+    second.ask("waiting")
+    second.until_status("submitted")
+    first.until("c.messages.some(m => m.parts[0].text === 'waiting')")
+    second.stop()
+    second.until_ready()
+    chat.open("mid")
+    first.until_status("ready")
+    first.until("!c.isServerStreaming")
+    second.until_ready()
+    assert [call["texts"][-1] for call in chat.calls] != ["waiting"]
+    assert len(chat.calls) == 1
+    assert WHOLE in first.texts
+    assert_in_step(chat, first, second)
+
+
+def test_a_new_question_after_a_stop_is_answered(chat: Chat) -> None:
+    tab = chat.tab()
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    tab.stop()
+    tab.until_status("ready")
+    tab.ask("next")
+    tab.until_answer("You said: next", status="ready")
+    assert tab.texts[1] == HALF
+    assert_in_step(chat, tab)
+
+
+@pytest.mark.obligation("003-28", "003-51")
+def test_clearing_empties_every_tab_and_the_store(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask("one")
+    tab.until_answer("You said: one", status="ready")
+    other.until_answer("You said: one")
+    tab.call("clearHistory")
+    for each in (tab, other):
+        each.until("c.messages.length === 0")
+        each.reload()
+        each.until_connected()
+        assert each.texts == []
+    assert chat.stored == []
+
+
+@pytest.mark.parametrize("clearer", ["who asked", "who watches", "who joined"])
+def test_clearing_during_a_stream_brings_nothing_back(chat: Chat, clearer: str) -> None:
+    asking, watching = chat.tab(), chat.tab()
+    asking.ask(TALK)
+    asking.until_answer(HALF)
+    watching.until_answer(HALF)
+    if clearer == "who joined":
+        watching.reload()
+        watching.until_answer(HALF, status="streaming")
+    (asking if clearer == "who asked" else watching).call("clearHistory")
+    chat.until_left("mid")
+    chat.open("mid")
+    for tab in (asking, watching):
+        tab.until("c.messages.length === 0")
+        tab.until_ready()
+    assert chat.stored == []
+    asking.ask("fresh start")
+    for tab in (asking, watching):
+        tab.until_answer("You said: fresh start")
+        tab.until_ready()
+        assert tab.error is None
+        assert_in_step(chat, tab)
+        assert len(tab.texts) == 2
+
+
+def test_clearing_before_the_first_word_brings_nothing_back(chat: Chat) -> None:
+    asking, watching = chat.tab(), chat.tab()
+    asking.ask([{"gate": "start"}, *TALK])
+    chat.until_reached("start")
+    watching.until("c.messages.length === 1")
+    watching.call("clearHistory")
+    chat.until_left("start")
+    chat.open("start")
+    for tab in (asking, watching):
+        tab.until("c.messages.length === 0")
+        tab.until_ready()
+    asking.reload()
+    asking.until_connected()
+    assert asking.texts == chat.stored == []
+
+
+def test_a_page_that_was_away_during_a_clear_is_empty_when_it_is_back(chat: Chat) -> None:
+    link = chat.link()
+    away, other = chat.tab(link=link), chat.tab()
+    away.expect_complaints(NETWORK)
+    away.ask("one")
+    away.until_answer("You said: one", status="ready")
+    other.until_answer("You said: one")
+    link.cut()
+    away.until("window.agent.readyState !== 1")
+    other.call("clearHistory")
+    other.until("c.messages.length === 0")
+    link.restore()
+    away.until("c.messages.length === 0")
+    away.until_ready()
+    assert chat.stored == []
