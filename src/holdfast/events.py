@@ -28,8 +28,15 @@ class TurnKind(enum.Enum):
     """Answers the user's messages with a new assistant message."""
     CONTINUATION = "continuation"
     """Extends an existing assistant message, after a tool result, an approval or a request to go on."""
+    STREAM = "stream"
+    """A bare stream of a ResumableStream: opaque chunks, no message; its caller drives it."""
     RSM = "rsm"
-    """A bare stream of a ResumableStreamManager: opaque chunks, no message."""
+    """A bare stream of a ResumableStreamManager, whose chunks retention leaves alone."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the turn has no place in the conversation and nobody runs it."""
+        return self is TurnKind.STREAM or self is TurnKind.RSM
 
 
 class Outcome(enum.Enum):

@@ -123,6 +123,25 @@ async def test_a_completed_stream_replays_with_a_clean_done() -> None:
         assert (last["done"], last["replay"], last.get("error")) == (True, True, None)
 
 
+@pytest.mark.obligation("001-2.a")
+async def test_an_ended_streams_chunks_go_after_the_retention_and_its_end_stays() -> None:
+    clock = ManualClock()
+    async with Directory(MemoryLog(), ScriptedResponder([]), clock=clock) as directory:
+        stream = ResumableStream(Streams(directory, AGENT))
+        ended, running = await stream.start("r1"), await stream.start("r2")
+        await stream.store_chunk(ended, "old")
+        await stream.store_chunk(running, "going on")
+        await stream.mark_error(ended, "boom")
+        assert await stream.cleanup() == 0
+        clock.advance(25 * 60 * 60 * 1000)
+        await stream.cleanup()
+        connection = Connection()
+        assert await stream.replay_terminal_chunks_by_request_id(connection, "r1")
+        assert [frame["body"] for frame in connection.frames] == ["", "boom"]
+        assert await stream.replay_chunks(connection, "r2")
+        assert connection.frames[-2]["body"] == "going on"
+
+
 async def test_an_unknown_request_replays_nothing() -> None:
     async with streams(MemoryLog()) as stream:
         connection = Connection()

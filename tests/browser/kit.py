@@ -28,4 +28,5 @@ def assert_in_step(chat: Chat, *tabs: Tab) -> None:
     """Expect that every tab shows exactly what is stored."""
     stored = shown(chat.stored)
     for tab in tabs:
-        assert shown(tab.messages) == stored
+        here = shown(tab.messages)
+        assert here == stored, f"on the screen: {here}\nstored: {stored}"

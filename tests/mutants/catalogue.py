@@ -346,7 +346,7 @@ CORE = [
     ),
     Mutant(
         "core/decide.py",
-        "    return rules.has_response_hook and turn.accepted.kind is not TurnKind.RSM",
+        "    return rules.has_response_hook and not turn.accepted.kind.is_bare",
         "    return rules.has_response_hook and turn.attempt > 0",
         f"{TURNS}::test_the_hook_is_due_for_every_ending_but_skipped",
         "nobody hears of turns that ended before they began (R-28)",

@@ -62,6 +62,10 @@ class ResumableStream:
         """Return the stream of a request, ended or not."""
         return await self._port.find(RequestId(request_id))
 
+    async def cleanup(self) -> int:
+        """Delete the chunks of everything that ended longer ago than the retention; it happens by itself as well."""
+        return await self._port.cleanup()
+
     # -- replaying ------------------------------------------------------------------------------------------------
 
     async def replay_chunks(self, connection: Any, request_id: str) -> bool:

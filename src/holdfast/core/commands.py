@@ -61,7 +61,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """Open a bare stream (kind `rsm`); it takes no place in the tree and the caller drives it."""
+    """Open a bare stream; it takes no place in the tree and the caller drives it."""
 
     request: RequestId
     message_id: MessageId

@@ -23,7 +23,6 @@ from ..events import (
     MessagesRemoved,
     Outcome,
     TurnEnded,
-    TurnKind,
     to_raw,
 )
 from ..ids import Attempt, Generation, Millis, NodeId
@@ -121,7 +120,7 @@ def _begin(state: State, command: Begin, rules: Rules) -> list[Event]:
     if turn.status is Status.CANCELLING:
         raise StaleAttempt(f"unable to begin turn {command.turn}; it is being cancelled")
     current = state.current
-    if turn.accepted.kind is not TurnKind.RSM and current is not None and current is not turn:
+    if not turn.accepted.kind.is_bare and current is not None and current is not turn:
         raise Rejected(f"unable to begin turn {command.turn}; turn {current.id} is running")
     if turn.accepted.deferred:
         raise Rejected(f"unable to begin turn {command.turn}; its messages are not known yet")
@@ -198,7 +197,7 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
 
 
 def _hook_due(turn: Turn, rules: Rules) -> bool:
-    return rules.has_response_hook and turn.accepted.kind is not TurnKind.RSM
+    return rules.has_response_hook and not turn.accepted.kind.is_bare
 
 
 def _excess(state: State, turn: Turn, rules: Rules) -> list[NodeId]:

@@ -59,7 +59,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case AttemptStarted():
             turn = _step(state, event)
             turn.attempt = event.attempt
-            if turn.fold is None and turn.accepted.kind is not TurnKind.RSM:
+            if turn.fold is None and not turn.accepted.kind.is_bare:
                 turn.fold = open_fold(state, turn)
         case CallAnswered():
             _answered(state, event)
@@ -152,7 +152,7 @@ def _accepted(state: State, event: TurnAccepted, at: Millis) -> None:
     state.open[event.turn] = turn
     state.requests[event.request] = event.turn
     state.last_turn = max(state.last_turn, event.turn)
-    if event.dropped or event.kind is TurnKind.RSM:
+    if event.dropped or event.kind.is_bare:
         return
     _place(state, event.messages, at)
     if event.kind is TurnKind.CHAT:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ..errors import BadMessage
-from ..events import CallAnswered, Chunk, Event, Outcome, TurnAccepted, TurnKind, decode_event
+from ..events import CallAnswered, Chunk, Event, Outcome, TurnAccepted, decode_event
 from ..ids import Millis
 from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
@@ -75,7 +75,7 @@ def _add_turn(state: State, row: TurnRow) -> None:
     turn = Turn(accepted, row.accepted_at, attempt=row.attempt, hook_due=row.hook_due)
     if row.ended_at is None:
         turn.status = Status(row.status)
-        if turn.status is not Status.ACCEPTED and accepted.kind is not TurnKind.RSM:
+        if turn.status is not Status.ACCEPTED and not accepted.kind.is_bare:
             turn.fold = open_fold(state, turn)
         state.open[row.turn] = turn
         return

@@ -107,14 +107,14 @@ class State:
             turn
             for turn in self.ended.values()
             if turn.accepted.generation == self.generation
-            and turn.accepted.kind is not TurnKind.RSM
+            and not turn.accepted.kind.is_bare
             and turn.outcome is not Outcome.SKIPPED
         ]
         return max(candidates, key=lambda turn: (turn.ended_at or 0, turn.id), default=None)
 
     def chat_turns(self) -> Iterator[Turn]:
         """Iterate over the open turns that the runtime runs, in order of acceptance."""
-        return (turn for turn in self.open.values() if turn.accepted.kind is not TurnKind.RSM)
+        return (turn for turn in self.open.values() if not turn.accepted.kind.is_bare)
 
     def find(self, turn: TurnId) -> Turn | None:
         return self.open.get(turn) or self.ended.get(turn)

@@ -23,7 +23,6 @@ from ..events import (
     MessagesRemoved,
     TurnAccepted,
     TurnEnded,
-    TurnKind,
     TurnRetargeted,
 )
 from ..ids import MessageId, NodeId, TurnId
@@ -82,7 +81,7 @@ class Transcript:
     def _accept(self, event: TurnAccepted) -> None:
         for placed in event.messages:
             self.messages[placed.node] = msgspec.json.decode(bytes(placed.message))
-        if event.dropped or event.kind is TurnKind.RSM:
+        if event.dropped or event.kind.is_bare:
             return
         self._places[event.turn] = event.node, event.message_id
 

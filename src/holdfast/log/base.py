@@ -44,7 +44,7 @@ class Batch(msgspec.Struct, frozen=True):
     at: Millis
     entries: Sequence[Entry]
     rows: Sequence[Row] = ()
-    wake: Millis | None | Unchanged = UNCHANGED
+    wake: Millis | Unchanged | None = UNCHANGED
 
 
 class Stored(msgspec.Struct, frozen=True):

@@ -198,6 +198,10 @@ class StreamPort(Protocol):
         """Return the newest stream that has not ended."""
         ...
 
+    async def cleanup(self) -> int:
+        """Run retention now instead of soon; return how many chunks of ended turns it deleted, of all agents."""
+        ...
+
     async def chunks(self, turn: TurnId) -> list[tuple[int, str]]:
         """Return the stored chunks with their indexes, in order."""
         ...

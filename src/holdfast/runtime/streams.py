@@ -1,4 +1,4 @@
-"""Bare streams (kind `rsm`): turns that a caller drives by hand, through the same mailbox as everything else."""
+"""Bare streams: turns that a caller drives by hand, through the same mailbox as everything else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Streams:
 
     async def start(self, request: RequestId) -> TurnId:
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(OpenStream(request, MessageId("")))
+            await loaded.actor.ask(OpenStream(request, MessageId(""), TurnKind.STREAM))
             turn = await loaded.actor.inspect(lambda state: state.requests[request])
             if await loaded.actor.inspect(lambda state: _waits(state, turn)):
                 await loaded.actor.insist(Begin(turn))
@@ -49,6 +49,13 @@ class Streams:
         async with self._directory.attach(self._agent) as loaded:
             return await loaded.actor.inspect(_newest_open)
 
+    async def cleanup(self) -> int:
+        directory, gone, more = self._directory, 0, True
+        while more:
+            pruned = await directory.store.prune(Millis(directory.clock.now() - directory.settings.retention))
+            gone, more = gone + pruned.chunks, pruned.more
+        return gone
+
     async def chunks(self, turn: TurnId) -> list[tuple[int, str]]:
         stored = await self._directory.store.read_turn(self._agent, turn)
         events = [decode_event(row.body) for row in stored]
@@ -68,7 +75,7 @@ def _waits(state: State, turn: TurnId) -> bool:
 
 
 def _newest_open(state: State) -> StreamRecord | None:
-    newest = max((t for t in state.open.values() if t.accepted.kind is TurnKind.RSM), key=_order, default=None)
+    newest = max((t for t in state.open.values() if t.accepted.kind.is_bare), key=_order, default=None)
     if newest is None:
         return None
     return StreamRecord(newest.id, newest.request, newest.accepted_at, None, None, None)

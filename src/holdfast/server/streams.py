@@ -14,7 +14,7 @@ from ..codec.compact import replay_from_fold
 from ..codec.encode import encode_parts
 from ..core.state import State, Turn
 from ..errors import AgentStopped, LogError
-from ..events import Chunk, Outcome, TurnEnded, TurnKind, decode_event, turn_of
+from ..events import Chunk, Outcome, TurnEnded, decode_event, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import LogStore
 from ..messages.message import UIMessage
@@ -119,7 +119,7 @@ def _standing(state: State) -> JsonObject:
             {"turn": turn.id, "node": turn.node, "outcome": turn.outcome, "error": turn.error, "reason": turn.reason}
             for turn in state.ended.values()
             if turn.accepted.generation == state.generation
-            and turn.accepted.kind is not TurnKind.RSM
+            and not turn.accepted.kind.is_bare
             and turn.outcome is not Outcome.COMPLETED
         ],
     }
@@ -242,7 +242,7 @@ async def _missed(
 async def _stored_message(store: LogStore, agent: AgentId, row: TurnRow) -> list[JsonObject]:
     """Return the chunks of the message that the turn left; none when it left none, or the message is gone."""
     body = next((message.body for message in await store.messages(agent) if message.node == row.node), None)
-    if body is None or row.kind is TurnKind.RSM:
+    if body is None or row.kind.is_bare:
         return []
     chunks = encode_parts(UIMessage.decode(body), open_parts={}, is_replay=True)
     if row.status == Outcome.COMPLETED.value:

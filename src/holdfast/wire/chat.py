@@ -266,7 +266,7 @@ class ChatView:
                 return []
 
     def _accepted(self, event: TurnAccepted) -> list[bytes]:
-        if event.kind is TurnKind.RSM:
+        if event.kind.is_bare:
             return []
         self._open[event.turn] = KnownTurn(
             event.turn,
