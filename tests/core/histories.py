@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from holdfast.core.commands import (
     OpenStream,
     Place,
     Policy,
+    PolicyName,
     PutMessages,
     RemoveMessages,
     Submit,
@@ -35,13 +37,14 @@ from holdfast.core.transitions import Status
 from holdfast.core.tree import shown_path
 from holdfast.core.wanted import wanted
 from holdfast.errors import Rejected
-from holdfast.events import Event, Outcome
+from holdfast.events import Event, Outcome, TurnKind
 from holdfast.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
 from holdfast.messages.calls import Approval, ToolError, ToolResult, open_calls
 from holdfast.messages.message import UIMessage
 from holdfast.rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
-Draw = Any
+T = TypeVar("T")
+JsonObject = dict[str, Any]
 
 
 @dataclass
@@ -70,12 +73,14 @@ class Rows:
 
 @dataclass
 class History:
-    """An agent's life so far: its state, its log, its rows."""
+    """An agent's life so far: what it was told, its state, its log, its rows."""
 
     rules: Rules = field(default_factory=Rules)
-    state: State = field(default_factory=State)
-    log: list[tuple[Event, Millis]] = field(default_factory=list)
-    rows: Rows = field(default_factory=Rows)
+    told: list[tuple[int, Command]] = field(default_factory=list)
+    """(time, command): what a failing test shows of it."""
+    state: State = field(default_factory=State, repr=False)
+    log: list[tuple[Event, Millis]] = field(default_factory=list, repr=False)
+    rows: Rows = field(default_factory=Rows, repr=False)
     now: int = 1_000
 
     def play(self, command: Command) -> list[Event]:
@@ -88,6 +93,7 @@ class History:
     def tell(self, command: Command) -> list[Event]:
         """As `play`, but raises what refuses the command."""
         at = Millis(self.now)
+        self.told.append((self.now, command))
         events = decide(self.state, command, at, self.rules)
         for event in events:
             evolve(self.state, event, at)
@@ -142,177 +148,232 @@ def fingerprint(state: State) -> dict[str, Any]:
     }
 
 
-POLICIES = st.sampled_from(["queue", "queue", "latest", "merge", "drop", "debounce"])
+class Choices:
+    """Decisions, read from bytes one by one; what no byte decides is the first option.
+
+    One draw of bytes per history costs Hypothesis a fraction of what a draw per decision would, so histories are long;
+    and it still shrinks them, by turning bytes into zeros: the first option, or the end.
+    """
+
+    def __init__(self, source: bytes) -> None:
+        self._source = iter(source)
+
+    def goes_on(self) -> bool:
+        return next(self._source, 0) != 0
+
+    def number(self, below: int) -> int:
+        return next(self._source, 0) % below
+
+    def of(self, options: Sequence[T]) -> T:
+        return options[self.number(len(options))]
+
+    def rarely(self) -> bool:
+        return self.number(5) == 4
 
 
-@st.composite
-def histories(draw: Draw, steps: int = 30) -> History:
-    """Draw a history of up to `steps` commands."""
+def histories(steps: int = 40) -> st.SearchStrategy[History]:
+    """Draw histories of about `steps` commands."""
+    return st.binary(min_size=5 * steps, max_size=9 * steps).map(walk)
+
+
+def walk(source: bytes) -> History:
+    """Make the history that these bytes decide."""
+    choices = Choices(source)
     rules = Rules(
-        max_attempts=draw(st.sampled_from([2, 5])),
-        max_persisted_messages=draw(st.sampled_from([None, None, 3])),
-        has_response_hook=draw(st.booleans()),
+        max_attempts=choices.of([5, 2, 1]),
+        max_persisted_messages=choices.of([None, None, None, 3, 1]),
+        has_response_hook=choices.of([False, True]),
     )
     history = History(rules)
-    for _ in range(draw(st.integers(1, steps))):
-        history.now += draw(st.sampled_from([0, 1, 60, 1000]))
-        history.play(draw_command(draw, history))
+    while choices.goes_on():
+        history.now += choices.of([0, 1, 60, 1000])
+        history.play(next_command(choices, history))
     return history
 
 
-def draw_command(draw: Draw, history: History) -> Command:
-    """Draw what is likely to be asked next, and now and then what is not."""
-    state = history.state
+def next_command(choices: Choices, history: History) -> Command:
+    """Choose what is likely to be asked next, and now and then what is not."""
+    state, current = history.state, history.state.current
     work = wanted(state, Millis(history.now))
-    current = state.current
     moves = ["submit", "odd"]
     if work.run is not None and current is None:
-        moves += ["begin"] * 6
+        moves += ["begin"] * 8
     if current is not None:
-        moves += ["emit"] * 8 + ["finish"] * 2 + ["answer", "cancel", "restart"]
-    if any(True for _ in shown_path(state)):
-        moves += ["answer", "continue", "submit"]
-    match draw(st.sampled_from(moves)):
+        moves += ["emit"] * 10 + ["finish"] * 3 + ["answer"] * 3 + ["cancel", "restart", "submit", "overtake"]
+    elif shown_path(state):
+        moves += ["answer"] * 3 + ["continue", "submit", "put", "show"]
+    match choices.of(moves):
         case "submit":
-            return draw_submit(draw, history)
+            return submit(choices, history)
         case "begin":
             assert work.run is not None
             turn = state.open[work.run]
-            if turn.accepted.deferred:
-                return Place(turn.id, [user(history.fresh("d"))])
-            return Begin(work.run)
+            return Place(turn.id, deferred_messages(choices, history)) if turn.accepted.deferred else Begin(turn.id)
         case "restart":
             assert current is not None
             return Begin(current.id, "crash")
+        case "overtake":
+            return Begin(choices.of(list(state.open)))
         case "emit":
             assert current is not None
-            return Emit(current.id, Attempt(current.attempt), emitted(*draw_chunks(draw, current)))
+            return Emit(current.id, Attempt(current.attempt), emitted(*chunks_for(choices, current)))
         case "finish":
             assert current is not None
-            return draw_finish(draw, current.id, current.attempt)
+            return finish(choices, current.id, current.attempt)
         case "cancel":
             assert current is not None
-            return Cancel(draw(st.sampled_from([current.request, None])))
+            return Cancel(choices.of([current.request, None]))
         case "answer":
-            return draw_answer(draw, history)
+            return answer(choices, history)
         case "continue":
             return Continue(RequestId(history.fresh("c")))
-    return draw_odd(draw, history)
+        case "put":
+            return PutMessages(put_messages(choices, history), trusted=choices.of([True, False]))
+        case "show":
+            return MoveLeaf(choices.of(list(state.nodes)))
+    return odd(choices, history)
 
 
-def draw_finish(draw: Draw, turn: TurnId, attempt: int) -> Finish:
-    outcome = draw(st.sampled_from([Outcome.COMPLETED, Outcome.COMPLETED, Outcome.ERROR, Outcome.ABORTED]))
+def shown(history: History) -> list[JsonObject]:
+    return [msgspec.json.decode(node.shown) for _, node in shown_path(history.state) if node.shown is not None]
+
+
+def changed(message: JsonObject, history: History) -> JsonObject:
+    return {**message, "parts": [{"type": "text", "text": history.fresh("e")}]}
+
+
+def deferred_messages(choices: Choices, history: History) -> list[JsonObject]:
+    new, known = user(history.fresh("d")), shown(history)
+    return choices.of([[new], [new], known, [*known, new, assistant(history.fresh("b"))], []])
+
+
+def put_messages(choices: Choices, history: History) -> list[JsonObject]:
+    old = changed(choices.of(shown(history)), history)
+    new = [user(history.fresh("p")), assistant(history.fresh("q"))]
+    return choices.of([new, [old], [*new, old]])
+
+
+def finish(choices: Choices, turn: TurnId, attempt: int) -> Finish:
+    outcome = choices.of([Outcome.COMPLETED, Outcome.COMPLETED, Outcome.ERROR, Outcome.ABORTED])
     error = "boom" if outcome is Outcome.ERROR else None
-    reason = draw(st.sampled_from([None, "stop", "tool-calls"]))
-    return Finish(turn, Attempt(attempt), outcome, error=error, finish_reason=reason)
+    return Finish(turn, Attempt(attempt), outcome, error=error, finish_reason=choices.of([None, "stop", "tool-calls"]))
 
 
-def draw_submit(draw: Draw, history: History) -> Command:
-    state = history.state
-    path = [msgspec.json.decode(node.shown) for _, node in shown_path(state) if node.shown is not None]
-    shape = draw(st.sampled_from(["append", "append", "append", "prefix", "edit", "same", "stale", "forged", "defer"]))
-    messages: list[dict[str, Any]] | None
-    match shape:
-        case "append":
-            messages = [*path, user(history.fresh("u"), draw(st.sampled_from(["a", "b"])))]
-        case "prefix":
-            messages = path[: draw(st.integers(0, len(path)))]
-        case "edit" if path:
-            cut = draw(st.integers(1, len(path)))
-            messages = [*path[: cut - 1], {**path[cut - 1], "parts": [{"type": "text", "text": history.fresh("e")}]}]
-        case "stale" if path:
-            messages = [*path[draw(st.integers(0, len(path))) :], user(history.fresh("u"))]
-        case "forged":
-            messages = [*path, assistant(history.fresh("x")), user(history.fresh("u"))]
-        case "defer":
-            messages = None
-        case _:
-            messages = path
-    known = sorted(state.requests)
-    request = history.fresh("r")
-    if known and draw(st.integers(0, 5)) == 0:
-        request = draw(st.sampled_from(known))
+SHAPES = ["append", "append", "append", "several", "prefix", "edit", "same", "stale", "forged", "branch", "defer"]
+POLICIES: list[PolicyName] = ["queue", "queue", "latest", "merge", "merge", "drop", "debounce"]
+
+
+def submit(choices: Choices, history: History) -> Command:
+    state, known = history.state, list(history.state.requests)
+    messages = submitted(choices, history)
+    request = choices.of(known) if known and choices.rarely() else history.fresh("r")
     return Submit(
         RequestId(request),
         MessageId(history.fresh("a")),
         messages,
-        trigger=draw(st.sampled_from(["submit-message", "submit-message", "regenerate-message"])),
-        trusted=messages is None or draw(st.integers(0, 4)) == 0,
-        policy=Policy(draw(POLICIES), 30),
-        origin="s1",
+        trigger=choices.of(["submit-message", "submit-message", "regenerate-message"]),
+        trusted=messages is None or choices.rarely(),
+        policy=Policy(choices.of(POLICIES), 30),
+        origin=f"s{state.generation}",
     )
 
 
-def draw_chunks(draw: Draw, turn: Turn) -> list[dict[str, Any]]:
-    """Draw one to three chunks that the turn's message can take."""
+def submitted(choices: Choices, history: History) -> list[JsonObject] | None:
+    """Choose the list that a client or our own code submits; None is a list that is not known yet."""
+    path, new = shown(history), user(history.fresh("u"), choices.of(["a", "b"]))
+    match choices.of(SHAPES):
+        case "append":
+            return [*path, new]
+        case "several":
+            return [*path, user(history.fresh("v")), new]
+        case "prefix":
+            return path[: choices.number(len(path) + 1)]
+        case "edit" if path:
+            cut = choices.number(len(path))
+            return [*path[:cut], changed(path[cut], history)]
+        case "stale" if path:
+            return [*path[choices.number(len(path)) :], new]
+        case "forged":
+            return [*path, assistant(history.fresh("x")), *choices.of([[new], []])]
+        case "branch" if history.state.nodes:
+            return [user(choices.of(list(history.state.nodes.values())).id)]
+        case "defer":
+            return None
+    return path
+
+
+def chunks_for(choices: Choices, turn: Turn) -> list[JsonObject]:
+    """Choose one to three chunks that the turn's message can take, and now and then one that it cannot."""
     assert turn.fold is not None
-    number, open_ids = turn.chunks, list(turn.fold.open_parts.values())
-    calls = open_calls(turn.fold.message())
-    options: list[list[dict[str, Any]]] = [
+    number, message = turn.chunks, turn.fold.message()
+    options: list[list[JsonObject]] = [
         [{"type": "text-start", "id": f"t{number}"}, {"type": "text-delta", "id": f"t{number}", "delta": "one "}],
+        [{"type": "reasoning-start", "id": f"g{number}"}],
         [{"type": "start-step"}],
         [{"type": "tool-input-available", "toolCallId": f"k{number}", "toolName": "look", "input": {"a": 1}}],
+        [{"type": "tool-input-available", "toolCallId": "same", "toolName": "look", "input": {"a": 1}}],
         [{"type": "data-note", "id": "n", "data": number}],
         [{"type": "data-flash", "data": number, "transient": True}],
-        [{"type": "finish", "finishReason": "stop"}],
+        [{"type": "finish", "finishReason": "stop", "messageMetadata": {"n": number}}],
+        [{"type": "text-delta", "id": "nobody", "delta": "lost"}],
     ]
-    texts = [name for name in open_ids if name.startswith("t")]
-    for name in texts:
-        options += [[{"type": "text-delta", "id": name, "delta": "more "}]] * 3
-        options.append([{"type": "text-end", "id": name}])
-    for part in calls:
+    for place, name in turn.fold.open_parts.items():
+        kind = message.parts[place]["type"]
+        options += [[{"type": f"{kind}-delta", "id": name, "delta": "more "}]] * 3
+        options.append([{"type": f"{kind}-end", "id": name}])
+    for part in open_calls(message):
         call = part["toolCallId"]
         options.append([{"type": "tool-output-available", "toolCallId": call, "output": number}])
         if part["state"] == "input-available":
-            options.append([{"type": "tool-approval-request", "toolCallId": call, "approvalId": f"ask-{call}"}])
-    return draw(st.sampled_from(options))
+            options += [[{"type": "tool-approval-request", "toolCallId": call, "approvalId": f"ask-{call}"}]] * 2
+    return choices.of(options)
 
 
-def draw_answer(draw: Draw, history: History) -> Command:
+def answer(choices: Choices, history: History) -> Command:
     state = history.state
     calls = ["unknown"]
     for turn in state.chat_turns():
         if turn.fold is not None:
-            calls += [part["toolCallId"] for part in open_calls(turn.fold.message())] * 2
-    for _, node in shown_path(state):
+            calls += [part["toolCallId"] for part in open_calls(turn.fold.message())] * 4
+    for node in state.nodes.values():
         if node.body is not None and node.role == "assistant":
             calls += [part["toolCallId"] for part in open_calls(UIMessage.decode(node.body))] * 2
-    answer = draw(st.sampled_from([ToolResult({"ok": 1}), ToolError("no"), Approval(True), Approval(False, "why")]))
     return Answer(
-        CallId(draw(st.sampled_from(calls))),
-        answer,
+        CallId(choices.of(calls)),
+        choices.of([ToolResult({"ok": 1}), ToolError("no"), Approval(True), Approval(False, "why")]),
         RequestId(history.fresh("c")),
-        auto_continue=draw(st.booleans()),
+        auto_continue=choices.of([True, True, False]),
         owner="pk",
     )
 
 
-def draw_odd(draw: Draw, history: History) -> Command:
-    """Draw what is late, doubled, stale or rare."""
+def odd(choices: Choices, history: History) -> Command:
+    """Choose what is late, doubled, stale or rare."""
     state = history.state
-    turn = TurnId(draw(st.integers(0, state.last_turn + 1)))
-    attempt = Attempt(draw(st.integers(0, 3)))
-    node = NodeId(draw(st.integers(0, state.last_node + 1)))
-    text = {"type": "text-start", "id": "odd"}
-    return draw(
-        st.sampled_from(
-            [
-                Begin(turn),
-                Emit(turn, attempt, emitted(text)),
-                draw_finish(draw, turn, attempt),
-                Cancel(RequestId("nobody")),
-                Cancel(None),
-                Clear("s1"),
-                MarkHookDone(turn),
-                MoveLeaf(node),
-                RemoveMessages([node]),
-                OpenStream(RequestId(history.fresh("s")), MessageId("m")),
-                PutMessages([user(history.fresh("p")), assistant(history.fresh("q"))]),
-                PutMessages([user(history.fresh("p"))], trusted=False),
-                Place(turn, [user(history.fresh("d"))]),
-            ]
-        )
-    )
+    turn = TurnId(choices.number(state.last_turn + 2))
+    attempt = Attempt(choices.number(4))
+    node = NodeId(choices.number(state.last_node + 2))
+    streams = [each for each in state.open.values() if each.accepted.kind is TurnKind.RSM]
+    options: list[Command] = [
+        Begin(turn),
+        Emit(turn, attempt, emitted({"type": "text-start", "id": "odd"})),
+        finish(choices, turn, attempt),
+        Cancel(RequestId("nobody")),
+        Cancel(None),
+        Clear("s1"),
+        MarkHookDone(turn),
+        MoveLeaf(node),
+        RemoveMessages([node]),
+        OpenStream(RequestId(history.fresh("s")), MessageId("m")),
+        PutMessages([user(history.fresh("p")), assistant(history.fresh("q"))]),
+        PutMessages([user(history.fresh("p"))], trusted=False),
+        Place(turn, [user(history.fresh("d"))]),
+    ]
+    for stream in streams:
+        words = emitted({"type": "words", "n": stream.chunks})
+        options += [Begin(stream.id), Emit(stream.id, Attempt(stream.attempt), words)]
+        options += [finish(choices, stream.id, stream.attempt), Cancel(stream.request)]
+    return choices.of(options)
 
 
 def is_waiting_for_a_person(state: State) -> bool:

@@ -162,7 +162,7 @@ def test_a_bare_stream_is_never_pruned(history: History) -> None:
 
 
 @MANY
-@given(histories(), st.integers(0, 60))
+@given(histories(), st.integers(0, 120))
 def test_from_any_crash_point_every_turn_ends_or_waits_for_a_person(history: History, cut: int) -> None:
     """The process dies after any commit, and dies again at every attempt: the bound ends what never ends."""
     state, now, steps = refold(history.log[:cut]), history.now, 0

@@ -67,7 +67,7 @@ class Stage:
 
     async def end(self, sign: signal.Signals) -> None:
         """Send the signal and wait until the process is gone."""
-        assert self.pid is not None
+        assert self.pid is not None and self.deaths == self.lives - 1, "nobody is there to be killed"
         os.kill(self.pid, sign)
         async with asyncio.timeout(PATIENCE):
             while self.deaths < self.lives:

@@ -101,10 +101,10 @@ CORE = [
     # -- I-9: rows are projections -----------------------------------------------------------------------------
     Mutant(
         "core/project.py",
-        "            return [*_turn(state, event.turn), *_messages(state, [turn.node])]",
-        "            return [*_turn(state, event.turn)]",
+        "        case MessageEnded():\n            return _messages(state, [event.node])",
+        "        case MessageEnded():\n            return []",
         f"{ANSWERS}::test_the_draft_is_gone_once_the_message_has_ended",
-        "a draft outlives its turn in the table (I-9)",
+        "a finished answer is not in the table (I-9)",
     ),
     Mutant(
         "core/project.py",
@@ -122,8 +122,8 @@ CORE = [
     ),
     Mutant(
         "core/decide.py",
-        "    leaf = command.node\n",
-        "    leaf = state.leaf = command.node\n",
+        "            events.append(CancelRequested(turn.id, by=command.by))",
+        '            turn.reason = "cancelled"\n            events.append(CancelRequested(turn.id, by=command.by))',
         f"{INVARIANTS}::test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live",
         "deciding changes the state behind the log's back (I-9)",
     ),

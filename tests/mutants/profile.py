@@ -1,7 +1,7 @@
 """What a run against a mutant needs: the mutant and nothing but the mutant, and the same examples every time.
 
-Loaded with `-p tests.mutants.profile` in the process that runs the witness. Hypothesis draws from a seed that comes from
-the test itself, does not shrink, and stops at the first failure: whether a seeded bug is caught does not depend on luck.
+Loaded with `-p tests.mutants.profile` in the process that runs the witness. Hypothesis draws from a seed that comes
+from the test itself, does not shrink, and stops at the first failure: catching a seeded bug does not depend on luck.
 """
 
 from __future__ import annotations

@@ -49,8 +49,9 @@ def run_witness(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str
         "HOLDFAST_OBLIGATIONS": str(folder.parent / "obligations.json"),
         "HYPOTHESIS_PROFILE": "mutants",
     }
+    command.append(mutant.witness)
     return subprocess.run(
-        [*command, mutant.witness], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * TIMEOUT
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * TIMEOUT, check=False
     )
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.errors import AgentStopped
-from holdfast.events import HookDone, Outcome, TurnAccepted
+from holdfast.events import AttemptStarted, HookDone, Outcome, TurnAccepted
 from holdfast.ids import AgentId, Epoch, Millis, Seq
 from holdfast.log.base import Batch, Entry
 from holdfast.log.memory import MemoryLog
@@ -99,27 +99,35 @@ async def test_a_response_hook_that_was_cut_off_is_called_again_as_recovered() -
 # -- shutdown and idleness (R-19) ------------------------------------------------------------------------------------
 
 
-async def test_shutdown_lets_a_running_turn_finish_and_starts_no_other() -> None:
-    store, clock, gate = MemoryLog(), ManualClock(), Gate()
-    directory = Directory(store, held(gate), clock=clock, settings=Settings(grace=PATIENCE))
+async def test_shutdown_lets_running_turns_finish_and_starts_no_other() -> None:
+    store, clock, first, last = MemoryLog(), ManualClock(), Gate(), Gate()
+    responders = {AGENT: held(first), AgentId("chat/bob"): held(last)}
+    directory = Directory(store, responders.__getitem__, clock=clock, settings=Settings(grace=PATIENCE))
     await directory.open()
-    async with directory.attach(AGENT) as loaded:
-        await loaded.actor.ask(submit("r1"))
-        await gate.reached.wait()
+    async with directory.attach(AGENT) as loaded, directory.attach(AgentId("chat/bob")) as other:
+        for actor, gate in ((loaded.actor, first), (other.actor, last)):
+            await actor.ask(submit("r1"))
+            await gate.reached.wait()
         closing = asyncio.create_task(directory.aclose())
         await soon(lambda: directory.is_stopping)
         await loaded.actor.ask(submit("r2"))  # accepted, and left for the next process
         with pytest.raises(AgentStopped, match="Reconnect"):
             async with directory.attach(AGENT):
                 pass
-        gate.open()
+        first.open()
+        await eventually(lambda: has_ended(store))
+        await rounds()
+        assert not closing.done(), "the other turn still has its grace"
+        last.open()
         await closing
         with pytest.raises(AgentStopped, match="Reconnect"):
             await loaded.actor.ask(submit("r3"))
     await store.open()
-    assert ends(await written(store)) == {1: 1}
-    assert [event.turn for event in await written(store) if isinstance(event, TurnAccepted)] == [1, 2]
+    log = await written(store)
     await store.aclose()
+    assert [event.turn for event in log if isinstance(event, TurnAccepted)] == [1, 2]
+    assert [event.turn for event in log if isinstance(event, AttemptStarted)] == [1]
+    assert ends(log) == {1: 1}
     async with running(store, ScriptedResponder(["fine"]), clock):
         await eventually(lambda: has_ended(store, "r2"))
 

@@ -310,3 +310,22 @@ async def test_too_many_waiting_turns_are_refused_and_nothing_is_written() -> No
         with pytest.raises(Rejected, match="limit"):
             await loaded.actor.ask(submit("r3"))
         await loaded.actor.insist(Cancel(None))
+
+
+async def test_a_tools_output_after_its_call_was_answered_from_outside_is_left_out() -> None:
+    gate = Gate()
+    script = [
+        {"type": "tool-input-available", "toolCallId": "k1", "toolName": "look", "input": {}},
+        gate,
+        {"type": "tool-output-available", "toolCallId": "k1", "output": "late"},
+        "done",
+    ]
+    async with running(MemoryLog(), ScriptedResponder(script)) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await gate.reached.wait()
+            await loaded.actor.ask(Answer(CallId("k1"), ToolResult("first"), RequestId("c1"), auto_continue=False))
+            gate.open()
+            await watcher.ended(1)
+            outputs = [e for e in watcher.events if isinstance(e, Chunk) and b"tool-output" in bytes(e.body)]
+            assert [b"first" in bytes(event.body) for event in outputs] == [True]

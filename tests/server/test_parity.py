@@ -143,6 +143,20 @@ async def test_a_reader_without_a_cursor_gets_the_message_so_far_in_few_chunks()
         assert folded(late.chunks) == folded(live.chunks)
 
 
+async def test_a_transient_part_is_told_to_late_readers_while_its_turn_is_open() -> None:
+    gate = Gate()
+    async with talking(chat(scripted([*FIRST_HALF, gate]))) as client:
+        async with reading(client, "POST", "chat", json=question(), headers={"idempotency-key": "r1"}) as live:
+            await live.until(lambda event: "half a wo" in event.data)
+            for path in ("chat/stream", "events"):
+                async with reading(client, "GET", path) as late:
+                    await late.until(lambda event: "data-blink" in event.data)
+            gate.open()
+            await live.rest()
+        async with reading(client, "GET", "chat/stream?request=r1") as late:
+            assert "data-blink" not in str(await late.rest())
+
+
 async def test_a_reader_whose_cursor_is_of_another_turn_gets_the_whole_message() -> None:
     gate = Gate()
     async with talking(chat(scripted(["short", gate]))) as client:

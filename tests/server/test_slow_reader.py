@@ -20,6 +20,7 @@ from holdfast.wire.sse import SseParser
 from tests.server.flood import BLOB, BLOBS
 from tests.server.kit import PATIENCE, ask, connect, folded, question, text_of
 
+ROOT = Path(__file__).resolve().parents[2]
 SLOW = 4
 FLOODED = 60.0
 """Seconds in which 50 MB must have reached a client that reads."""
@@ -33,10 +34,8 @@ async def flooding(folder: Path) -> AsyncIterator[str]:
     script = f"import sys; sys.argv = ['x', '--', {str(folder / 'log.db')!r}]\nfrom tests.server.flood import app\n"
     (folder / "app.py").write_text(script, encoding="utf-8")
     command = [sys.executable, "-m", "holdfast", "serve", str(folder / "app.py"), "--port", "0"]
-    root = Path(__file__).resolve().parents[2]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
     try:
         assert process.stdout is not None
         async with asyncio.timeout(PATIENCE):
@@ -86,7 +85,7 @@ async def flood(client: httpx.AsyncClient, key: str, slow: int) -> list[Digest]:
         await client.post("chat", json=asked, headers={**wish, "idempotency-key": f"{key}-{what}"})
     path = f"chat/stream?request={key}-flood"
     async with AsyncExitStack() as stack:
-        fast = await stack.enter_async_context(client.stream("GET", path))
+        fast = await stack.enter_async_context(client.stream("GET", path, timeout=FLOODED))
         sleepers = [await stack.enter_async_context(_not_reading(client, path)) for _ in range(slow)]
         stopped = await client.post("chat/stop", json={"requestId": f"{key}-hold"})
         assert stopped.json() == {"stopped": [f"{key}-hold"]}
@@ -102,10 +101,10 @@ async def flood(client: httpx.AsyncClient, key: str, slow: int) -> list[Digest]:
 @asynccontextmanager
 async def _not_reading(client: httpx.AsyncClient, path: str) -> AsyncIterator[httpx.Response]:
     """Open a stream over a socket with little room, and leave it alone."""
-    options: list[Any] = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)]
+    options: list[Any] = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 128 * 1024)]
     transport = httpx.AsyncHTTPTransport(verify=False, socket_options=options)
     async with (
-        httpx.AsyncClient(transport=transport, base_url=client.base_url, timeout=PATIENCE) as own,
+        httpx.AsyncClient(transport=transport, base_url=client.base_url, timeout=FLOODED) as own,
         own.stream("GET", path) as response,
     ):
         assert response.status_code == 200

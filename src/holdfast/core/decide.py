@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+import msgspec
 from msgspec import Raw
 
 from ..errors import Rejected, StaleAttempt, UnknownTurn
@@ -26,7 +27,7 @@ from ..events import (
     to_raw,
 )
 from ..ids import Attempt, Generation, Millis, NodeId
-from ..messages.calls import open_calls
+from ..messages.calls import find_call, open_calls
 from ..messages.message import UIMessage
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
@@ -38,6 +39,7 @@ from .commands import (
     Command,
     Continue,
     Emit,
+    Emitted,
     Finish,
     MarkHookDone,
     MoveLeaf,
@@ -52,6 +54,9 @@ from .transitions import Status
 from .tree import active_path, ancestors, shown_path
 
 __all__ = ["decide"]
+
+_TOOL_OUTPUT = b'"tool-output-'
+_FINAL = frozenset({"output-available", "output-error", "output-denied"})
 
 
 def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Event]:
@@ -107,10 +112,24 @@ def _emit(state: State, command: Emit) -> list[Event]:
     turn = _speaker(state, command)
     if turn.status is Status.ACCEPTED:
         raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
+    chunks = command.chunks
+    if any(_TOOL_OUTPUT in chunk.body for chunk in chunks):
+        chunks = [chunk for chunk in chunks if not _is_answered_already(turn, chunk)]
     return [
         Chunk(turn.id, command.attempt, index, Raw(chunk.body), chunk.transient)
-        for index, chunk in enumerate(command.chunks, turn.chunks)
+        for index, chunk in enumerate(chunks, turn.chunks)
     ]
+
+
+def _is_answered_already(turn: Turn, chunk: Emitted) -> bool:
+    """Tell whether a tool's output comes after somebody settled its call: the first answer wins (R-1)."""
+    if turn.fold is None or _TOOL_OUTPUT not in chunk.body:
+        return False
+    said = msgspec.json.decode(chunk.body)
+    part = find_call(turn.fold.message(), said.get("toolCallId", ""))
+    if part is None or not str(said["type"]).startswith("tool-output-"):
+        return False
+    return part.get("state") in _FINAL and not part.get("preliminary")
 
 
 def _begin(state: State, command: Begin, rules: Rules) -> list[Event]:

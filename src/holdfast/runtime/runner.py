@@ -17,7 +17,7 @@ from ..core.tree import shown_path
 from ..errors import AgentStopped, Rejected
 from ..events import AttemptCause, AttemptStarted, Outcome
 from ..ids import Attempt, TurnId
-from ..messages.chunks import encode_chunk
+from ..messages.chunks import as_chunk, encode_chunk
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
 from .actor import Actor
@@ -95,7 +95,8 @@ class Runner:
         self, attempt: Attempt, stream: AsyncIterator[str | Chunk], normaliser: Normaliser
     ) -> tuple[Outcome, str | None]:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
-        async for item in stream:
+        async for given in stream:
+            item = given if isinstance(given, str | dict) else as_chunk(given)
             if isinstance(item, dict) and item.get("type") == "error":
                 return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
             if isinstance(item, dict) and item.get("type") == "abort":

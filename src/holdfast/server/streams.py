@@ -17,6 +17,7 @@ from ..errors import AgentStopped, LogError
 from ..events import Chunk, Outcome, TurnEnded, decode_event, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import LogStore
+from ..messages.chunks import encode_chunk
 from ..messages.message import UIMessage
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
@@ -132,8 +133,18 @@ def _open_turn(turn: Turn) -> JsonObject:
         "node": turn.node,
         "status": turn.status,
         "attempt": turn.attempt,
-        "chunks": replay_from_fold(turn.fold) if turn.fold is not None and turn.chunks else [],
+        "chunks": [msgspec.Raw(body) for body in _so_far(turn)],
     }
+
+
+def _so_far(turn: Turn) -> list[bytes]:
+    """Return an open turn in few chunks. Transient parts are not in the message, but they are still news (R-12).
+
+    A continuation begins with its message's first step: clients cannot join in the middle of one.
+    """
+    if turn.fold is None or (turn.fold.is_empty and not turn.chunks):
+        return []
+    return [*map(encode_chunk, replay_from_fold(turn.fold)), *turn.transients]
 
 
 # -- one turn ----------------------------------------------------------------------------------------------------
@@ -175,7 +186,7 @@ class OpenTurn:
     request: RequestId
     head: Seq
     chunks: int
-    replay: Sequence[JsonObject]
+    replay: Sequence[bytes]
 
 
 async def find_open_turn(loaded: Loaded, request: RequestId | None) -> OpenTurn | None:
@@ -186,10 +197,7 @@ async def find_open_turn(loaded: Loaded, request: RequestId | None) -> OpenTurn 
         turn = state.by_request(request) if request is not None else running
         if turn is None or turn.id not in state.open:
             return None
-        # A continuation is replayed from its message's first step: clients cannot join in the middle of one.
-        is_begun = turn.fold is not None and (turn.chunks or not turn.fold.is_empty)
-        replay = replay_from_fold(turn.fold) if turn.fold is not None and is_begun else []
-        return OpenTurn(turn.id, turn.request, loaded.actor.tail.head, turn.chunks, replay)
+        return OpenTurn(turn.id, turn.request, loaded.actor.tail.head, turn.chunks, _so_far(turn))
 
     return await loaded.actor.inspect(look)
 
@@ -202,10 +210,9 @@ async def open_turn_frames(directory: Directory, agent: AgentId, opened: OpenTur
     """
     missed = await _missed(directory.store, agent, opened.turn, after, opened.chunks) if after is not None else None
     if missed is None:
-        missed = [encode_sse(msgspec.json.encode(chunk)) for chunk in opened.replay[:-1]]
-        for chunk in opened.replay[-1:]:
-            last = opened.chunks - 1 if opened.chunks else None
-            missed.append(encode_sse(msgspec.json.encode(chunk), event_id=last))
+        last = opened.chunks - 1 if opened.chunks else None
+        missed = [encode_sse(chunk) for chunk in opened.replay[:-1]]
+        missed += [encode_sse(chunk, event_id=last) for chunk in opened.replay[-1:]]
     for piece in _pieces(missed):
         yield piece
     del missed
@@ -220,7 +227,7 @@ async def ended_turn_frames(store: LogStore, agent: AgentId, row: TurnRow, after
     if after is not None:  # transient parts are not for those who come after the end (R-12)
         missed = await _missed(store, agent, row.turn, after, row.chunks, transient=False)
     if missed is None:
-        missed = [encode_sse(msgspec.json.encode(chunk)) for chunk in await _stored_message(store, agent, row)]
+        missed = [encode_sse(encode_chunk(chunk)) for chunk in await _stored_message(store, agent, row)]
     for piece in _pieces(missed):
         yield piece
     yield terminal_events(Outcome(row.status), chunks=row.chunks, error=row.error, reason=row.reason)

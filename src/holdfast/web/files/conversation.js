@@ -53,7 +53,7 @@ export class Conversation {
     const turn = this.turns.get(event.turn);
     switch (event.t) {
       case "chunk":
-        if (!event.transient) this.chunk(event.turn, event.body);
+        this.chunk(event.turn, event.body);
         break;
       case "turn.accepted":
         this.accept(event);
@@ -131,7 +131,7 @@ export class Conversation {
 
   chunk(id, chunk) {
     const turn = this.turns.get(id);
-    if (!turn) return;
+    if (!turn || chunk.transient) return;
     const place = this.place(turn.node);
     const message = (place.message ??= { id: "", role: "assistant", parts: [] });
     const { parts } = message;
