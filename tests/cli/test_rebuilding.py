@@ -88,15 +88,16 @@ async def _converse(path: Path) -> None:
         {"type": "tool-approval-request", "toolCallId": "k1", "approvalId": "a1"},
     ]
     scripts: dict[str, list[Any]] = {"stay": ["Hel", gate], "fail": ["Hel", ValueError("x")], "pay": pay}
-    app = chat(scripted(lambda turn: scripts.get(turn.body.get("do", ""), ["Hello"])), store=str(path))
+    app = chat(scripted(lambda turn: scripts.get(turn.id, ["Hello"])), store=str(path))
     async with app, httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         for name in ("ann", "bob", "a/b ä"):
             client.base_url = f"http://localhost/agents/chat/{name.replace('/', '%2F')}"
             await ask(client, question("u1"))
             await ask(client, question("u1", "edited"))
-            await ask(client, question("u2", do="fail"))
-            await ask(client, question("u3", do="pay"))
-        await client.post("chat", json=question("u4", do="stay"), headers={"prefer": "respond-async"})
+            await ask(client, question("u2"), idempotency_key="fail")
+            await ask(client, question("u3"), idempotency_key="pay")
+        headers = {"prefer": "respond-async", "idempotency-key": "stay"}
+        await client.post("chat", json=question("u4"), headers=headers)
         await gate.reached.wait()
 
 

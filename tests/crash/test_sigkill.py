@@ -155,9 +155,10 @@ async def test_nothing_that_a_reader_saw_is_lost_when_the_process_is_killed_agai
     logs = await checked_logs(tmp_path / "log.db")
     notebooks = [read_notebook(tmp_path / f"{place}.seen") for place in range(READERS)]
     lost = sum(count_lost(notebook, logs) for notebook in notebooks)
+    summary = f"\nkills: {len(kills)}, events seen by readers: {sum(map(len, notebooks))}, lost: {lost}\n"
+    sys.stdout.write(summary)  # for -rA, which works with workers too
     with capsys.disabled():
-        seen = sum(map(len, notebooks))
-        sys.stdout.write(f"\nkills: {len(kills)}, events seen by readers: {seen}, lost: {lost}\n")
+        sys.stdout.write(summary)
     assert lost == 0
     for notebook in notebooks:
         check_notebook(notebook, logs)

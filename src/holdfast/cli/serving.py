@@ -27,9 +27,7 @@ def run_dev(named: str | None, host: str, port: int, db: str | None) -> int:
     """Serve the page in front of an app, or of the demo."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     if named is not None and db is not None:
-        raise UsageError(
-            "unable to use --db with an app; the app itself says where: Holdfast(..., store=...)"
-        )
+        raise UsageError("unable to use --db with an app; the app itself says where: Holdfast(..., store=...)")
     app = load_app(named) if named is not None else Holdfast([Demo], store=db or "holdfast.db")
     shown = app
     if isinstance(app, Holdfast):

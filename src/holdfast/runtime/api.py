@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from ..core.commands import Policy
 from ..core.state import Rules
 from ..errors import UsageError
@@ -102,7 +104,7 @@ class Responder(Protocol):
         """What this agent lays down for the core; read once, at activation."""
         ...
 
-    def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
+    def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk | msgspec.Struct]:
         """Answer a turn: yield text or chunks. Ending is success; raising, or an `error` chunk, is failure."""
         ...
 

@@ -92,7 +92,7 @@ class Runner:
         await self._finish(attempt, *ending)
 
     async def _pump(
-        self, attempt: Attempt, stream: AsyncIterator[str | Chunk], normaliser: Normaliser
+        self, attempt: Attempt, stream: AsyncIterator[str | Chunk | msgspec.Struct], normaliser: Normaliser
     ) -> tuple[Outcome, str | None]:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
         async for given in stream:
@@ -170,7 +170,7 @@ class Runner:
         return call, Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0)
 
 
-async def _stream(responder: Responder, call: TurnCall) -> AsyncGenerator[str | Chunk, None]:
+async def _stream(responder: Responder, call: TurnCall) -> AsyncGenerator[str | Chunk | msgspec.Struct, None]:
     """Iterate over the responder's answer; a generator of ours, so that closing it closes the responder's."""
     stream = responder.stream(call)
     try:

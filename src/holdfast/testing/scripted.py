@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from ..core.state import Rules
 from ..errors import ChatError
 from ..messages.message import Chunk
@@ -30,7 +32,7 @@ class Gate:
         await self._opened.wait()
 
 
-Item = str | Chunk | Gate | Exception
+Item = str | Chunk | msgspec.Struct | Gate | Exception
 Script = Sequence[Item]
 
 
@@ -58,7 +60,7 @@ class ScriptedResponder:
         """The given rules; the response hook is on when there is one."""
         return replace(self._rules, has_response_hook=True) if self._on_response is not None else self._rules
 
-    async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
+    async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk | msgspec.Struct]:
         """Play the script."""
         self.calls.append(call)
         for item in self._script(call) if callable(self._script) else self._script:
