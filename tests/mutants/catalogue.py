@@ -101,10 +101,10 @@ CORE = [
     # -- I-9: rows are projections -----------------------------------------------------------------------------
     Mutant(
         "core/project.py",
-        "        case MessageEnded():\n            return _messages(state, [event.node])",
-        "        case MessageEnded():\n            return []",
-        f"{ANSWERS}::test_the_draft_is_gone_once_the_message_has_ended",
-        "a finished answer is not in the table (I-9)",
+        "        case CallAnswered() | MessageReplaced():\n            return _messages(state, [event.node])",
+        "        case CallAnswered() | MessageReplaced():\n            return []",
+        f"{ANSWERS}::test_the_draft_shows_the_answer_as_soon_as_it_is_given",
+        "an answer given is not in the table (I-9)",
     ),
     Mutant(
         "core/project.py",

@@ -32,5 +32,9 @@ class Agent:
         """The instance's name, as in the URL."""
         return split_agent_id(self._port.agent)[1]
 
+    async def load(self) -> None:
+        """Load the agent, so that what it remembers can be read; only needed from outside a running agent."""
+        await self._port.load()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

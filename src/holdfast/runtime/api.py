@@ -127,7 +127,15 @@ class AgentPort(Protocol):
     def agent(self) -> AgentId: ...
 
     def messages(self) -> Sequence[UIMessage]:
-        """Return the committed conversation; empty while the agent is not loaded."""
+        """Return the committed conversation.
+
+        Raises:
+            UsageError: the agent is not loaded; `load` it.
+        """
+        ...
+
+    async def load(self) -> None:
+        """Load the agent; it stays loaded while it is used, and a while longer."""
         ...
 
     async def run_turn(

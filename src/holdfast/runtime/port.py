@@ -10,7 +10,7 @@ from typing import Any
 from ..core.commands import Cancel, Clear, Command, Continue, PutMessages, Submit
 from ..core.state import State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, LogError, Rejected
+from ..errors import AgentStopped, LogError, Rejected, UsageError
 from ..events import TurnAccepted, to_raw
 from ..ids import AgentId, MessageId, RequestId, TurnId
 from ..messages.calls import open_calls
@@ -43,7 +43,13 @@ class Port:
 
     def messages(self) -> Sequence[UIMessage]:
         loaded = self._directory.peek(self._agent)
-        return [UIMessage.decode(body) for _, body, _ in loaded.agency.shown] if loaded is not None else []
+        if loaded is None:
+            raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. `await agent.load()`.")
+        return [UIMessage.decode(body) for _, body, _ in loaded.agency.shown]
+
+    async def load(self) -> None:
+        async with self._directory.attach(self._agent):
+            return
 
     async def run_turn(
         self, messages: Sequence[dict[str, Any]] | Evaluate, *, body: Any = None, request: RequestId | None = None

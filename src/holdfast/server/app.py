@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket
 
 from ..agents import Agent, agent_kind, responder_for
 from ..errors import AgentStopped, BadInput, HoldfastError, TooManyQueued, UsageError
-from ..ids import AgentId, split_agent_id
+from ..ids import AgentId, agent_id, split_agent_id
 from ..log.base import LogStore
 from ..runtime.api import Responder, Rules
 from ..runtime.directory import Directory, Settings
@@ -36,6 +36,8 @@ from .websocket import REFUSED, TRY_LATER, SocketSettings, serve_socket
 __all__ = ["Holdfast"]
 
 log = logging.getLogger("holdfast.server")
+
+A = TypeVar("A", bound=Agent)
 
 
 class Holdfast:
@@ -150,6 +152,18 @@ class Holdfast:
         return self._store if isinstance(self._store, str) else type(self._store).__name__
 
     # -- agents -----------------------------------------------------------------------------------------------------
+
+    def get(self, cls: type[A], name: str) -> A:
+        """Return one agent for programmatic use, while the app runs: `await app.get(Chat, "ann").save_messages(...)`.
+
+        Cheap, and loads nothing by itself. What it writes goes through the agent's own mailbox, like a client's.
+        """
+        kind = agent_kind(cls)
+        if self.agents.get(kind) is not cls:
+            raise UsageError(f"unable to get {cls.__name__}; this app does not serve it. Add it to Holdfast([...]).")
+        if self._starting is None:
+            raise UsageError("unable to get an agent; the app is not running. Use `async with app:` or its lifespan.")
+        return cls(Port(self._directory, agent_id(kind, name)))
 
     def _responder(self, agent: AgentId) -> Responder:
         kind = split_agent_id(agent)[0]

@@ -1,0 +1,135 @@
+"""The command line: what it teaches, what it refuses, and with which exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import __version__
+from holdfast.cli import main
+from holdfast.cli.loading import load_app
+from holdfast.errors import UsageError
+from holdfast.server import Holdfast
+
+APP = """
+from holdfast.agents import AIChatAgent
+from holdfast.server import Holdfast
+
+class Echo(AIChatAgent):
+    async def on_chat_message(self, turn):
+        yield self.messages[-1].text
+
+{name} = Holdfast([Echo], store="memory:")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"holdfast {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["dev", "serve", "rebuild"])
+def test_help_teaches_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert f"holdfast {command}" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert len(capsys.readouterr().out) > 400
+
+
+@pytest.mark.parametrize("arguments", [["sing"], ["serve"], ["dev", "--port", "many"], ["rebuild", "--fast"]])
+def test_what_is_not_understood_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: holdfast" in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "examples:" in capsys.readouterr().out
+
+
+def test_help_needs_neither_a_server_nor_its_packages() -> None:
+    script = (
+        "import sys\n"
+        "for name in ('uvicorn', 'uvloop', 'websockets', 'starlette'): sys.modules[name] = None\n"
+        "from holdfast.cli import main\n"
+        "main([])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "holdfast dev" in ran.stdout, ran.stderr
+
+
+def test_a_missing_server_package_is_named_with_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["dev", "--db", str(tmp_path / "log.db"), "--port", "0"]) == 1
+    assert "pip install 'holdfast[server]'" in capsys.readouterr().err
+
+
+# -- finding the app ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "named"), [("app", ""), ("chats", ""), ("chats", ":chats")])
+def test_an_app_is_found_in_a_file(name: str, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "my_server.py"
+    path.write_text(APP.format(name=name), encoding="utf-8")
+    app = load_app(f"{path}{named}")
+    assert isinstance(app, Holdfast)
+    assert list(app.agents) == ["echo"]
+
+
+def test_an_app_is_found_in_a_module_beside_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "names.py").write_text(APP.format(name="app"), encoding="utf-8")
+    (package / "main.py").write_text("from .names import app as chats", encoding="utf-8")
+    assert isinstance(load_app("my_package.main:chats"), Holdfast)
+    assert isinstance(load_app("my_package.main"), Holdfast)
+    neighbour = tmp_path / "neighbour_app.py"
+    neighbour.write_text("from my_package.names import app", encoding="utf-8")
+    assert isinstance(load_app("neighbour_app.py"), Holdfast)
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ("nothing.py", "there is no such file"),
+        ("no_such_module", "For a file, write no_such_module.py"),
+        ("no.such:app", "there is no such module"),
+        ("empty.py", "it has no `app`"),
+        ("empty.py:chats", "has no 'chats'"),
+    ],
+)
+def test_an_app_that_cannot_be_found_is_a_sentence(
+    named: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.py").write_text("x = 1", encoding="utf-8")
+    with pytest.raises(UsageError, match=sentence):
+        load_app(named)
+
+
+def test_a_module_that_an_app_itself_misses_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hungry.py").write_text("import surely_not_there", encoding="utf-8")
+    with pytest.raises(ModuleNotFoundError, match="surely_not_there"):
+        load_app("hungry")

@@ -1,0 +1,122 @@
+"""`holdfast dev` and `holdfast serve` as real processes: what they say, serve, survive, and how they stop."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from holdfast import __version__
+from holdfast.demo import HELLO
+from tests.cli.kit import running
+from tests.cli.test_cli import APP
+from tests.server.kit import ask, connect, folded, question, reading, text_of
+
+
+async def test_dev_greets_with_where_it_is_and_what_to_try_and_serves_page_and_demo(tmp_path: Path) -> None:
+    async with running("dev", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        await server.until("Ctrl\\+C")
+        assert f"holdfast {__version__}" in server.said
+        assert f"kill -9 {server.process.pid}" in server.said
+        assert "holdfast.db" in server.said
+        async with connect(f"{url}/agents/demo/ann") as client:
+            page = await client.get(f"{url}/")
+            assert page.headers["content-type"].startswith("text/html")
+            origin = {"origin": "http://localhost:5173"}
+            answer = await client.get("get-messages", headers=origin)
+            assert (answer.json(), answer.headers["access-control-allow-origin"]) == ([], origin["origin"])
+    assert (tmp_path / "holdfast.db").exists()
+
+
+async def test_dev_serves_the_page_in_front_of_an_app(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/echo/ann") as client:
+            assert (await client.get(f"{url}/settings.json")).json() == {"kinds": ["echo"], "basePath": "/agents"}
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+async def test_dev_serves_any_other_asgi_app_as_it_is(tmp_path: Path) -> None:
+    outer = "from starlette.applications import Starlette\nfrom starlette.routing import Mount\n"
+    outer += APP.format(name="inner") + "\napp = Starlette(routes=[Mount('/api', inner)], lifespan=inner.lifespan)\n"
+    (tmp_path / "app.py").write_text(outer, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/api/agents/echo/ann") as client:
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+async def test_serve_serves_the_app_and_no_page(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/echo/ann") as client:
+            assert (await client.get(f"{url}/")).status_code == 404
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_server_that_is_told_to_stop_stops_although_clients_still_read(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    async with running("dev", "--port", "0", folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/demo/ann") as client:
+            async with (
+                reading(client, "GET", "events") as log,
+                reading(client, "POST", "chat", json=question(text="a long story")) as reader,
+            ):
+                await log.until(lambda event: event.event == "snapshot")
+                await reader.until(lambda event: "keeper" in event.data)
+                server.process.send_signal(number)
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await reader.rest()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await log.rest()
+        assert await server.ended() in (0, -number)
+        assert "Traceback" not in server.said
+
+
+async def test_a_port_that_is_taken_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        async with running("dev", "--port", port, folder=tmp_path) as server:
+            assert await server.until("--port 0 takes a free one")
+            assert await server.ended() == 1
+            assert "Traceback" not in server.said
+
+
+async def test_a_log_that_cannot_be_used_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
+    async with running("dev", "--port", "0", "--db", "no/such/folder/log.db", folder=tmp_path) as server:
+        assert await server.until("Its folder must exist")
+        assert await server.ended() == 1
+        assert "Traceback" not in server.said
+
+
+async def test_a_database_file_is_not_chosen_twice(tmp_path: Path) -> None:
+    async with running("dev", "app.py", "--db", "log.db", folder=tmp_path) as server:
+        assert await server.until("the app itself says where")
+        assert await server.ended() == 1
+
+
+@pytest.mark.crash
+async def test_a_killed_server_finishes_the_sentence_when_it_is_started_again(tmp_path: Path) -> None:
+    arguments = ("dev", "--port", "0", "--db", "log.db")
+    async with running(*arguments, folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/demo/ann") as client:
+            headers = {"idempotency-key": "r1"}
+            async with reading(client, "POST", "chat", json=question(text="hello"), headers=headers) as first:
+                await first.until(lambda event: "scripted" in event.data)
+                server.process.kill()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await first.rest()
+    async with running(*arguments, folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/demo/ann") as client:
+            last = {"last-event-id": str(first.events[-1].id)}
+            async with reading(client, "GET", "chat/stream?request=r1", headers=last) as second:
+                await second.rest()
+            stored = (await client.get("get-messages")).json()
+    assert text_of(folded([*first.chunks, *second.chunks])) == HELLO == text_of(stored[-1])
