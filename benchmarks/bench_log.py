@@ -264,13 +264,13 @@ def main() -> int:
         folder = Path(name)
         print(f"SQLite {sqlite3.sqlite_version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
         compare(folder, agents=100, each=2000, group=20)
-        compare(folder, agents=1000, each=100, group=50)
+        compare(folder, agents=1000, each=60, group=50)
         print("\nthe store: agents × chunks/s of each; times in ms from append to acknowledgement, CPU in µs per chunk")
         print(
             f"{'':22} {'chunks/s':>9} {'p50':>8} {'p99':>8} {'p99.9':>8} {'loop':>8} {'CPU':>8}   read one agent back"
         )
         for durability, agents in (("process", 1), ("process", 100), ("process", 400), ("power", 1), ("power", 100)):
-            asyncio.run(load(folder, durability, agents, rate=50, seconds=2.5))  # type: ignore[arg-type]
+            asyncio.run(load(folder, durability, agents, rate=50, seconds=2))  # type: ignore[arg-type]
         for size in (1, 10):
             asyncio.run(flat_out(folder, agents=50, each=400, size=size))
     return 0

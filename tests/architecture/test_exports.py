@@ -11,10 +11,92 @@ from tests.architecture.tree import read_source
 
 # package → its `__all__`, sorted. A package without `__all__` promises nothing and is not listed.
 PUBLIC: dict[str, list[str]] = {
+    "holdfast": [
+        *(
+            "AIChatAgent",
+            "Agent",
+            "ChatError",
+            "Connecting",
+            "Debounce",
+            "Holdfast",
+        ),
+        *(
+            "HoldfastError",
+            "LifecycleTracker",
+            "Limits",
+            "Principal",
+            "Reject",
+            "ResumableStream",
+        ),
+        *(
+            "SaveMessagesResult",
+            "Turn",
+            "UIMessage",
+            "__version__",
+            "create_lifecycle_tracker",
+        ),
+    ],
+    "holdfast.agents": [
+        *(
+            "AIChatAgent",
+            "Agent",
+            "ChatResponder",
+            "Debounce",
+            "SaveMessagesResult",
+            "Turn",
+        ),
+        *(
+            "agent_kind",
+            "kebab",
+            "responder_for",
+        ),
+    ],
     "holdfast.errors": [
-        *("AgentStopped", "BadChunk", "BadInput", "BadMessage", "ChatError", "Fenced", "FoldError"),
-        *("HoldfastError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"),
-        *("MailboxFull", "Rejected", "StaleAttempt", "TooManyQueued", "UnknownTurn", "UsageError"),
+        *(
+            "AgentStopped",
+            "BadChunk",
+            "BadInput",
+            "BadMessage",
+            "ChatError",
+            "Fenced",
+        ),
+        *(
+            "FoldError",
+            "HoldfastError",
+            "LogCorrupt",
+            "LogError",
+            "LogLocked",
+            "LogTooNew",
+        ),
+        *(
+            "LogUnavailable",
+            "MailboxFull",
+            "Rejected",
+            "StaleAttempt",
+            "TooManyQueued",
+            "UnknownTurn",
+        ),
+        *("UsageError",),
+    ],
+    "holdfast.server": [
+        *(
+            "Connecting",
+            "Holdfast",
+            "Limits",
+            "Principal",
+            "Reject",
+        ),
+    ],
+    "holdfast.testing": [
+        *(
+            "CrashingLog",
+            "Gate",
+            "ManualClock",
+            "ScriptedResponder",
+        ),
+    ],
+    "holdfast.web": [
+        *("Page",),
     ],
 }
 

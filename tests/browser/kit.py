@@ -7,12 +7,16 @@ from typing import Any, Final
 from tests.browser.conftest import Chat
 from tests.browser.tabs import Tab
 
-__all__ = ["HALF", "TALK", "WHOLE", "assert_in_step", "shown"]
+__all__ = ["HALF", "TALK", "WHOLE", "assert_in_step", "shown", "user"]
 
 HALF: Final = "One two "
 WHOLE: Final = "One two three four."
 TALK: Final[list[Any]] = ["One ", "two ", {"gate": "mid"}, "three ", "four."]
 """An answer that waits at its middle."""
+
+
+def user(id: str, text: str) -> dict[str, Any]:
+    return {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
 
 
 def shown(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

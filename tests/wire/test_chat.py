@@ -379,3 +379,23 @@ def test_the_frame_of_a_chunk_is_built_once_for_all_watchers() -> None:
     told = Told(chunk(0))
     frames = [Tab(accepted(origin="other")).view.happened(told)[0] for _ in range(3)]
     assert frames[0] is frames[1] is frames[2]
+
+
+def test_who_stopped_a_turn_is_told_how_far_it_went_before_its_end() -> None:
+    tab = Tab(accepted(origin="me"), chunk(0))
+    tab.shown = [(NodeId(2), b'{"id":"a1"}', False)]
+    frames = tab.happens(message_ended(), ended(Outcome.ABORTED))
+    assert kinds(frames) == ["message_updated", "done"]
+
+
+def test_who_merely_watched_a_turn_that_was_cleared_is_made_to_forget_it() -> None:
+    cleared = ended(Outcome.ABORTED, reason="cleared")
+    frames = Tab(accepted(origin="other"), chunk(0)).happens(cleared)
+    assert [(frame["done"], frame.get("error"), frame.get("outcome")) for frame in frames] == [
+        (False, True, None),
+        (True, None, "aborted"),
+    ]
+    assert kinds(Tab(accepted(origin="me"), chunk(0)).happens(cleared)) == ["done"]
+    joined = Tab(accepted(origin="other"), chunk(0))
+    joined.view.replayed(Replay(Seq(5), RequestId("r1")))
+    assert kinds(joined.happens(cleared)) == ["done"]

@@ -67,6 +67,8 @@ def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: 
         server.run(sockets=[listener])
     except KeyboardInterrupt:
         print("\nstopped; answers that were not finished go on with the next start", file=sys.stderr)
+    except SystemExit:  # the application did not start, and has said why
+        return 1
     return 0 if server.started else 1
 
 

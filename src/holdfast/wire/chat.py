@@ -60,6 +60,8 @@ class KnownTurn:
     has_chunks: bool = False
     is_saved: bool = False
     """Its message has ended and may be shown."""
+    is_joined: bool = False
+    """This connection acknowledged the turn's stream, and so reads it as its own."""
     outcome: Outcome | None = None
 
 
@@ -187,6 +189,7 @@ class ChatView:
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
             self._go_live()
+            here.is_joined = True
             if replay.outcome is not None:
                 self._passed_over = here.turn  # its transcript and its end are on their way
             return [*sent, complete]
@@ -325,6 +328,13 @@ class ChatView:
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             self._go_live()  # it never acknowledged: it still gets the transcript and the end
             return [self._messages(), terminal] if known.is_saved else [terminal]
+        if event.reason == "cleared" and not known.is_joined and not self._is_mine(known.origin):
+            # A client that only watches puts its half of the answer back when the turn is done, even if it was this
+            # client that cleared; after an error frame it forgets it.
+            return [frames.response(known.request, "", done=False, error=True), terminal]
+        if event.outcome is Outcome.ABORTED and known.is_saved:
+            # A client that stopped has dropped what was on its way: this is how far the answer went.
+            return [*self._updated(known.node), terminal]
         return [terminal]
 
     def _cleared(self, event: ChatCleared) -> list[bytes]:

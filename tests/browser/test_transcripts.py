@@ -1,0 +1,214 @@
+"""What becomes of the conversation: regenerate, edit, several questions at once, stale tabs, setMessages."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import Chat
+from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, user
+from tests.browser.tabs import NETWORK, Tab
+
+pytestmark = pytest.mark.browser
+
+
+def _ask(tab: Tab, text: str) -> None:
+    tab.ask(text)
+    tab.until_answer(f"You said: {text}", status="ready")
+
+
+def test_regenerating_replaces_the_answer_in_every_tab(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask(["answer ", {"echo": "count"}])
+    tab.until_answer("answer 1", status="ready")
+    tab.call("regenerate")
+    for each in (tab, other):
+        each.until_answer("answer 2")
+        each.until_ready()
+    assert chat.calls[1]["trigger"] == "regenerate-message"
+    assert len(chat.calls[1]["texts"]) == 1
+    assert_in_step(chat, tab, other)
+    assert len(tab.texts) == 2
+
+
+def test_regenerating_an_earlier_answer_branches_there(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask(["answer ", {"echo": "count"}])
+    tab.until_answer("answer 1", status="ready")
+    _ask(tab, "more")
+    tab.call("regenerate", {"messageId": tab.ids[1]})
+    for each in (tab, other):
+        each.until_answer("answer 3")
+        each.until_ready()
+    assert_in_step(chat, tab, other)
+    assert len(tab.texts) == 2
+    tab.reload()
+    tab.until_answer("answer 3", status="ready")
+
+
+def test_regenerating_after_a_failure_shows_the_new_answer(chat: Chat) -> None:
+    tab = chat.tab()
+    tab.ask(["Half ", {"fail": "no luck"}])
+    tab.until_status("error")
+    tab.call("regenerate")
+    tab.until("c.status === 'error' && seen.calls.filter(([name]) => name === 'error').length === 2")
+    assert tab.error == "no luck"
+    assert_in_step(chat, tab)
+    assert len(tab.texts) == 2
+
+
+def test_an_edited_question_takes_the_place_of_the_old_one(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    _ask(tab, "one")
+    _ask(tab, "two")
+    tab.ask("one, but better", messageId=tab.ids[0])
+    for each in (tab, other):
+        each.until_answer("You said: one, but better")
+        each.until_ready()
+    assert tab.texts == ["one, but better", "You said: one, but better"]
+    assert chat.calls[-1]["texts"] == ["one, but better"]
+    assert_in_step(chat, tab, other)
+    tab.reload()
+    tab.until_connected()
+    assert_in_step(chat, tab)
+
+
+def test_an_edit_while_the_answer_streams_is_answered_and_wins(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    tab.stop()
+    tab.until_status("ready")
+    tab.ask("never mind", messageId=tab.ids[0])
+    for each in (tab, other):
+        each.until_answer("You said: never mind")
+        each.until_ready()
+    assert_in_step(chat, tab, other)
+    assert len(tab.texts) == 2
+
+
+def test_a_second_question_from_the_same_tab_waits_for_its_turn(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    tab.ask("second")
+    other.until("c.messages.some(m => m.parts[0].text === 'second')")
+    chat.open("mid")
+    for each in (tab, other):
+        each.until_answer("You said: second")
+        each.until_ready()
+    assert_in_step(chat, tab, other)
+    assert tab.texts[1:] == [WHOLE, "second", "You said: second"]
+    assert chat.calls[1]["texts"][1] == WHOLE
+
+
+def test_a_second_question_from_the_other_tab_waits_for_its_turn(chat: Chat) -> None:
+    first, second = chat.tab(), chat.tab()
+    first.ask(TALK)
+    first.until_answer(HALF)
+    second.until_answer(HALF)
+    second.ask("second")
+    first.until("c.messages.some(m => m.parts[0].text === 'second')")
+    chat.open("mid")
+    for tab in (first, second):
+        tab.until_answer("You said: second")
+        tab.until_ready()
+    assert_in_step(chat, first, second)
+    assert first.texts[1:] == [WHOLE, "second", "You said: second"]
+    assert second.error is None
+
+
+def test_questions_from_both_tabs_at_once_are_both_answered(chat: Chat) -> None:
+    first, second = chat.tab(), chat.tab()
+    first.ask("left")
+    second.ask("right")
+    for tab in (first, second):
+        tab.until("c.messages.length === 4")
+        tab.until_ready()
+    assert sorted(first.texts) == sorted(["left", "You said: left", "right", "You said: right"])
+    assert_in_step(chat, first, second)
+
+
+def test_a_stale_tab_that_sends_loses_nothing_of_what_it_missed(chat: Chat) -> None:
+    link = chat.link()
+    stale, fresh = chat.tab(link=link), chat.tab()
+    stale.expect_complaints(NETWORK)
+    _ask(stale, "one")
+    fresh.until_answer("You said: one")
+    link.cut()
+    stale.until("window.agent.readyState !== 1")
+    _ask(fresh, "two")
+    stale.ask("three")
+    link.restore()
+    for tab in (stale, fresh):
+        tab.until_answer("You said: three")
+        tab.until_ready()
+    assert fresh.texts == ["one", "You said: one", "two", "You said: two", "three", "You said: three"]
+    assert_in_step(chat, stale, fresh)
+
+
+def test_a_frozen_tab_that_sends_appends_to_what_there_is(chat: Chat) -> None:
+    link = chat.link()
+    stale, fresh = chat.tab(link=link), chat.tab()
+    _ask(stale, "one")
+    fresh.until_answer("You said: one")
+    link.freeze()
+    _ask(fresh, "two")
+    stale.ask("three")
+    link.thaw()
+    for tab in (stale, fresh):
+        tab.until_answer("You said: three")
+        tab.until_ready()
+    assert fresh.texts == ["one", "You said: one", "two", "You said: two", "three", "You said: three"]
+    assert_in_step(chat, stale, fresh)
+
+
+@pytest.mark.obligation("003-31", "003-50")
+@pytest.mark.parametrize("form", ["array", "function"])
+def test_a_question_added_with_set_messages_is_stored_and_shown_everywhere(chat: Chat, form: str) -> None:
+    tab, other = chat.tab(), chat.tab()
+    _ask(tab, "one")
+    added = user("u-added", "added")
+    script = {
+        "array": "added => { window.chat.setMessages([...window.chat.messages, added]); }",
+        "function": "added => { window.chat.setMessages(before => [...before, added]); }",
+    }
+    tab.run(script[form], added)
+    for each in (tab, other):
+        each.until("c.messages.at(-1)?.id === 'u-added'")
+    assert tab.texts == ["one", "You said: one", "added"]
+    assert_in_step(chat, tab, other)
+    assert len(chat.calls) == 1
+
+
+def test_set_messages_cannot_delete_or_invent_what_the_server_has(chat: Chat) -> None:
+    tab, other = chat.tab(), chat.tab()
+    _ask(tab, "one")
+    other.until_answer("You said: one")
+    lie = {"id": "lie", "role": "assistant", "parts": [{"type": "text", "text": "I never said that"}]}
+    for messages in ([], [lie]):
+        tab.run("messages => { window.chat.setMessages(messages); }", messages)
+        tab.until_answer("You said: one", status="ready")
+    assert_in_step(chat, tab, other)
+
+
+@pytest.mark.parametrize("kind", ["latest", "merge", "drop", "patient"])
+def test_every_policy_for_questions_at_once_leaves_all_tabs_in_step(chat: Chat, kind: str) -> None:
+    chat.kind = kind
+    tab, other = chat.tab(), chat.tab()
+    tab.ask(TALK)
+    chat.until_reached("mid")
+    for each in (tab, other):
+        each.until_answer(HALF)
+    tab.ask("alpha")
+    other.ask("beta")
+    other.until("c.messages.some(m => m.parts[0].text === 'beta') || seen.calls.some(([name]) => name === 'turn end')")
+    chat.open("mid")
+    for each in (tab, other):
+        each.until("c.messages.some(m => m.parts.some(p => p.text === arg))", WHOLE)
+        each.until_ready()
+    if kind != "drop":
+        for each in (tab, other):
+            each.until("(m => m.role === 'assistant' && m.parts.at(-1).text.includes('You said'))(c.messages.at(-1))")
+            each.until_ready()
+    assert_in_step(chat, tab, other)
+    assert tab.error is other.error is None
