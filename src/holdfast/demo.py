@@ -75,7 +75,7 @@ reads very slowly? Then the book waits, he said. It is only a finger on a page; 
 She looked at the sea, where a ship was just passing. The keeper had already written it down. Now he waved."""
 
 Step = str | Chunk | Exception | float
-"""Words to say, a chunk to add, an error to end with, or seconds to wait."""
+"""Words to say, a chunk to add, an error to end with, or a number of pauses to make."""
 
 
 class Demo(AIChatAgent):
@@ -91,7 +91,7 @@ class Demo(AIChatAgent):
             if isinstance(step, Exception):
                 raise step
             if isinstance(step, float):
-                await asyncio.sleep(step)
+                await asyncio.sleep(step * self.pause)
             else:
                 yield step
                 await asyncio.sleep(self.pause)
@@ -105,7 +105,7 @@ def script_for(question: str, *, call: str = "call-1") -> list[Step]:
         return [
             *_words(TOOL_BEFORE),
             {"type": "tool-input-available", "toolCallId": call, "toolName": "forecast", "input": place},
-            1.2,
+            25.0,
             {"type": "tool-output-available", "toolCallId": call, "output": FORECAST},
             *_words(TOOL_AFTER),
         ]

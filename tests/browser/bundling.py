@@ -37,7 +37,9 @@ def build(client: str) -> Path:
 
 def _fingerprint(client: str) -> str:
     hashed = hashlib.sha256(repr(sorted(CLIENTS[client].items())).encode())
-    versions = (MODULES / name / "package.json" for name in ("agents", "@cloudflare/ai-chat", "ai", "ai7", "partysocket"))
+    versions = (
+        MODULES / name / "package.json" for name in ("agents", "@cloudflare/ai-chat", "ai", "ai7", "partysocket")
+    )
     for path in [Path(__file__), HERE / "package.json", *sorted(STOCK.glob("*.js*")), *versions]:
         assert path.is_file(), f"unable to bundle the page; {path.name} is missing: run `make setup`"
         hashed.update(path.read_bytes())

@@ -112,7 +112,9 @@ class Tab:
     def answer(self) -> str:
         """The text of the last message, if it is the assistant's; empty otherwise."""
         return str(
-            self.run(f"() => {{ const m = window.chat.messages.at(-1); return m?.role === 'assistant' ? {_TEXT} : ''; }}")
+            self.run(
+                f"() => {{ const m = window.chat.messages.at(-1); return m?.role === 'assistant' ? {_TEXT} : ''; }}"
+            )
         )
 
     def seen(self, what: str) -> Any:

@@ -17,7 +17,11 @@ PARTIAL = "Half a "
 
 # script, what is kept of the answer, what clients read
 FAILURES: dict[str, tuple[list[Any], str, str]] = {
-    "in-band": ([PARTIAL, {"gate": "mid"}, {"type": "error", "errorText": "the model is tired"}], PARTIAL, "the model is tired"),
+    "in-band": (
+        [PARTIAL, {"gate": "mid"}, {"type": "error", "errorText": "the model is tired"}],
+        PARTIAL,
+        "the model is tired",
+    ),
     "thrown": ([PARTIAL, {"gate": "mid"}, {"fail": "no more credit"}], PARTIAL, "no more credit"),
     "masked": ([PARTIAL, {"gate": "mid"}, {"crash": "secret=42"}], PARTIAL, MASKED),
     "in-band before the first word": ([{"gate": "mid"}, {"type": "error", "errorText": "not today"}], "", "not today"),

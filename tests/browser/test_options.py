@@ -43,7 +43,10 @@ def test_without_initial_messages_nothing_is_fetched_and_the_transcript_comes_by
     first.until_answer("You said: one", status="ready")
     second = chat.tab(initial=None)
     second.until_answer("You said: one", status="ready")
-    assert second.run("() => performance.getEntriesByType('resource').filter(r => r.name.includes('get-messages')).length") == 0
+    assert (
+        second.run("() => performance.getEntriesByType('resource').filter(r => r.name.includes('get-messages')).length")
+        == 0
+    )
     assert_in_step(chat, second)
 
 

@@ -29,22 +29,14 @@ def plant(mutant: Mutant, folder: Path) -> None:
 
 def run_witness(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the mutant's witness against the copy, in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "tests.mutants.profile",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-    ]
+    plugins = ["tests.mutants.profile", "pytest_timeout", "_hypothesis_pytestplugin", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *(word for name in plugins for word in ("-p", name))]
     command += ["-o", "addopts=", "--import-mode=importlib", "-x", "-q", "--tb=line", "--timeout", str(TIMEOUT)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
     environment |= {
         "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "HOLDFAST_MUTANT": str(folder),
         "HOLDFAST_OBLIGATIONS": str(folder.parent / "obligations.json"),
         "HYPOTHESIS_PROFILE": "mutants",

@@ -329,3 +329,19 @@ async def test_a_tools_output_after_its_call_was_answered_from_outside_is_left_o
             await watcher.ended(1)
             outputs = [e for e in watcher.events if isinstance(e, Chunk) and b"tool-output" in bytes(e.body)]
             assert [b"first" in bytes(event.body) for event in outputs] == [True]
+
+
+async def test_an_answer_that_cancels_its_own_task_is_tried_again_and_given_up_in_the_end() -> None:
+    async def suicidal(call: TurnCall):  # type: ignore[no-untyped-def]
+        yield "Hel"
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    responder = ScriptedResponder([], rules=Rules(max_attempts=2))
+    responder.stream = suicidal  # type: ignore[method-assign, assignment]
+    async with running(MemoryLog(), responder) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            assert (await watcher.ended(1)).outcome is Outcome.ERROR

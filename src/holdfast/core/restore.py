@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ..errors import BadMessage
-from ..events import CallAnswered, Chunk, Event, Outcome, TurnAccepted, decode_event
+from ..events import CallAnswered, Chunk, Event, Outcome, TurnAccepted, decode_event, kind_of, turn_of
 from ..ids import Millis
 from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
@@ -48,7 +48,10 @@ def restore(
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read turn {row.turn}; {exc}")
     for event in streamed:
-        _stream(state, event)
+        try:
+            _stream(state, event)
+        except Exception as exc:  # noqa: BLE001 - stored bytes may be anything; the rest of the turn still counts
+            problems.append(f"unable to fold a stored {kind_of(event)} of turn {turn_of(event)}; {exc!r}")
     return state, problems
 
 

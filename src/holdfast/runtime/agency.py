@@ -39,7 +39,7 @@ class Agency:
         clock: Clock,
         *,
         may_start: Callable[[], bool],
-        on_wake: Callable[[], None],
+        on_wake: Callable[[Millis], None],
     ) -> None:
         self.wake: Millis | None = None
         self.evaluations: dict[RequestId, Evaluate] = {}
@@ -74,6 +74,8 @@ class Agency:
     def reconcile(self, state: State) -> None:
         """Start and stop what the committed state calls for; called by the actor right after each commit."""
         work = wanted(state, self._clock.now())
+        if work.wake != self.wake and work.wake is not None and work.wake != NOW:
+            self._on_wake(work.wake)
         self.wake = work.wake
         self.last_turn = state.last_turn
         self.shown = [
@@ -91,7 +93,6 @@ class Agency:
             for turn in work.hooks:
                 if turn not in self._hooks:
                     self._call_hook(state, turn)
-        self._on_wake()
 
     def ending(self, state: State, turn: TurnId) -> asyncio.Future[TurnResult]:
         """Return a future of how the turn ends; call it from an inquiry, with the committed state."""
@@ -141,6 +142,8 @@ class Agency:
     def _runner_done(self, task: asyncio.Task[None]) -> None:
         runner = self._runners.pop(task)
         if task.cancelled():
+            if not runner.is_told and self._may_start():
+                self.look_again()  # the answer's own code cancelled it: that is a failed attempt
             return
         exc = task.exception()
         if isinstance(exc, AgentStopped | LogError) or exc is None:

@@ -104,7 +104,6 @@ class Directory:
         finally:
             loaded.users -= 1
             loaded.used_at = self.clock.now()
-            self._time.look()
 
     def peek(self, agent: AgentId) -> Loaded | None:
         """Return the agent if it is loaded."""
@@ -151,7 +150,13 @@ class Directory:
             rules=rules,
             on_change=changed,
         )
-        agency = Agency(actor, responder, self.clock, may_start=lambda: not self.is_stopping, on_wake=self._time.look)
+        agency = Agency(
+            actor,
+            responder,
+            self.clock,
+            may_start=lambda: not self.is_stopping,
+            on_wake=lambda at: self._time.remember(agent, at),
+        )
         loaded = Loaded(actor, agency, self.store, rules, used_at=self.clock.now())
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
@@ -208,21 +213,18 @@ class Directory:
             # Its class is gone, or its own code fails: one agent must not keep the others from being woken.
             log.exception("unable to load %r; it is left alone until it is asked for", agent)
 
-    def unload_idle(self) -> Millis | None:
-        """Unload what nobody has used for a while; return when the next one will be due."""
-        now, next_due = self.clock.now(), None
+    def unload_idle(self) -> None:
+        """Unload what nobody has used for a while."""
+        now = self.clock.now()
         for agent, loaded in list(self._loaded.items()):
             if loaded.users or loaded.agency.tasks or loaded.agency.wants_to_run:
                 continue
-            due = Millis(loaded.used_at + self.settings.idle_after)
-            if due > now:
-                next_due = due if next_due is None else min(next_due, due)
+            if loaded.used_at + self.settings.idle_after > now:
                 continue
             del self._loaded[agent]  # first, so that whoever comes now activates it anew
             loaded.actor.stop()
             if loaded.agency.wake is not None:
                 self._time.remember(agent, loaded.agency.wake)
-        return next_due
 
     # -- start and shutdown ---------------------------------------------------------------------------------------
 

@@ -42,6 +42,11 @@ class Runner:
         self._order = asyncio.Lock()
         """Chunks leave in the order in which they were normalised, whoever wrote them."""
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the runtime told this runner to stop."""
+        return self._cancelled.is_set()
+
     def cancel(self) -> None:
         """Tell the responder's code to stop; the caller cancels the task as well."""
         self._cancelled.set()

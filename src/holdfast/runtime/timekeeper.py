@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 from typing import TYPE_CHECKING
 
@@ -27,14 +28,19 @@ PICK_UP = 16
 
 
 class Timekeeper:
-    """Sleeps until the next thing is due, and does it. Its memory is a cache of the wake table."""
+    """Sleeps until the next thing is due, and does it. Its memory is a cache of the wake table.
+
+    What is due stands in a heap; an entry counts only if it is still what the agent wants.
+    """
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._due: dict[AgentId, Millis] = {}
+        self._heap: list[tuple[Millis, AgentId]] = []
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._read_until = Millis(0)
+        self._sweep_at = Millis(0)
 
     async def start(self) -> None:
         """Wake everything that is due now, then keep time in the background."""
@@ -52,31 +58,24 @@ class Timekeeper:
             await asyncio.wait(self._tasks)
 
     def remember(self, agent: AgentId, at: Millis) -> None:
-        """Wake an unloaded agent at that time."""
+        """Wake the agent at that time, and not when it last wanted to be woken."""
         self._due[agent] = at
-        self.look()
-
-    def look(self) -> None:
-        """Something changed that may be due earlier than what is slept for."""
-        self._changed.set()
+        heapq.heappush(self._heap, (at, agent))
+        if self._heap[0] == (at, agent):
+            self._changed.set()  # earlier than what is slept for
 
     async def _keep_time(self) -> None:
-        clock = self._directory.clock
+        clock, idle_after = self._directory.clock, self._directory.settings.idle_after
         while True:
             self._changed.clear()
             if clock.now() + HORIZON // 2 >= self._read_until:
                 await self._refill()
             await self._wake_due()
-            idle = self._directory.unload_idle()
-            candidates = [*self._due.values(), *self._loaded_wakes(), Millis(self._read_until - HORIZON // 2)]
-            if idle is not None:
-                candidates.append(idle)
-            await self._sleep(min(candidates))
-
-    def _loaded_wakes(self) -> list[Millis]:
-        now = self._directory.clock.now()
-        wakes = (loaded.agency.wake for loaded in self._directory.loaded())
-        return [wake for wake in wakes if wake is not None and wake > now]
+            if clock.now() >= self._sweep_at:
+                self._directory.unload_idle()
+                self._sweep_at = Millis(clock.now() + max(idle_after // 4, 1))
+            first = [self._heap[0][0]] if self._heap else []
+            await self._sleep(min(self._sweep_at, Millis(self._read_until - HORIZON // 2), *first))
 
     async def _sleep(self, until: Millis) -> None:
         """Wait for the time, or for a change, whichever is first."""
@@ -98,20 +97,18 @@ class Timekeeper:
             return
         self._read_until = Millis(now + HORIZON)
         for agent, at in due:
-            if self._directory.peek(agent) is None:
-                self._due.setdefault(agent, at)
+            if self._directory.peek(agent) is None and agent not in self._due:
+                self.remember(agent, at)
 
     async def _wake_due(self) -> None:
-        now = self._directory.clock.now()
-        due = [agent for agent, at in self._due.items() if at <= now]
-        for agent in due:
-            del self._due[agent]
+        now, due = self._directory.clock.now(), list[AgentId]()
+        while self._heap and self._heap[0][0] <= now:
+            at, agent = heapq.heappop(self._heap)
+            if self._due.get(agent) == at:
+                del self._due[agent]
+                due.append(agent)
         for first in range(0, len(due), PICK_UP):
             await asyncio.gather(*(self._directory.wake(agent) for agent in due[first : first + PICK_UP]))
-        for loaded in self._directory.loaded():
-            wake = loaded.agency.wake
-            if wake is not None and 0 < wake <= now:
-                loaded.agency.look_again()
 
     async def _keep_retention(self) -> None:
         clock, settings = self._directory.clock, self._directory.settings
