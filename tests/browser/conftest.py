@@ -56,10 +56,10 @@ class Server:
         found: list[dict[str, Any]] = self._http.get(f"/agents/{kind}/{name}/get-messages").raise_for_status().json()
         return found
 
-    def ask(self, kind: str, name: str, text: str) -> None:
-        """Ask a question without a page, and wait for the end of its answer."""
-        question = {"id": f"q-{text}", "role": "user", "parts": [{"type": "text", "text": text}]}
-        self._http.post(f"/agents/{kind}/{name}/chat", json={"messages": [question]}).raise_for_status()
+    def ask(self, kind: str, name: str, texts: list[str]) -> None:
+        """Ask questions in one go, without a page, and wait for the end of the answer."""
+        messages = [{"id": f"q-{text}", "role": "user", "parts": [{"type": "text", "text": text}]} for text in texts]
+        self._http.post(f"/agents/{kind}/{name}/chat", json={"messages": messages}).raise_for_status()
 
     def close(self) -> None:
         self._http.close()

@@ -1,76 +1,37 @@
-"""Real browsers for the tests: chromium, driven by Playwright, and a server to look at."""
+"""Words that the scenarios share."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from playwright.async_api import Browser, Page, async_playwright
+from tests.browser.conftest import Chat
+from tests.browser.tabs import Tab
 
-from tests.cli.kit import Running, running
-from tests.server.kit import PATIENCE
+__all__ = ["HALF", "TALK", "WHOLE", "assert_in_step", "shown", "user"]
 
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
+HALF: Final = "One two "
+WHOLE: Final = "One two three four."
+TALK: Final[list[Any]] = ["One ", "two ", {"gate": "mid"}, "three ", "four."]
+"""An answer that waits at its middle."""
 
 
-@asynccontextmanager
-async def browsing() -> AsyncIterator[Browser]:
-    """Start a browser of its own."""
-    async with async_playwright() as playwright:
-        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-        browser = await playwright.chromium.launch(executable_path=path, args=FLAGS)
-        try:
-            yield browser
-        finally:
-            await browser.close()
+def user(id: str, text: str) -> dict[str, Any]:
+    return {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
 
 
-class Tab:
-    """One open page of the product, and what went wrong in it."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.problems: list[str] = []
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("console", lambda message: self._heard(message.type, message.text))
-        page.set_default_timeout(PATIENCE * 1000)
-        self.answers = page.locator("#messages li.assistant")
-        self.questions = page.locator("#messages li.user")
-        self.link = page.locator("#link")
-        self.away = page.locator("#away")
-        self.box = page.get_by_role("textbox", name="Your message")
-
-    def _heard(self, kind: str, text: str) -> None:
-        # That a request failed while the server is away is no fault of the page.
-        if kind in ("error", "warning") and "net::ERR_" not in text:
-            self.problems.append(text)
-
-    async def ask(self, text: str) -> None:
-        await self.box.fill(text)
-        await self.box.press("Enter")
-
-    async def text(self, number: int = -1) -> str:
-        """Return what an answer says, the last one by default."""
-        answer = self.answers.last if number < 0 else self.answers.nth(number)
-        return "".join([await part.text_content() or "" for part in await answer.locator(".text").all()])
+def shown(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return what people can tell apart of a transcript: id, role and parts, without the marks of streaming."""
+    return [(message["id"], message["role"], [_plain(part) for part in message["parts"]]) for message in messages]
 
 
-async def open_tab(browser: Browser, url: str, **options: Any) -> Tab:
-    """Open the page in a profile of its own, and wait until it shows something."""
-    context = await browser.new_context(**options)
-    tab = Tab(await context.new_page())
-    await tab.page.goto(url)
-    return tab
+def _plain(part: dict[str, Any]) -> dict[str, Any]:
+    is_text = part["type"] in {"text", "reasoning"}  # their state says whether they grow; after a stop, clients differ
+    return {key: value for key, value in part.items() if value is not None and not (is_text and key == "state")}
 
 
-@asynccontextmanager
-async def demonstrating(folder: Path, port: str = "0") -> AsyncIterator[tuple[Running, str]]:
-    """Run `holdfast dev` on a file in the folder; yield the process and its URL."""
-    async with running("dev", "--port", port, "--db", "log.db", folder=folder) as server:
-        yield server, await server.url()
+def assert_in_step(chat: Chat, *tabs: Tab) -> None:
+    """Expect that every tab shows exactly what is stored."""
+    stored = shown(chat.stored)
+    for tab in tabs:
+        here = shown(tab.messages)
+        assert here == stored, f"on the screen: {here}\nstored: {stored}"

@@ -95,8 +95,7 @@ def test_fields_sent_with_one_question_reach_the_agent_with_that_one_only(chat: 
 
 
 def test_two_hundred_messages_are_shown_and_go_on(chat: Chat) -> None:
-    for number in range(100):
-        chat.server.ask(chat.kind, chat.name, f"question {number}")
+    chat.server.ask(chat.kind, chat.name, [f"question {number}" for number in range(199)])
     tab, other = chat.tab(), chat.tab()
     assert len(tab.texts) == 200
     tab.ask("one more")
@@ -179,7 +178,7 @@ def test_conversations_and_classes_are_isolated_from_each_other(chat: Chat) -> N
 
 @pytest.mark.parametrize("name", ["a b", "naïve ☂", "50%", "a+b&c=d", "dots.and~tildes"])
 def test_names_with_odd_characters_are_conversations_of_their_own(chat: Chat, name: str) -> None:
-    tab = chat.tab(name=name)
+    tab = chat.tab(name=f"{name} {chat.client}")
     tab.ask("hello")
     tab.until_answer("You said: hello", status="ready")
     tab.reload()

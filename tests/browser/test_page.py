@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.demo import ERROR_BEFORE, ERROR_TEXT, HELLO, TOOL_AFTER, TOOL_BEFORE
-from tests.browser.kit import Tab, browsing, demonstrating, open_tab
+from tests.browser.demonstrating import Tab, browsing, demonstrating, open_tab
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]

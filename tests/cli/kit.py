@@ -50,7 +50,7 @@ async def running(*arguments: str, folder: Path | None = None) -> AsyncIterator[
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])},
     )
     try:
         yield Running(process)

@@ -34,7 +34,8 @@ async def flooding(folder: Path) -> AsyncIterator[str]:
     script = f"import sys; sys.argv = ['x', '--', {str(folder / 'log.db')!r}]\nfrom tests.server.flood import app\n"
     (folder / "app.py").write_text(script, encoding="utf-8")
     command = [sys.executable, "-m", "holdfast", "serve", str(folder / "app.py"), "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path}
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
     try:
         assert process.stdout is not None

@@ -40,8 +40,8 @@ def load_app(named: str) -> Any:
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"unable to serve {str(path)!r}; there is no such file")
-    # Its neighbours are found as they are by `python app.py`.
-    sys.path.insert(0, str(path.resolve().parent))
+    # Its neighbours are found as they are by `python app.py`, and so is what lies in the working folder.
+    sys.path[:0] = [str(path.resolve().parent), str(Path.cwd())]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -99,7 +99,7 @@ export class Conversation {
   }
 
   accept(event) {
-    if (event.dropped || event.kind === "rsm") return;
+    if (event.dropped || !["chat", "continuation"].includes(event.kind)) return; // it has no place in the conversation
     for (const { node, parent, message } of event.messages ?? []) this.nodes.set(node, { parent, message });
     this.turns.set(event.turn, {
       request: event.request, node: event.node, status: "accepted", attempt: 0, open: new Map(),

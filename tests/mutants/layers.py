@@ -1,0 +1,160 @@
+"""Seeded bugs around the core: in the messages below it, and in the runtime that runs it."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+FOLD = "tests/messages/test_fold.py"
+NORMALISE = "tests/messages/test_normalise.py"
+CALLS = "tests/messages/test_calls.py"
+LIFECYCLE = "tests/codec/test_lifecycle.py"
+JOIN = "tests/codec/test_join.py"
+COMPACT = "tests/codec/test_compact.py"
+BAD = "tests/runtime/test_bad_situations.py"
+LIFETIMES = "tests/runtime/test_lifetimes.py"
+READERS = "tests/runtime/test_readers.py"
+CHAT = "tests/wire/test_chat.py"
+
+MESSAGES = [
+    Mutant(
+        "messages/fold.py",
+        "        parts = [dict(part) for part in self._parts]\n        return UIMessage",
+        "        parts = list(self._parts)\n        return UIMessage",
+        f"{FOLD}::test_a_snapshot_never_changes_and_never_disturbs_the_fold",
+        "a message that was handed out changes afterwards",
+    ),
+    Mutant(
+        "messages/normalise.py",
+        "self._used.add((family, ours))",
+        "pass",
+        f"{NORMALISE}::test_an_id_used_twice_in_a_step_is_renamed",
+        "two parts of a step share an id and run into each other",
+    ),
+    Mutant(
+        "messages/normalise.py",
+        'self._suffix = f"~{len(parts)}" if parts else ""',
+        'self._suffix = ""',
+        f"{NORMALISE}::test_a_second_attempt_has_no_start_and_other_ids",
+        "a second attempt writes into the parts of the first",
+    ),
+    Mutant(
+        "messages/ledger.py",
+        "frozenset({_State.REFUSED, _State.CLOSED})",
+        "frozenset({_State.REFUSED})",
+        f"{NORMALISE}::test_a_denied_call_never_gets_an_output",
+        "a call that was denied gets an output after all",
+    ),
+    Mutant(
+        "messages/calls.py",
+        "if state not in _TAKES_APPROVAL:",
+        "if state is None:",
+        f"{CALLS}::test_the_first_answer_wins",
+        "the second answer to a question replaces the first",
+    ),
+]
+
+CODEC = [
+    Mutant(
+        "codec/join.py",
+        "self._tracker.reset_phase(self._scope, _START_STEP)",
+        "pass",
+        f"{JOIN}::test_after_the_end_of_a_step_content_needs_a_new_one",
+        "a late reader of a second step gets content without a step",
+    ),
+    Mutant(
+        "codec/compact.py",
+        "return bool(before[name] == chunk[name])",
+        "return True",
+        f"{COMPACT}::test_a_compacted_rest_behind_any_cursor_folds_like_the_whole",
+        "compacting joins the deltas of different parts (I-10)",
+    ),
+    Mutant(
+        "codec/encode.py",
+        " and not (is_replay and is_settled(part))",
+        "",
+        f"{COMPACT}::test_an_answered_approval_is_left_out_of_a_replay_and_an_open_one_is_not",
+        "a replay asks a question that was already answered (R-2)",
+    ),
+]
+
+RUNTIME = [
+    Mutant(
+        "runtime/actor.py",
+        "            await self._store.append(batch)  # commit …\n"
+        "            self.tail.publish(  # … then visible\n"
+        "                [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]\n"
+        "            )\n",
+        "            self.tail.publish(\n"
+        "                [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]\n"
+        "            )\n"
+        "            await self._store.append(batch)\n",
+        f"{BAD}::test_a_full_disk_loses_nothing_that_was_seen_and_the_turn_goes_on_when_there_is_space",
+        "clients see what a crash takes back (I-3)",
+    ),
+    Mutant(
+        "runtime/actor.py",
+        "wake = UNCHANGED if quiet else self._changed_wake(pending.at)",
+        "wake = UNCHANGED",
+        f"{LIFETIMES}::test_open_turns_are_picked_up_at_start_although_no_client_is_there",
+        "an open turn is forgotten until somebody connects (I-12)",
+    ),
+    Mutant(
+        "runtime/agency.py",
+        "recovered=turn in (self._inherited or ())",
+        "recovered=False",
+        f"{LIFETIMES}::test_a_response_hook_that_was_cut_off_is_called_again_as_recovered",
+        "a hook that is called again does not know that it is",
+    ),
+    Mutant(
+        "runtime/directory.py",
+        "may_start=lambda: not self.is_stopping",
+        "may_start=lambda: True",
+        f"{LIFETIMES}::test_shutdown_lets_running_turns_finish_and_starts_no_other",
+        "a server that shuts down starts new turns (R-19)",
+    ),
+    Mutant(
+        "runtime/directory.py",
+        "if found is not None and not found.actor.tail.closed:",
+        "if found is not None:",
+        f"{BAD}::test_asking_while_the_disk_is_full_is_refused_with_the_reason_and_asking_again_works",
+        "a client is handed an actor that has just died (R-27)",
+    ),
+    Mutant(
+        "runtime/outbox.py",
+        "if self._direct and self._direct[0][0] <= self._subscription.cursor:",
+        "if self._direct:",
+        f"{READERS}::test_a_direct_frame_never_overtakes_what_was_committed_before_it",
+        "an answer overtakes the event that it followed (B5)",
+    ),
+    Mutant(
+        "runtime/tail.py",
+        "if not recent or recent[0].seq > cursor + 1:",
+        "if not recent:",
+        f"{READERS}::test_a_reader_that_fell_behind_memory_is_handed_everything_from_the_store_in_pages",
+        "a slow reader skips what memory has forgotten (I-11)",
+    ),
+]
+
+WIRE = [
+    Mutant(
+        "wire/chat.py",
+        "        if self._mode is _Mode.OFFERED and self._offered == event.turn:\n            return []\n        if self._passed",
+        "        if self._passed",
+        f"{CHAT}::test_a_probe_while_a_turn_streams_is_offered_it_and_gets_nothing_of_it_until_it_acknowledges",
+        "a client gets live chunks and then the same ones again",
+    ),
+    Mutant(
+        "wire/chat.py",
+        "return [*sent, complete, terminal] if replay.outcome is Outcome.ERROR else [*sent, terminal]",
+        "return [terminal] if replay.outcome is Outcome.ERROR else [*sent, terminal]",
+        f"{CHAT}::test_a_late_acknowledgement_after_an_error_gets_the_chunks_and_then_the_error_in_one_frame",
+        "who comes back after an error does not see what was said before it",
+    ),
+    Mutant(
+        "wire/chat.py",
+        "if not self._open and self._last_ended is not None and self._last_ended.outcome is Outcome.ERROR:",
+        "if self._last_ended is not None and False:",
+        f"{CHAT}::test_a_probe_after_an_error_is_offered_the_failed_turn",
+        "who was away during an error is told that nothing happened",
+    ),
+]
