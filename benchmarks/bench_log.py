@@ -1,4 +1,4 @@
-"""How the log is laid out on disk, and what an append costs: `python benchmarks/bench_log.py`, less than a minute.
+"""How the log is laid out on disk, and what an append costs: `python benchmarks/bench_log.py`; about 25 s of CPU.
 
 The first table compares ways to keep many agents' events in one SQLite file: how fast they are written, how many
 bytes go to the disk for each, and how long it takes to read one agent's answer back. The second is the real

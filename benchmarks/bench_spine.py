@@ -48,7 +48,7 @@ async def floor(store: LogStore) -> float:
     """Append the same bytes in batches of a hundred, with no agent: what the store alone costs."""
     await store.open()
     epoch = (await store.activate(AGENT)).epoch
-    body = b'{"t":"chunk","turn":1,"attempt":1,"index":9999,"body":{"type":"text-delta","id":"t","delta":"some words "}}'
+    body = b'{"t":"chunk","turn":1,"attempt":1,"index":9999,"body":{"type":"text-delta","id":"t","delta":"some words"}}'
     entries = [Entry("chunk", TurnId(1), body)] * 100
     began = perf_counter()
     for first in range(1, CHUNKS, 100):

@@ -15,7 +15,7 @@ from playwright.async_api import TimeoutError as TooLate
 
 from tests.browser.loops import PATIENCE, Loop
 
-__all__ = ["NETWORK", "FLAGS", "Tab"]
+__all__ = ["FLAGS", "NETWORK", "TEXT", "Tab", "open_page"]
 
 FLAGS: Final = [
     "--no-sandbox",
@@ -30,7 +30,8 @@ FLAGS: Final = [
 NETWORK: Final = r"WebSocket connection to|net::ERR_|Failed to load resource"
 """What the browser itself writes to the console when the network goes away."""
 
-_TEXT: Final = "m.parts.filter(p => p.type === 'text').map(p => p.text).join('')"
+TEXT: Final = "m.parts.filter(p => p.type === 'text').map(p => p.text).join('')"
+"""The text of a message `m`, as an expression."""
 
 
 class Tab:
@@ -91,7 +92,7 @@ class Tab:
     @property
     def texts(self) -> list[str]:
         """The text of every message, in order."""
-        found: list[str] = self.run(f"() => window.chat.messages.map(m => {_TEXT})")
+        found: list[str] = self.run(f"() => window.chat.messages.map(m => {TEXT})")
         return found
 
     @property
@@ -113,7 +114,7 @@ class Tab:
         """The text of the last message, if it is the assistant's; empty otherwise."""
         return str(
             self.run(
-                f"() => {{ const m = window.chat.messages.at(-1); return m?.role === 'assistant' ? {_TEXT} : ''; }}"
+                f"() => {{ const m = window.chat.messages.at(-1); return m?.role === 'assistant' ? {TEXT} : ''; }}"
             )
         )
 
@@ -139,7 +140,7 @@ class Tab:
 
     def until_answer(self, text: str, *, status: str | None = None) -> None:
         """Wait until the last message is the assistant's and has exactly this text, and the status is as said."""
-        fact = f"(m => m?.role === 'assistant' && {_TEXT} === arg[0])(c?.messages.at(-1))"
+        fact = f"(m => m?.role === 'assistant' && {TEXT} === arg[0])(c?.messages.at(-1))"
         self.until(f"{fact} && (!arg[1] || c.status === arg[1])", [text, status])
 
     def until_ready(self) -> None:
@@ -155,14 +156,18 @@ class Tab:
 
     def until_ends(self, ending: str) -> None:
         """Wait until the last message is the assistant's and its text ends like this."""
-        self.until(f"(m => m?.role === 'assistant' && {_TEXT}.endsWith(arg))(c?.messages.at(-1))", ending)
+        self.until(f"(m => m?.role === 'assistant' && {TEXT}.endsWith(arg))(c?.messages.at(-1))", ending)
 
     def until_received(self, kind: str, times: int = 1) -> None:
         """Wait until the server has sent this many frames of a type, on any of the tab's sockets."""
-        self._loop.run(self._until_received(kind, times))
+        self._loop.run(self._until_frames(lambda: self.received(kind), times))
 
-    async def _until_received(self, kind: str, times: int) -> None:
-        while len(self.received(kind)) < times:
+    def until_sent(self, kind: str, times: int = 1) -> None:
+        """Wait until the page has sent this many frames of a type, on any of its sockets."""
+        self._loop.run(self._until_frames(lambda: self.sent(kind), times))
+
+    async def _until_frames(self, found: Callable[[], list[Any]], times: int) -> None:
+        while len(found()) < times:
             self._news.clear()
             await self._news.wait()
 

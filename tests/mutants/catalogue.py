@@ -1,32 +1,16 @@
-"""Seeded bugs, and for each the test that must notice. One list per package; add yours to the list of its package.
+"""Seeded bugs, and for each the test that must notice: those of the core here, those around it in `layers`.
 
-Each is one replacement in one file below src/holdfast: `old` must occur there exactly once. Choose a cheap witness: a
-table test where one says it, a property where the property is what is being tested.
+Choose a cheap witness: a table test where one says it, a property where the property is what is being tested.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug to plant; `witness` is the node id of the test that must fail, `why` says what would go wrong."""
-
-    path: str
-    old: str
-    new: str
-    witness: str
-    why: str
-
-    @property
-    def name(self) -> str:
-        return re.sub(r"\W+", "-", self.why.lower()).strip("-")
-
+from tests.mutants import layers
+from tests.mutants.mutant import Mutant
 
 INVARIANTS = "tests/core/test_invariants.py"
 ACCEPT = "tests/core/test_accept.py"
+AGREEMENT = "tests/core/test_agreement.py"
 ANSWERS = "tests/core/test_answers.py"
 POLICIES = "tests/core/test_policies.py"
 RESTORE = "tests/core/test_restore.py"
@@ -110,7 +94,7 @@ CORE = [
         "core/project.py",
         "            return [*_messages(state, [*nodes, turn.node]), turn_row(turn), agent_row(state)]",
         "            return [*_messages(state, [*nodes, turn.node]), agent_row(state)]",
-        f"{INVARIANTS}::test_restoring_the_rows_gives_the_state_that_folding_the_log_gives",
+        f"{AGREEMENT}::test_the_rows_written_bit_by_bit_are_those_that_the_state_implies",
         "a restarted process waits for messages that it has (I-9)",
     ),
     Mutant(
@@ -185,6 +169,13 @@ CORE = [
         f"{ACCEPT}::test_a_deferred_turn_with_nothing_new_to_say_begins_all_the_same",
         "a deferred turn without news waits for ever (I-12)",
     ),
+    Mutant(
+        "core/accept.py",
+        "    # With nothing new to place it still says",
+        "    if not placed:\n        return []\n    # With nothing new to place it still says",
+        f"{AGREEMENT}::test_what_is_wanted_can_be_done",
+        "the runtime tries in vain to begin a deferred turn (I-12)",
+    ),
     # -- properties that are nobody's invariant by number ------------------------------------------------------
     Mutant(
         "core/decide.py",
@@ -220,6 +211,27 @@ CORE = [
         "    base = None",
         f"{INVARIANTS}::test_a_message_ends_as_what_its_chunks_fold_to",
         "a continuation overwrites the message that it extends",
+    ),
+    Mutant(
+        "core/accept.py",
+        "_mergeable_tail(state, overlapping) if _brings_news(state, command) else []",
+        "_mergeable_tail(state, overlapping)",
+        f"{AGREEMENT}::test_no_message_id_is_shown_twice",
+        "merging an edit shows one message id twice",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "        state.leaf = event.messages[-1].node",
+        "        state.leaf = event.messages[0].node",
+        f"{AGREEMENT}::test_only_clearing_removing_and_branching_hide_what_was_shown",
+        "of several messages put, all but the first are hidden by the next question",
+    ),
+    Mutant(
+        "core/transcript.py",
+        "                    self.messages.pop(node, None)",
+        "                    self.messages.get(node, None)",
+        f"{AGREEMENT}::test_what_an_observer_saw_of_the_log_is_what_is_kept",
+        "an observer goes on showing what was removed",
     ),
     # -- accepting (R-4, R-6, R-7, R-10) -----------------------------------------------------------------------
     Mutant(
@@ -389,14 +401,4 @@ CORE = [
     ),
 ]
 
-MESSAGES: list[Mutant] = []
-
-CODEC: list[Mutant] = []
-
-WIRE: list[Mutant] = []
-
-LOG: list[Mutant] = []
-
-RUNTIME: list[Mutant] = []
-
-ALL = [*CORE, *MESSAGES, *CODEC, *WIRE, *LOG, *RUNTIME]
+ALL = [*CORE, *layers.MESSAGES, *layers.CODEC, *layers.WIRE, *layers.RUNTIME]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.catalogue import ALL, Mutant
+from tests.mutants.catalogue import ALL
+from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 60

@@ -10,7 +10,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from holdfast.core.commands import Cancel, Submit
+from holdfast.core.state import RECENT_TURNS
 from holdfast.errors import ChatError
+from holdfast.ids import AgentId, MessageId, RequestId
 from holdfast.server import Limits
 from holdfast.testing import Gate
 from tests.server.kit import (
@@ -103,6 +106,23 @@ async def test_a_question_that_is_sent_twice_under_one_key_is_answered_once() ->
         assert again.response.headers["x-holdfast-request"] == "k1"
         assert folded(again.chunks) == folded(first.chunks)
         assert len((await client.get("get-messages")).json()) == 2
+
+
+async def test_a_key_is_known_however_long_ago_it_was_used() -> None:
+    agent = scripted(lambda turn: [turn.id])
+    many = RECENT_TURNS + 2
+    app = chat(agent, limits=Limits(requests_per_minute=1000))
+    async with talking(app) as client:
+        await ask(client, question("u0"), idempotency_key="k0")
+        async with (await app.start()).directory.attach(AgentId("chat/ann")) as loaded:
+            for number in range(1, many):
+                await loaded.actor.ask(Submit(RequestId(f"k{number}"), MessageId(f"a{number}"), [user(f"u{number}")]))
+                await loaded.actor.insist(Cancel(RequestId(f"k{number}")))
+        await ask(client, question("last"), idempotency_key="last")
+        asked = len(agent.turns)  # type: ignore[attr-defined]
+        again = await ask(client, question("u0"), idempotency_key="k0")
+        assert text_of(folded(again.chunks)) == "k0"
+        assert len(agent.turns) == asked  # type: ignore[attr-defined]
 
 
 async def test_a_question_sent_again_while_it_is_answered_joins_the_running_turn() -> None:

@@ -35,3 +35,10 @@ def test_rows_become_records_and_rows_again() -> None:
     assert records.message_row(records.message_record(9, message_row(1))[1:]) == message_row(1)
     assert records.to_agent_row(records.agent_record(9, agent_row(1, 2, 3, 4))[1:]) == agent_row(1, 2, 3, 4)
     assert records.to_agent_row((None, None, None, None)) is None
+
+
+def test_a_turn_of_an_unknown_kind_is_reported_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    good = records.turn_record(1, FULL_TURN)[1:]
+    bad = (*good[:2], "from the future", *good[3:])
+    assert records.turn_rows([bad, good]) == [FULL_TURN]
+    assert "left out" in caplog.text

@@ -11,7 +11,7 @@ from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, MessageRow, TurnRow
 from ..base import Activation, Stored
-from .records import Record, message_row, to_agent_row, turn_row
+from .records import Record, message_row, to_agent_row, turn_row, turn_rows
 from .scribe import Grant, Head
 from .statements import SQL
 
@@ -44,7 +44,7 @@ class Reader:
         """Load what the holder of a lease just taken needs."""
         with self._place(agent) as place:
             assert place is not None
-            turns = [turn_row(each) for each in self._all("turns_to_load", grant.key, recent)]
+            turns = turn_rows(self._all("turns_to_load", grant.key, recent))
             messages = [message_row(each) for each in self._all("messages", grant.key)]
             open_turns = {row.turn for row in turns if row.is_open}
             chunks: list[Stored] = []
@@ -93,7 +93,7 @@ class Reader:
         with self._place(agent) as place:
             limit = EVERYTHING if newest is None else newest
             found = [] if place is None else self._all("newest_turns", place.key, limit)
-            return [turn_row(each) for each in reversed(found)]
+            return turn_rows(reversed(found))
 
     def agents(self) -> list[AgentId]:
         return [agent for key, agent, head in self._all("agents") if head or self._heads.get(key, NOWHERE).seq]

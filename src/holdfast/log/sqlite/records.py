@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from typing import Any
 
 from ...events import TurnKind
 from ...rows import AgentRow, MessageRow, TurnRow
 
 __all__ = ["Record", "agent_record", "message_record", "message_row", "to_agent_row", "turn_record", "turn_row"]
+__all__ += ["turn_rows"]
+
+log = logging.getLogger(__name__)
 
 Record = tuple[Any, ...]
 """One row as `sqlite3` takes and gives it."""
@@ -34,6 +39,17 @@ def turn_row(record: Record) -> TurnRow:
     fields = list(record)
     fields[2], fields[-1] = TurnKind(fields[2]), bool(fields[-1])
     return TurnRow(*fields)
+
+
+def turn_rows(records: Iterable[Record]) -> list[TurnRow]:
+    """Make the rows that can be made; one that cannot is reported and left out, so that the agent still opens."""
+    rows: list[TurnRow] = []
+    for record in records:
+        try:
+            rows.append(turn_row(record))
+        except (TypeError, ValueError) as exc:
+            log.error("unable to read the row of turn %r; it is left out: %s", record[0], exc)
+    return rows
 
 
 def message_record(key: int, row: MessageRow) -> Record:

@@ -1,0 +1,106 @@
+"""One agent, looked at in several ways: what it shows, wants, keeps and tells must agree after every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from hypothesis import given, settings
+
+from holdfast.core.commands import Begin, Clear, Command, Finish, MoveLeaf, Place, RemoveMessages, Submit
+from holdfast.core.decide import decide
+from holdfast.core.project import all_rows
+from holdfast.core.state import State
+from holdfast.core.transcript import Transcript
+from holdfast.core.tree import shown_path
+from holdfast.core.wanted import wanted
+from holdfast.events import Event, MessagesRemoved, Outcome, TurnAccepted
+from holdfast.ids import Attempt, Millis, NodeId
+from tests.core.histories import History, Rows, histories
+
+MANY = settings(max_examples=150, deadline=None)
+
+
+def again(history: History) -> Iterator[tuple[Command, list[Event], History]]:
+    """Live through a history once more, stopping after every command."""
+    twin = History(history.rules)
+    for now, command in history.told:
+        twin.now = now
+        yield command, twin.play(command), twin
+
+
+def shown_nodes(state: State) -> list[NodeId]:
+    return [node for node, _ in shown_path(state)]
+
+
+@MANY
+@given(histories())
+def test_what_is_wanted_can_be_done(history: History) -> None:
+    """Otherwise the runtime would try for ever."""
+    for _, _, twin in again(history):
+        state, now = twin.state, Millis(twin.now)
+        work = wanted(state, now)
+        if work.stop is not None:
+            attempt = Attempt(state.open[work.stop].attempt)
+            assert decide(state, Finish(work.stop, attempt, Outcome.ABORTED), now, twin.rules)
+        if work.run is not None:
+            deferred = state.open[work.run].accepted.deferred
+            command = Place(work.run, []) if deferred else Begin(work.run, "crash")
+            assert decide(state, command, now, twin.rules)
+
+
+@MANY
+@given(histories())
+def test_no_message_id_is_shown_twice(history: History) -> None:
+    for _, _, twin in again(history):
+        ids = [node.id for _, node in shown_path(twin.state)]
+        assert len(ids) == len(set(ids))
+
+
+@MANY
+@given(histories())
+def test_only_clearing_removing_and_branching_hide_what_was_shown(history: History) -> None:
+    before: list[NodeId] = []
+    for command, events, twin in again(history):
+        gone = {node for event in events if isinstance(event, MessagesRemoved) for node in event.nodes}
+        after = shown_nodes(twin.state)
+        if not _may_hide(command, events, twin.state):
+            stays = [node for node in before if node not in gone]
+            assert [node for node in after if node in set(stays)] == stays
+        before = after
+
+
+def _may_hide(command: Command, events: list[Event], state: State) -> bool:
+    if isinstance(command, Clear | RemoveMessages | MoveLeaf):
+        return True
+    if any(isinstance(event, MessagesRemoved) and event.cause == "cap" for event in events):
+        return True
+    placed = [placed for event in events if isinstance(event, TurnAccepted) for placed in event.messages]
+    older = {node.id for number, node in state.nodes.items() if not placed or number < placed[0].node}
+    return isinstance(command, Submit) and (not placed or any(each.id in older for each in placed))
+
+
+@MANY
+@given(histories())
+def test_the_rows_written_bit_by_bit_are_those_that_the_state_implies(history: History) -> None:
+    for _, events, twin in again(history):
+        if not events:
+            continue
+        implied = Rows()
+        implied.apply(all_rows(twin.state))
+        assert implied.turns == twin.rows.turns
+        assert implied.messages == twin.rows.messages
+        assert twin.rows.agent in (None, implied.agent)
+
+
+@MANY
+@given(histories())
+def test_what_an_observer_saw_of_the_log_is_what_is_kept(history: History) -> None:
+    seen, state = Transcript(), history.state
+    for event, _ in history.log:
+        seen.apply(event)
+    written = {turn.node for turn in state.chat_turns() if turn.fold is not None}
+    kept = {node: msgspec.json.decode(place.body) for node, place in state.nodes.items() if place.body is not None}
+    assert {node: message for node, message in seen.messages.items() if node not in written} == {
+        node: message for node, message in kept.items() if node not in written
+    }

@@ -1,0 +1,329 @@
+"""The door for sockets: who gets through, what keeps a client away for good, and what the limits say to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as open_socket
+from websockets.exceptions import ConnectionClosed
+
+from holdfast.server import Connecting, Limits, Principal, Reject
+from holdfast.testing import Gate
+from tests.server.kit import PATIENCE, chat, connect, scripted, serving, user
+
+REFUSED, TRY_LATER = 1008, 1013
+Frame = dict[str, Any]
+
+
+class Socket:
+    """A raw client: what it was sent, and what it waits for."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.frames: list[Frame] = []
+
+    async def send(self, **frame: Any) -> None:
+        await self.connection.send(json.dumps(frame))
+
+    async def ask(self, request: str, text: str = "hi") -> None:
+        body = json.dumps({"messages": [user(f"u-{request}", text)]})
+        await self.send(type="cf_agent_use_chat_request", id=request, init={"method": "POST", "body": body})
+
+    async def until(self, fact: Callable[[Frame], bool]) -> Frame:
+        """Read on until a frame makes it true; what was read before counts."""
+        for frame in self.frames:
+            if fact(frame):
+                return frame
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                frame = json.loads(await self.connection.recv())
+                self.frames.append(frame)
+                if fact(frame):
+                    return frame
+
+    async def ended(self, request: str) -> Frame:
+        return await self.until(lambda frame: frame.get("id") == request and frame.get("done") is True)
+
+    async def greeted(self) -> Frame:
+        return await self.until(lambda frame: frame["type"] == "cf_agent_identity")
+
+    async def closed(self) -> tuple[int, str]:
+        """Wait until the server closes, with nothing said before; return the code and the reason."""
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(ConnectionClosed) as over:
+                await self.connection.recv()
+        assert over.value.rcvd is not None
+        return over.value.rcvd.code, over.value.rcvd.reason
+
+
+@asynccontextmanager
+async def socket(url: str, query: str = "", name: str = "ann", **headers: str) -> AsyncIterator[Socket]:
+    where = urlsplit(url)
+    # The Host header is the address's; where to connect to is said apart from it.
+    address = f"ws://{headers.pop('host', where.netloc)}/agents/chat/{name}{query}"
+    to: dict[str, Any] = {"host": where.hostname, "port": where.port}
+    async with open_socket(address, additional_headers=headers, max_size=None, proxy=None, **to) as connection:
+        yield Socket(connection)
+
+
+# -- authorize --------------------------------------------------------------------------------------------------------
+
+
+async def _by_token(connecting: Connecting) -> Principal | Reject | None:
+    """Know some people by the token in the URL: browsers cannot send headers with a socket."""
+    match connecting.request.query_params.get("token"):
+        case "sesame":
+            return Principal("ann")
+        case "broke":
+            return Reject("Your plan has ended.", 402)
+        case "hacked":
+            raise RuntimeError("the user database is down")
+        case "later":
+            return Reject("Down for maintenance.", 503)
+        case _:
+            return None
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "code", "reason"),
+    [
+        ("", 401, REFUSED, "does not know you"),
+        ("broke", 402, REFUSED, "Your plan has ended."),
+        ("hacked", 500, TRY_LATER, "could not check who you are"),
+        ("later", 503, TRY_LATER, "Down for maintenance."),
+    ],
+)
+async def test_who_is_refused_stays_away_and_who_met_a_broken_server_comes_back(
+    token: str, status: int, code: int, reason: str
+) -> None:
+    """The stock client gives up at 1008 and tries again at 1013; over HTTP the same people get the same verdict."""
+    app = chat(scripted(["x"]), authorize=_by_token)
+    async with serving(app) as url:
+        async with socket(url, f"?token={token}") as refused:
+            found, said = await refused.closed()
+            assert (found, reason in said, "database" in said) == (code, True, False)
+        async with connect(f"{url}/agents/chat/ann") as client:
+            answer = await client.get("get-messages", params={"token": token})
+            assert (answer.status_code, reason in answer.text) == (status, True)
+        assert len((await app.start()).directory) == 0
+
+
+async def test_who_is_let_in_over_the_socket_is_who_authorize_was_asked_about() -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def authorize(connecting: Connecting) -> Principal:
+        asked.append((connecting.agent.__name__, connecting.name))
+        return Principal("ann")
+
+    async with serving(chat(scripted(["Hello"]), authorize=authorize)) as url:
+        async with socket(url, name="a%2Fb%20c") as client:
+            assert (await client.greeted())["name"] == "a/b c"
+            await client.ask("r1")
+            assert (await client.ended("r1"))["outcome"] == "completed"
+    assert asked == [("Chat", "a/b c")]
+
+
+async def test_a_token_in_the_url_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what a server in front writes is its own
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)
+    logging.getLogger("httpx").setLevel(logging.CRITICAL)
+    logging.getLogger("httpcore").setLevel(logging.CRITICAL)
+    async with serving(chat(scripted(["x"]), authorize=_by_token)) as url:
+        for token in ("sesame", "broke", "hacked", "unheard-of"):
+            async with socket(url, f"?token={token}") as client:
+                if token == "sesame":
+                    await client.ask("r1")
+                    await client.ended("r1")
+                    await client.connection.send("nonsense with sesame")
+                    await client.send(type="cf_agent_use_chat_request", id="r2", init={"method": "POST", "body": "{"})
+                    await client.ended("r2")
+                else:
+                    await client.closed()
+            async with connect(f"{url}/agents/chat/ann", headers={"authorization": f"Bearer {token}"}) as http:
+                await http.get("get-messages", params={"token": token})
+    ours = [record.getMessage() + str(record.exc_text) for record in caplog.records if record.name.startswith("hold")]
+    assert any("`authorize` failed" in line for line in ours), "the logger was heard"
+    for token in ("sesame", "broke", "unheard-of", "token="):
+        assert [line for line in ours if token in line] == []
+
+
+# -- other sites' pages -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("origins", "origin", "is_let_in"),
+    [
+        ((), None, True),
+        ((), "http://{host}", True),
+        ((), "https://a.example", False),
+        (["https://a.example"], "https://a.example", True),
+        (["https://a.example"], "https://b.example", False),
+        (["http://localhost:*"], "http://localhost:5173", True),
+        ("*", "https://anybody.example", True),
+        ((), "null", False),
+    ],
+)
+async def test_a_page_of_another_site_needs_an_invitation_for_its_socket_too(
+    origins: Any, origin: str | None, is_let_in: bool
+) -> None:
+    async with serving(chat(scripted(["x"]), origins=origins)) as url:
+        headers = {} if origin is None else {"origin": origin.format(host=url.removeprefix("http://"))}
+        async with socket(url, **headers) as client:
+            if is_let_in:
+                assert (await client.greeted())["agent"] == "chat"
+            else:
+                code, reason = await client.closed()
+                assert (code, "unable to serve pages of" in reason) == (REFUSED, True)
+
+
+# -- this machine only ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", ["host", "forwarded", "x-forwarded-for", "x-real-ip", "via"])
+async def test_without_authorize_a_socket_that_is_not_of_this_machine_is_closed_for_good(header: str) -> None:
+    async with serving(chat(scripted(["x"]))) as url:
+        host = {"host": "agents.example"} if header == "host" else {header: "203.0.113.7"}
+        async with socket(url, **host) as client:
+            code, reason = await client.closed()
+            assert (code, "unable to let you in" in reason) == (REFUSED, True)
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_frame_that_is_too_large_is_answered_under_its_id_and_the_socket_stays() -> None:
+    async with serving(chat(scripted(["x"]), limits=Limits(frame=4000))) as url, socket(url) as client:
+        for request, text in [("r1", "x" * 5000), ("r2", "ä" * 3000)]:
+            await client.ask(request, text)
+            refused = await client.ended(request)
+            assert (refused["error"], refused["outcome"]) == (True, "error")
+            assert "unable to take the message; it is larger" in refused["body"]
+        await client.ask("r3", "x" * 500)
+        assert (await client.ended("r3"))["outcome"] == "completed"
+
+
+async def test_a_seat_is_free_again_when_its_socket_is_gone() -> None:
+    async with serving(chat(scripted(["x"]), limits=Limits(sockets_per_agent=1))) as url:
+        async with socket(url) as first:
+            await first.greeted()
+            async with socket(url) as second:
+                code, reason = await second.closed()
+                assert (code, "1 readers do, which is the limit" in reason) == (TRY_LATER, True)
+            async with socket(url, name="bob") as elsewhere:
+                assert (await elsewhere.greeted())["name"] == "bob"
+        async with asyncio.timeout(PATIENCE):
+            while not await _finds_a_seat(url):
+                pass
+
+
+async def _finds_a_seat(url: str) -> bool:
+    async with socket(url) as client:
+        try:
+            return bool(await client.greeted())
+        except ConnectionClosed:
+            return False
+
+
+async def test_a_question_beyond_the_limit_of_waiting_turns_is_answered_and_the_others_go_on() -> None:
+    gate = Gate()
+    app = chat(scripted([gate, "Hello"]), limits=Limits(queued_turns=2))
+    async with serving(app) as url, socket(url) as client:
+        await client.ask("r1")
+        await gate.reached.wait()
+        await client.ask("r2")
+        await client.ask("r3")
+        refused = await client.ended("r3")
+        assert (refused["error"], "2 turns are waiting, which is the limit" in refused["body"]) == (True, True)
+        gate.open()
+        assert (await client.ended("r1"))["outcome"] == (await client.ended("r2"))["outcome"] == "completed"
+
+
+async def test_who_asks_too_often_is_told_how_long_to_wait_and_may_still_watch_and_stop() -> None:
+    gate = Gate()
+    app = chat(scripted([gate, "Hello"]), limits=Limits(requests_per_minute=1))
+    async with serving(app) as url, socket(url) as client, socket(url) as other:
+        await client.ask("r1")
+        await gate.reached.wait()
+        await client.ask("r2")
+        refused = await client.ended("r2")
+        assert (refused["error"], "unable to ask that often; wait" in refused["body"]) == (True, True)
+        await other.ask("r3")
+        assert (await other.ended("r3"))["error"] is True, "it is the person who is counted, and not the socket"
+        await client.send(type="cf_agent_chat_request_cancel", id="r1")
+        assert (await client.ended("r1"))["outcome"] == "aborted"
+
+
+# -- what a client may send -------------------------------------------------------------------------------------------
+
+
+async def test_a_socket_without_an_id_of_its_own_is_given_one_and_two_with_the_same_do_not_hide_each_other() -> None:
+    """Traps 214 and 215: `_pk` is the client's word; who is told what goes by the socket."""
+    async with serving(chat(scripted(["Hello"]))) as url:
+        for query in ("", "?_pk=", "?_pk=same"):
+            async with socket(url, query) as first, socket(url, query) as second:
+                await second.greeted()
+                request = f"r{query}"
+                await first.ask(request)
+                assert (await first.ended(request))["outcome"] == "completed"
+                assert (await second.ended(request))["outcome"] == "completed"
+                shown = [frame for frame in second.frames if frame["type"] == "cf_agent_chat_messages"]
+                assert any(message["id"] == f"u-{request}" for frame in shown for message in frame["messages"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "[]", "{}", '{"type":"cf_agent_use_chat_request"}', '{"type":"rpc","id":1}', "[" * 50_000, "\x00"],
+)
+async def test_no_text_frame_ends_the_socket_or_disturbs_a_neighbour(text: str) -> None:
+    """Trap 221: what cannot be used is passed over or answered; the conversation goes on."""
+    async with serving(chat(scripted(["Hello"]))) as url, socket(url) as client, socket(url) as neighbour:
+        await client.connection.send(text)
+        await client.ask("r1")
+        assert (await client.ended("r1"))["outcome"] == "completed"
+        assert (await neighbour.ended("r1"))["outcome"] == "completed"
+
+
+async def test_calls_and_states_that_the_agent_does_not_take_are_answered_in_general_words() -> None:
+    """Trap 200: what exactly was wrong is nobody's business but the server's."""
+    async with serving(chat(scripted(["x"]))) as url, socket(url) as client:
+        await client.send(type="cf_agent_state", state={"a": 1})
+        refused = await client.until(lambda frame: frame["type"] == "cf_agent_state_error")
+        assert refused["error"] == "State update rejected"
+        await client.send(type="rpc", id="c1", method="nothing", args=[])
+        answer = await client.until(lambda frame: frame["type"] == "rpc")
+        assert answer == {"type": "rpc", "id": "c1", "success": False, "error": "Method nothing does not exist"}
+
+
+async def test_what_a_client_sent_before_it_was_greeted_is_taken() -> None:
+    """Trap 219: the stock client flushes what it kept before it knows that it is connected."""
+    async with serving(chat(scripted(["Hello"]))) as url, socket(url) as client:
+        await client.send(type="cf_agent_stream_resume_request", probeId="p1")
+        await client.ask("r1")
+        assert (await client.ended("r1"))["outcome"] == "completed"
+        told = [frame["type"] for frame in client.frames]
+        assert told[:3] == ["cf_agent_chat_messages", "cf_agent_identity", "cf_agent_mcp_servers"]
+        probe = next(frame for frame in client.frames if frame.get("probeId") == "p1")
+        assert probe == {"type": "cf_agent_stream_resume_none", "reason": "idle", "probeId": "p1"}
+
+
+async def test_a_question_sent_again_after_its_end_is_answered_with_its_end() -> None:
+    """P-16: a client that lost the end asks again under the same id."""
+    agent = scripted(["Hello"])
+    async with serving(chat(agent)) as url, socket(url) as client:
+        await client.ask("r1")
+        first = await client.ended("r1")
+        client.frames.clear()
+        await client.ask("r1")
+        assert await client.ended("r1") == first
+        async with connect(f"{url}/agents/chat/ann") as http:
+            assert len((await http.get("get-messages")).json()) == 2
+        assert len(agent.turns) == 1  # type: ignore[attr-defined]
