@@ -19,6 +19,17 @@ FLAGS = [
 ]
 
 
+# Notes every state of the first answer, as anybody could have seen it.
+WATCH = """
+window.states = [];
+new MutationObserver(() => {
+  const parts = document.querySelector("#messages li.assistant")?.querySelectorAll(".text") ?? [];
+  const text = [...parts].map((part) => part.textContent).join("");
+  if (text !== window.states.at(-1)) window.states.push(text);
+}).observe(document, { subtree: true, childList: true, characterData: true });
+"""
+
+
 @asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
     """Start a browser of its own."""
@@ -55,6 +66,11 @@ class Tab:
         await self.box.fill(text)
         await self.box.press("Enter")
 
+    async def states(self) -> list[str]:
+        """Return every state that the first answer was seen in since the page was loaded."""
+        states: list[str] = await self.page.evaluate("window.states")
+        return states
+
     async def text(self, number: int = -1) -> str:
         """Return what an answer says, the last one by default."""
         answer = self.answers.last if number < 0 else self.answers.nth(number)
@@ -64,6 +80,7 @@ class Tab:
 async def open_tab(browser: Browser, url: str, **options: Any) -> Tab:
     """Open the page in a profile of its own, and wait until it shows something."""
     context = await browser.new_context(**options)
+    await context.add_init_script(WATCH)
     tab = Tab(await context.new_page())
     await tab.page.goto(url)
     return tab

@@ -26,6 +26,13 @@ async def expect_said(tab: Tab, text: str) -> None:
     assert await tab.text() == text
 
 
+async def check_seen(tab: Tab, text: str) -> None:
+    """Whatever the first answer looked like at any moment was a beginning of the text: no word lost, none doubled."""
+    states = await tab.states()
+    assert len(states) > 3
+    assert [state for state in states if not text.startswith(state)] == []
+
+
 async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answer(tmp_path: Path) -> None:
     async with demonstrating(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, url)
@@ -39,6 +46,7 @@ async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answe
         await expect(tab.link).to_have_text("answering")
         await expect(tab.answers).to_contain_text(LATE)
         await expect_said(tab, HELLO)
+        await check_seen(tab, HELLO)
         assert tab.problems == []
 
 
@@ -52,6 +60,7 @@ async def test_a_reload_in_the_middle_of_an_answer_shows_the_whole_answer(tmp_pa
         assert LATE not in await tab.text()
         await expect(tab.answers).to_contain_text(LATE)
         await expect_said(tab, HELLO)
+        await check_seen(tab, HELLO)
         await tab.page.reload()
         await expect_said(tab, HELLO)
         assert await tab.answers.count() == 1
@@ -80,6 +89,7 @@ async def test_a_killed_server_finishes_the_sentence_on_the_page_by_itself_when_
             await expect(tab.answers.last).to_contain_text(LATE)
             await expect_said(tab, HELLO)
             await expect(tab.questions).to_have_text(["hello", "hello again"])
+            await check_seen(tab, HELLO)
             await tab.page.reload()
             await expect(tab.questions).to_have_text(["hello", "hello again"])
             assert [await tab.text(0), await tab.text(1)] == [HELLO, HELLO]
@@ -98,6 +108,7 @@ async def test_two_tabs_see_the_same_conversation_while_it_happens(tmp_path: Pat
         for tab in (one, two, three):
             await expect(tab.answers).to_contain_text(LATE)
             await expect_said(tab, HELLO)
+            await check_seen(tab, HELLO)
         await two.ask("use a tool")
         for tab in (one, two, three):
             await expect(tab.answers).to_have_count(2)

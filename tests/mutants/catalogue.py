@@ -220,11 +220,11 @@ CORE = [
         "merging an edit shows one message id twice",
     ),
     Mutant(
-        "core/evolve.py",
-        "        state.leaf = event.messages[-1].node",
-        "        state.leaf = event.messages[0].node",
+        "core/accept.py",
+        '[m for m in messages if m["id"] not in known], state.leaf, rules)',
+        '[m for m in messages if m["id"] not in known], None, rules)',
         f"{AGREEMENT}::test_only_clearing_removing_and_branching_hide_what_was_shown",
-        "of several messages put, all but the first are hidden by the next question",
+        "messages stored without a turn hide the whole conversation",
     ),
     Mutant(
         "core/transcript.py",

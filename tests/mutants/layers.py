@@ -130,7 +130,7 @@ RUNTIME = [
         "runtime/tail.py",
         "if not recent or recent[0].seq > cursor + 1:",
         "if not recent:",
-        f"{READERS}::test_a_reader_that_fell_behind_memory_is_handed_everything_from_the_store_in_pages",
+        f"{READERS}::test_a_tail_forgets_the_oldest_and_says_so",
         "a slow reader skips what memory has forgotten (I-11)",
     ),
 ]
@@ -138,7 +138,8 @@ RUNTIME = [
 WIRE = [
     Mutant(
         "wire/chat.py",
-        "        if self._mode is _Mode.OFFERED and self._offered == event.turn:\n            return []\n        if self._passed",
+        "        if self._mode is _Mode.OFFERED and self._offered == event.turn:\n            return []\n"
+        "        if self._passed",
         "        if self._passed",
         f"{CHAT}::test_a_probe_while_a_turn_streams_is_offered_it_and_gets_nothing_of_it_until_it_acknowledges",
         "a client gets live chunks and then the same ones again",

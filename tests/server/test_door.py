@@ -3,75 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from websockets.asyncio.client import ClientConnection
-from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
 
 from holdfast.server import Connecting, Limits, Principal, Reject
 from holdfast.testing import Gate
-from tests.server.kit import PATIENCE, chat, connect, scripted, serving, user
+from tests.server.kit import PATIENCE, chat, connect, scripted, serving
+from tests.server.sockets import socket
 
 REFUSED, TRY_LATER = 1008, 1013
-Frame = dict[str, Any]
-
-
-class Socket:
-    """A raw client: what it was sent, and what it waits for."""
-
-    def __init__(self, connection: ClientConnection) -> None:
-        self.connection = connection
-        self.frames: list[Frame] = []
-
-    async def send(self, **frame: Any) -> None:
-        await self.connection.send(json.dumps(frame))
-
-    async def ask(self, request: str, text: str = "hi") -> None:
-        body = json.dumps({"messages": [user(f"u-{request}", text)]})
-        await self.send(type="cf_agent_use_chat_request", id=request, init={"method": "POST", "body": body})
-
-    async def until(self, fact: Callable[[Frame], bool]) -> Frame:
-        """Read on until a frame makes it true; what was read before counts."""
-        for frame in self.frames:
-            if fact(frame):
-                return frame
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                frame = json.loads(await self.connection.recv())
-                self.frames.append(frame)
-                if fact(frame):
-                    return frame
-
-    async def ended(self, request: str) -> Frame:
-        return await self.until(lambda frame: frame.get("id") == request and frame.get("done") is True)
-
-    async def greeted(self) -> Frame:
-        return await self.until(lambda frame: frame["type"] == "cf_agent_identity")
-
-    async def closed(self) -> tuple[int, str]:
-        """Wait until the server closes, with nothing said before; return the code and the reason."""
-        async with asyncio.timeout(PATIENCE):
-            with pytest.raises(ConnectionClosed) as over:
-                await self.connection.recv()
-        assert over.value.rcvd is not None
-        return over.value.rcvd.code, over.value.rcvd.reason
-
-
-@asynccontextmanager
-async def socket(url: str, query: str = "", name: str = "ann", **headers: str) -> AsyncIterator[Socket]:
-    where = urlsplit(url)
-    # The Host header is the address's; where to connect to is said apart from it.
-    address = f"ws://{headers.pop('host', where.netloc)}/agents/chat/{name}{query}"
-    to: dict[str, Any] = {"host": where.hostname, "port": where.port}
-    async with open_socket(address, additional_headers=headers, max_size=None, proxy=None, **to) as connection:
-        yield Socket(connection)
 
 
 # -- authorize --------------------------------------------------------------------------------------------------------
@@ -327,3 +270,22 @@ async def test_a_question_sent_again_after_its_end_is_answered_with_its_end() ->
         async with connect(f"{url}/agents/chat/ann") as http:
             assert len((await http.get("get-messages")).json()) == 2
         assert len(agent.turns) == 1  # type: ignore[attr-defined]
+
+
+async def test_further_fields_of_the_url_make_no_other_conversation() -> None:
+    """Traps 26 and 205: a token that changes at every reconnect is nobody else's conversation."""
+    async with serving(chat(scripted(["Hello"]))) as url:
+        async with socket(url, "?_pk=p&token=old&x=%2F") as first, socket(url, "?_pk=p&token=new") as second:
+            await second.greeted()
+            await first.ask("r1")
+            assert (await second.ended("r1"))["outcome"] == "completed"
+        async with socket(url) as third:
+            shown = await third.until(lambda frame: frame["type"] == "cf_agent_chat_messages")
+            assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
+
+
+async def test_what_lies_below_an_agent_and_does_not_exist_is_not_the_agent() -> None:
+    """Trap 217: the transcript of one agent is never the answer to a question about another."""
+    async with serving(chat(scripted(["Hello"]))) as url, connect(f"{url}/agents/chat/ann") as client:
+        answer = await client.get("sub/nobody/x/get-messages")
+        assert (answer.status_code, "unable to find" in answer.text) == (404, True)

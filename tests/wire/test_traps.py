@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from holdfast.events import CallAnswered, ChatCleared, Event, Outcome, TurnKind, to_raw
 from holdfast.ids import CallId, Generation, NodeId, RequestId, Seq
+from holdfast.messages.fold import MessageFold
+from holdfast.messages.message import UIMessage
+from holdfast.messages.normalise import Normaliser
 from holdfast.wire import frames
 from holdfast.wire.chat import NeedsReplay, Replay
 from holdfast.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse
-from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, message_ended
+from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 
 def test_an_announcement_may_come_twice_and_each_is_good_for_a_whole_replay() -> None:
-    """Trap 1: on connect and again for the probe; both lead to the same frames from the first chunk on."""
-    tab = Tab(accepted(origin="other"), chunk(0))
-    offers = [*tab.asks("p1"), *tab.asks("p2")]
-    assert [(frame["id"], frame["probeId"]) for frame in offers] == [("r1", "p1"), ("r1", "p2")]
+    """Traps 1, 25 and 28: on connect, for the probe, for the probe sent again; all lead to the same frames."""
+    tab = Tab(open=[known(has_chunks=True)])
+    offers = [*decoded(tab.view.connected()), *tab.asks("p1"), *tab.asks("p1"), *tab.asks("p2")]
+    assert [(frame["id"], frame.get("probeId")) for frame in offers] == [
+        ("r1", None),
+        ("r1", "p1"),
+        ("r1", "p1"),
+        ("r1", "p2"),
+    ]
     replay = Replay(Seq(3), RequestId("r1"), [(None, b'{"type":"start"}')])
     assert tab.view.replayed(replay) == tab.view.replayed(replay)
 
@@ -180,3 +189,56 @@ def test_a_state_is_promised_only_where_one_follows(follows: bool) -> None:
     """Trap 220: a client that was promised one is not ready until it comes."""
     frame = json.loads(frames.identity("ann", "chat", state_follows=follows))
     assert frame.get("stateFollows", False) is follows
+
+
+# -- what the chunks make of the message ------------------------------------------------------------------------------
+
+
+def parts_of(*chunks: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts that a handler's chunks become, behind the normaliser and the fold."""
+    normaliser, fold = Normaliser("a1"), MessageFold("a1")
+    for each in [fed for given in chunks for fed in normaliser.feed(given)] + normaliser.finish():
+        fold.apply(each)
+    return [part for part in fold.message().to_dict()["parts"] if part["type"] != "step-start"]
+
+
+CALL = {"type": "tool-input-available", "toolCallId": "k", "toolName": "look", "input": {}}
+SIGNED = {"provider": {"signature": "s"}}
+
+
+def test_what_a_provider_signed_a_call_with_is_kept_beside_the_call() -> None:
+    """Trap 91: some providers refuse the call without it when it comes back."""
+    assert parts_of({**CALL, "providerMetadata": SIGNED})[0]["callProviderMetadata"] == SIGNED
+
+
+@pytest.mark.parametrize("where", ["start", "delta", "end"])
+def test_a_signature_of_a_reasoning_is_kept_wherever_it_came(where: str) -> None:
+    """Trap 92: most send it with the end."""
+    chunks: list[dict[str, Any]] = [{"type": f"reasoning-{kind}", "id": "r"} for kind in ("start", "delta", "end")]
+    chunks[1]["delta"] = "hm"
+    next(chunk for chunk in chunks if chunk["type"].endswith(where))["providerMetadata"] = SIGNED
+    part = parts_of(*chunks)[0]
+    assert (part["text"], part["providerMetadata"]) == ("hm", SIGNED)
+
+
+def test_a_reasoning_without_words_is_kept_for_what_was_signed() -> None:
+    """Trap 148: redacted thinking is empty, and needed."""
+    opened = {"type": "reasoning-start", "id": "r", "providerMetadata": SIGNED}
+    part = parts_of(opened, {"type": "reasoning-end", "id": "r"})[0]
+    assert (part["type"], part["text"], part["providerMetadata"]) == ("reasoning", "", SIGNED)
+
+
+def test_a_final_output_is_not_preliminary_any_more() -> None:
+    """Trap 119: whether or not the last chunk says so."""
+    outputs = [{"type": "tool-output-available", "toolCallId": "k", "output": 1, "preliminary": True}]
+    outputs.append({"type": "tool-output-available", "toolCallId": "k", "output": 2})
+    part = parts_of(CALL, *outputs)[0]
+    assert (part["output"], part.get("preliminary", False)) == (2, False)
+
+
+def test_a_continuation_may_think_and_its_reasoning_is_opened_first() -> None:
+    """Trap 93: the client throws at a piece of a part that was never opened."""
+    base = UIMessage("a1", "assistant", [{"type": "step-start"}, {"type": "text", "text": "x", "state": "done"}])
+    normaliser = Normaliser("a1", base=base)
+    said = normaliser.feed({"type": "reasoning-delta", "id": "r", "delta": "hm"})
+    assert [chunk["type"] for chunk in said] == ["start-step", "reasoning-start", "reasoning-delta"]
