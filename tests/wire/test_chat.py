@@ -252,7 +252,7 @@ def test_a_turn_that_ended_between_offer_and_acknowledgement_is_replayed_and_its
     replay = Replay(Seq(9), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED)
     assert kinds(decoded(tab.view.replayed(replay))) == ["chunk", "complete"]
     frames = tab.happens(chunk(1), message_ended(), ended())
-    assert kinds(frames) == ["chat_messages", "done"]
+    assert kinds(frames) == ["done", "chat_messages"]
 
 
 def test_a_second_acknowledgement_replays_again() -> None:
@@ -399,3 +399,15 @@ def test_who_merely_watched_a_turn_that_was_cleared_is_made_to_forget_it() -> No
     joined = Tab(accepted(origin="other"), chunk(0))
     joined.view.replayed(Replay(Seq(5), RequestId("r1")))
     assert kinds(joined.happens(cleared)) == ["done"]
+
+
+def test_who_joined_a_turn_gets_the_transcript_after_its_end() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0))
+    tab.view.replayed(Replay(Seq(5), RequestId("r1")))
+    assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "done", "chat_messages"]
+
+
+def test_who_asks_while_a_transcript_is_on_its_way_is_shown_its_question_again() -> None:
+    tab = Tab(accepted(1, origin="other"))
+    assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
+    assert tab.happens(accepted(3, origin="me")) == []

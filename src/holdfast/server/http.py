@@ -196,7 +196,7 @@ async def _stream(service: Service, caller: Caller, request: RequestId | None) -
         frames = open_turn_frames(directory, agent, opened, after)
         return _ui_stream(service, caller, opened.request, frames)
     row = await directory.store.find_turn(agent, request) if request is not None else None
-    if row is None or (after is not None and after >= row.chunks > 0):
+    if row is None or row.is_open or (after is not None and after >= row.chunks > 0):
         return Response(status_code=204)
     return _ui_stream(service, caller, row.request, ended_turn_frames(directory.store, agent, row, after))
 

@@ -126,6 +126,8 @@ class ChatView:
         self._last_ended = snapshot.last_ended
         self._mode = _Mode.LIVE
         self._offered: TurnId | None = None
+        self._has_been_shown = False
+        """Whether a transcript was written since this connection last asked something."""
         self._passed_over: TurnId | None = None
         """A turn whose chunks were replayed up to its end, which is still to come."""
 
@@ -280,16 +282,21 @@ class ChatView:
             owner=event.owner,
             message_ids=event.message_ids,
         )
-        if self._is_mine(event.origin) or not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
+        if not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
             return []
-        return [self._messages()]
+        if self._is_mine(event.origin) and not self._has_been_shown:
+            return []
+        # A transcript that was on its way when this connection asked has wiped the question from its screen.
+        transcript = [self._messages()]
+        self._has_been_shown = self._has_been_shown and not self._is_mine(event.origin)
+        return transcript
 
     def _message_ended(self, event: MessageEnded) -> list[bytes]:
         known = self._open.get(event.turn)
         if known is None:
             return []
         known.is_saved = True
-        if self._mode is _Mode.OFFERED and self._offered == event.turn:
+        if known.is_joined or (self._mode is _Mode.OFFERED and self._offered == event.turn):
             return []  # told with the end
         if self._is_mine(known.origin) and not known.is_continuation and not event.sanitized:
             return []  # who asked has it from the chunks
@@ -332,6 +339,9 @@ class ChatView:
             # A client that only watches puts its half of the answer back when the turn is done, even if it was this
             # client that cleared; after an error frame it forgets it.
             return [frames.response(known.request, "", done=False, error=True), terminal]
+        if known.is_joined and known.is_saved:
+            # After the end: before it, a client that resumed puts the answer back to where it first stood.
+            return [terminal, self._messages()]
         if event.outcome is Outcome.ABORTED and known.is_saved:
             # A client that stopped has dropped what was on its way: this is how far the answer went.
             return [*self._updated(known.node), terminal]
@@ -367,6 +377,7 @@ class ChatView:
         """Render the transcript, without answers that this connection has not seen the end of (B4)."""
         unfinished = {i.node for i in self._open.values() if not i.is_saved and not i.is_continuation}
         bodies = [body for node, body, is_draft in self._transcript() if is_draft or node not in unfinished]
+        self._has_been_shown = self._has_been_shown or not connect
         return frames.messages(bodies, connect=connect)
 
     def _updated(self, node: NodeId) -> list[bytes]:
