@@ -25,8 +25,9 @@ def shown(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def _plain(part: dict[str, Any]) -> dict[str, Any]:
-    is_text = part["type"] in {"text", "reasoning"}  # their state says whether they grow; after a stop, clients differ
-    return {key: value for key, value in part.items() if value is not None and not (is_text and key == "state")}
+    """Leave out what copies of the same part differ in: whether text still grows, and a name that the type has anyway."""
+    noise = {"text": "state", "reasoning": "state"}.get(part["type"], "toolName")
+    return {key: value for key, value in part.items() if value is not None and key != noise}
 
 
 def assert_in_step(chat: Chat, *tabs: Tab) -> None:

@@ -353,7 +353,7 @@ def odd(choices: Choices, history: History) -> Command:
     turn = TurnId(choices.number(state.last_turn + 2))
     attempt = Attempt(choices.number(4))
     node = NodeId(choices.number(state.last_node + 2))
-    streams = [each for each in state.open.values() if each.accepted.kind is TurnKind.RSM]
+    streams = [each for each in state.open.values() if each.accepted.kind.is_bare]
     options: list[Command] = [
         Begin(turn),
         Emit(turn, attempt, emitted({"type": "text-start", "id": "odd"})),
@@ -364,7 +364,7 @@ def odd(choices: Choices, history: History) -> Command:
         MarkHookDone(turn),
         MoveLeaf(node),
         RemoveMessages([node]),
-        OpenStream(RequestId(history.fresh("s")), MessageId("m")),
+        OpenStream(RequestId(history.fresh("s")), MessageId("m"), choices.of([TurnKind.RSM, TurnKind.STREAM])),
         PutMessages([user(history.fresh("p")), assistant(history.fresh("q"))]),
         PutMessages([user(history.fresh("p"))], trusted=False),
         Place(turn, [user(history.fresh("d"))]),

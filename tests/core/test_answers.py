@@ -146,6 +146,32 @@ def test_an_answer_means_the_same_while_the_message_streams_and_afterwards(
     assert early.message(2) == late.message(2)
 
 
+@pytest.mark.parametrize("answer", [OK, ToolError("no"), NO])
+def test_a_result_that_the_model_brings_after_a_persons_answer_is_not_written(answer: CallAnswer) -> None:
+    told = streaming("k1")
+    told.answer("k1", answer, auto_continue=False)
+    before, late = call_states(told), {"type": "tool-output-available", "toolCallId": "k1", "output": "late"}
+    assert chunks_of(told.emit(1, late, {"type": "start-step"})) == [{"type": "start-step"}]
+    assert call_states(told) == before
+    indexes = [event.index for event, _ in told.log if isinstance(event, Chunk)]
+    assert indexes == list(range(len(indexes)))
+
+
+def test_the_result_of_an_approved_call_is_the_models_to_bring() -> None:
+    told = streaming("k1")
+    told.emit(1, approval("k1"))
+    told.answer("k1", YES, auto_continue=False)
+    told.emit(1, {"type": "tool-output-available", "toolCallId": "k1", "output": "done"})
+    assert call_states(told) == {"k1": "output-available"}
+
+
+def test_preliminary_results_are_followed_by_the_final_one() -> None:
+    told = streaming("k1")
+    output = {"type": "tool-output-available", "toolCallId": "k1", "output": 1}
+    assert len(told.emit(1, {**output, "preliminary": True})) == len(told.emit(1, output)) == 1
+    assert told.emit(1, output) == []
+
+
 def test_an_answer_to_an_unknown_call_causes_nothing() -> None:
     told = streaming("k1")
     assert told.answer("k9", OK) == []

@@ -162,6 +162,8 @@ def test_an_observer_that_missed_pruned_chunks_sees_the_same_in_the_end(cursor: 
         (TurnKind.CHAT, 100, False),
         (TurnKind.CHAT, None, False),
         (TurnKind.CONTINUATION, None, False),
+        (TurnKind.STREAM, 99, True),
+        (TurnKind.STREAM, None, False),
         (TurnKind.RSM, 99, False),
         (TurnKind.RSM, None, False),
     ],

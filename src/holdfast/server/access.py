@@ -34,10 +34,14 @@ class Connecting:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who may come in. `id` is what limits are counted by; `claims` are yours."""
+    """Somebody who may come in. `id` is what limits are counted by; `claims` are yours.
+
+    Who is `read_only` may watch, and changes nothing: no question, no stop, no answer to a tool, no clearing.
+    """
 
     id: str
     claims: Mapping[str, Any] = field(default_factory=dict)
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,9 @@ class Holdfast:
             return
         pace, clock = service.pace, service.directory.clock
         settings = SocketSettings(
-            max_frame=service.limits.frame, may_ask=lambda: pace.wait_needed(principal.id, clock.now())
+            max_frame=service.limits.frame,
+            is_read_only=principal.read_only,
+            may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
         )
         with service.seats.seat(address.agent):
             await serve_socket(websocket, service.directory, address.agent, service.presence, settings)

@@ -81,6 +81,8 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
     if answer is None:
         allowed = ", ".join(answers)
         return refusal(405, f"unable to {method} {resource}; use {allowed}", allow=allowed)
+    if method == "POST" and caller.principal.read_only:
+        return refusal(403, f"unable to {method} {resource}; you may watch this agent and not change it")
     try:
         return await answer(service, caller)
     except BadInput as exc:
@@ -105,12 +107,16 @@ def _public_text(exc: Exception) -> str:
 
 
 async def get_messages(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the active path as a JSON array of UIMessages, without loading the agent."""
-    bodies = await _shown(service.directory.store, caller.agent)
+    """Stream the active path as a JSON array of UIMessages, without loading the agent.
+
+    `?limit=n` gives the newest n only, `?before=id` those before that message: together, pages from the end.
+    """
+    bodies = _page(await _shown(service.directory.store, caller.agent), caller.request.query_params)
     return StreamedResponse(_json_array(bodies), {"content-type": "application/json", "cache-control": "no-cache"})
 
 
-async def _shown(store: LogStore, agent: AgentId) -> list[bytes]:
+async def _shown(store: LogStore, agent: AgentId) -> list[tuple[str, bytes]]:
+    """Return id and body of the messages on the active path, oldest first."""
     row, messages = await store.agent_row(agent), await store.messages(agent)
     for _ in range(SNAPSHOTS):
         before, row = row, await store.agent_row(agent)
@@ -120,7 +126,20 @@ async def _shown(store: LogStore, agent: AgentId) -> list[bytes]:
     if row is None:
         return []
     nodes = {m.node: Node(m.parent, m.id, m.role, m.at, m.body, m.draft) for m in messages}
-    return [node.shown for _, node in shown_path(State(leaf=row.leaf, nodes=nodes)) if node.shown is not None]
+    path = shown_path(State(leaf=row.leaf, nodes=nodes))
+    return [(node.id, node.shown) for _, node in path if node.shown is not None]
+
+
+def _page(shown: list[tuple[str, bytes]], asked: Mapping[str, str]) -> list[bytes]:
+    before, limit = asked.get("before"), asked.get("limit", "")
+    if before is not None:
+        places = [place for place, (name, _) in enumerate(shown) if name == before]
+        if not places:
+            raise BadInput(f"unable to page; there is no message {before!r} to go back from")
+        shown = shown[: places[0]]
+    if limit.isascii() and limit.isdigit():
+        shown = shown[-int(limit) :] if int(limit) else []
+    return [body for _, body in shown]
 
 
 async def _json_array(bodies: list[bytes], batch: int = 64) -> Pieces:
