@@ -18,7 +18,7 @@ PYTHON_READY := .venv/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: help setup setup-python setup-node setup-browser dev lint types test check bench obligations docs clean
+.PHONY: help setup setup-python setup-node setup-browser dev lint types test check bench obligations traps docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench: setup-python ## run the benchmarks
 
 obligations: setup ## how many of the obligations a passing test proves, and which are open
 	@$(BIN)/python -m tools.obligations $(ARGS)
+
+traps: setup-python ## how we know that we are in none of the protocol's traps, and which are open
+	@$(BIN)/python -m tools.traps
 
 docs: setup-python ## write the generated parts of the docs
 	@$(BIN)/python -m tools.diagram --write

@@ -8,17 +8,21 @@ bytes: stored, spliced into frames, and parsed only where somebody looks inside.
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Raw
 
 from .ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
 
-__all__ = ["AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CancelRequested", "ChatCleared"]
+__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CancelRequested", "ChatCleared"]
 __all__ += ["Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
 __all__ += ["MessagesRemoved", "Outcome", "Placed", "TurnAccepted", "TurnEnded", "TurnKind"]
-__all__ += ["TurnRetargeted", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
+__all__ += ["TurnRetargeted", "absent", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
+
+
+ABSENT: Final = Raw(b"null")
+"""Opaque JSON that is not there. msgspec decodes `Raw | None` as null and nothing else, so it cannot be None."""
 
 
 class TurnKind(enum.Enum):
@@ -87,8 +91,8 @@ class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
     """Serial of the socket that sent it: excluded from its own transcript (R-15)."""
     owner: str | None = None
     """The `_pk` of the client that owns a continuation (R-15)."""
-    body: Raw | None = None
-    client_tools: Raw | None = None
+    body: Raw = ABSENT
+    client_tools: Raw = ABSENT
     not_before: Millis | None = None
     deferred: bool = False
     """The messages are not known yet: they are evaluated when the turn reaches the head (R-10)."""
@@ -164,7 +168,7 @@ class TurnEnded(_Event, frozen=True, tag="turn.ended"):
     error: str | None = None
     detail: str | None = None
     finish_reason: str | None = None
-    usage: Raw | None = None
+    usage: Raw = ABSENT
     chunks: int = 0
     hook_due: bool = False
     """`on_chat_response` is to be called for it; `hook.done` says that it was (R-28)."""
@@ -240,8 +244,13 @@ decode_event = _decoder.decode
 
 
 def to_raw(value: object) -> Raw:
-    """Encode a JSON value as the opaque bytes that events carry."""
-    return Raw(_encoder.encode(value))
+    """Encode a JSON value as the opaque bytes that events carry; None is ABSENT."""
+    return ABSENT if value is None else Raw(_encoder.encode(value))
+
+
+def absent() -> Raw:
+    """Return ABSENT: the default of fields that take a factory."""
+    return ABSENT
 
 
 def kind_of(event: Event) -> str:

@@ -79,14 +79,13 @@ class Chat(AIChatAgent):
             }
         )
         question, answer = _exchange(self.messages)
-        is_continued = answer is not None and any(part["type"].startswith("tool-") for part in answer.parts)
-        script = _script(question, is_continuation=is_continued)
-        async for piece in self._play(script, turn, _said(answer)):
+        steps, said = _rest(_script(question), answer if turn.continuation else None)
+        async for piece in self._play(steps, turn, said):
             yield piece
 
-    async def _play(self, script: Script, turn: Turn, said: int) -> AsyncIterator[Any]:
+    async def _play(self, steps: Script, turn: Turn, said: int) -> AsyncIterator[Any]:
         """Yield the pieces of a script, from behind the first `said` characters of its text."""
-        for step in _unrolled(script):
+        for step in _unrolled(steps):
             if said and not isinstance(step, str):
                 continue  # an earlier attempt was here
             match step:
@@ -159,15 +158,29 @@ def _exchange(messages: list[UIMessage]) -> tuple[str, UIMessage | None]:
     return "", None
 
 
-def _script(question: str, *, is_continuation: bool) -> Script:
+def _script(question: str) -> Script:
     first = question.partition("\n")[0]
     try:
-        script = msgspec.json.decode(first, type=list[Any])
+        return msgspec.json.decode(first, type=list[Any])
     except (msgspec.DecodeError, msgspec.ValidationError):
         return ["You ", "said: ", question]
-    if not is_continuation:
-        return [step for step in script if not (isinstance(step, dict) and "then" in step)]
-    return next((step["then"] for step in script if isinstance(step, dict) and "then" in step), ["Thank you."])
+
+
+def _rest(script: Script, answer: UIMessage | None) -> tuple[Script, int]:
+    """Return the part of a script that is to be played, and how many characters of it were said already.
+
+    What an earlier attempt called is not called again. When all of the first part was said, this is a continuation.
+    """
+    first = [step for step in script if not (isinstance(step, dict) and "then" in step)]
+    if answer is None:
+        return first, 0
+    known = {part["toolCallId"] for part in answer.parts if "toolCallId" in part}
+    said, whole = len(answer.text), sum(len(step) for step in _unrolled(first) if isinstance(step, str))
+    missing = [step for step in first if not (isinstance(step, dict) and step.get("toolCallId") in known)]
+    if said < whole or any(isinstance(step, dict) and "toolCallId" in step for step in missing):
+        return missing, said
+    then = next((step["then"] for step in script if isinstance(step, dict) and "then" in step), ["Thank you."])
+    return then, said - whole
 
 
 def _unrolled(script: Script) -> Iterator[Step]:
@@ -176,14 +189,3 @@ def _unrolled(script: Script) -> Iterator[Step]:
             yield from [step["repeat"]] * step["times"]
         else:
             yield step
-
-
-def _said(answer: UIMessage | None) -> int:
-    """Count the characters that an earlier attempt at this turn has said: the text behind the last tool call."""
-    length = 0
-    for part in answer.parts if answer is not None else []:
-        if part["type"] == "text":
-            length += len(part["text"])
-        elif part["type"].startswith("tool-"):
-            length = 0
-    return length

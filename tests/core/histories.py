@@ -37,7 +37,7 @@ from holdfast.core.transitions import Status
 from holdfast.core.tree import shown_path
 from holdfast.core.wanted import wanted
 from holdfast.errors import Rejected
-from holdfast.events import Event, Outcome, TurnKind
+from holdfast.events import Event, Outcome, TurnKind, to_raw
 from holdfast.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
 from holdfast.messages.calls import Approval, ToolError, ToolResult, open_calls
 from holdfast.messages.message import UIMessage
@@ -256,7 +256,8 @@ def put_messages(choices: Choices, history: History) -> list[JsonObject]:
 def finish(choices: Choices, turn: TurnId, attempt: int) -> Finish:
     outcome = choices.of([Outcome.COMPLETED, Outcome.COMPLETED, Outcome.ERROR, Outcome.ABORTED])
     error = "boom" if outcome is Outcome.ERROR else None
-    return Finish(turn, Attempt(attempt), outcome, error=error, finish_reason=choices.of([None, "stop", "tool-calls"]))
+    reason, usage = choices.of([None, "stop", "tool-calls"]), to_raw({"tokens": turn} if turn % 2 else None)
+    return Finish(turn, Attempt(attempt), outcome, error=error, finish_reason=reason, usage=usage)
 
 
 SHAPES = ["append", "append", "append", "several", "prefix", "edit", "same", "stale", "forged", "branch", "defer"]
@@ -275,6 +276,8 @@ def submit(choices: Choices, history: History) -> Command:
         trusted=messages is None or choices.rarely(),
         policy=Policy(choices.of(POLICIES), 30),
         origin=f"s{state.generation}",
+        body=to_raw({"n": len(history.log)} if len(history.log) % 3 else None),
+        client_tools=to_raw([{"name": "look"}] if len(history.log) % 2 else None),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from holdfast.events import CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
+from holdfast.events import ABSENT, CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
 from holdfast.messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.core.histories import user
 from tests.core.stage import (
@@ -489,4 +489,4 @@ def test_answers_do_not_reach_into_a_cleared_turn_for_body_and_tools() -> None:
     told.ask("r2", user("u2"))
     told.run(2, call("k2"))
     accepted = the(TurnAccepted, told.answer("k2", OK))
-    assert (accepted.body, accepted.client_tools) == (None, None)
+    assert (accepted.body, accepted.client_tools) == (ABSENT, ABSENT)

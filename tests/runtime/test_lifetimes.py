@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.errors import AgentStopped
-from holdfast.events import AttemptStarted, HookDone, Outcome, TurnAccepted
+from holdfast.events import AttemptStarted, HookDone, Outcome, TurnAccepted, to_raw
 from holdfast.ids import AgentId, Epoch, Millis, Seq
 from holdfast.log.base import Batch, Entry
 from holdfast.log.memory import MemoryLog
@@ -205,3 +205,17 @@ async def test_an_agent_with_a_running_turn_is_never_unloaded() -> None:
         assert directory.peek(AGENT) is loaded
         gate.open()
         await eventually(lambda: has_ended(store))
+
+
+async def test_a_turn_with_a_body_and_tools_goes_on_in_the_next_process_with_them() -> None:
+    store, clock, gate = MemoryLog(), ManualClock(), Gate()
+    responder = ScriptedResponder(lambda call: [gate] if call.attempt == 1 else [f"{call.body} {call.client_tools}"])
+    asked = submit("r1", body=to_raw({"model": "x"}), client_tools=to_raw([{"name": "look"}]))
+    async with running(store, responder, clock) as directory, directory.attach(AGENT) as loaded:
+        await loaded.actor.ask(asked)
+        await gate.reached.wait()
+    async with running(store, responder, clock) as directory, directory.attach(AGENT) as loaded:
+        async with watching(loaded) as watcher:
+            await watcher.ended(1)
+        said = (await loaded.actor.inspect(texts))[-1][1]
+    assert said == "{'model': 'x'} [{'name': 'look'}]"

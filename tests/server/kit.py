@@ -15,9 +15,9 @@ import uvicorn
 
 from holdfast.agents import AIChatAgent, Turn
 from holdfast.messages.fold import MessageFold
+from holdfast.messages.sse import SseEvent, SseParser
 from holdfast.server import Holdfast
 from holdfast.testing import Gate
-from holdfast.wire.sse import SseEvent, SseParser
 
 Item = str | dict[str, Any] | Gate | Exception
 PATIENCE = 20.0

@@ -15,9 +15,9 @@ import pytest
 from holdfast.agents import AIChatAgent, Turn
 from holdfast.errors import ChatError
 from holdfast.ids import Millis
+from holdfast.messages.sse import SseEvent
 from holdfast.server import Holdfast
 from holdfast.testing import Gate
-from holdfast.wire.sse import SseEvent
 from tests.server.kit import Item, Reader, chat, ending, folded, question, reading, scripted, serving, talking, text_of
 
 FIRST_HALF: list[Item] = [

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.wire.sse import SseParser
+from holdfast.messages.sse import SseParser
 from tests.server.flood import BLOB, BLOBS
 from tests.server.kit import PATIENCE, ask, connect, folded, question, text_of
 

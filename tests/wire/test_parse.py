@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.events import ABSENT
 from holdfast.messages.calls import Approval, ToolError, ToolResult
 from holdfast.wire import parse as module
 from holdfast.wire.parse import (
@@ -45,14 +46,14 @@ def test_a_chat_request_is_split_into_messages_tools_and_the_rest() -> None:
     found = parse(request(body))
     assert isinstance(found, ChatRequest)
     assert (found.id, found.messages, found.trigger) == ("r1", [USER], "regenerate-message")
-    assert json.loads(bytes(found.client_tools or b"null")) == tools
-    assert json.loads(bytes(found.body or b"null")) == {"model": "x", "n": 1}
+    assert json.loads(bytes(found.client_tools)) == tools
+    assert json.loads(bytes(found.body)) == {"model": "x", "n": 1}
 
 
 def test_a_request_without_extras_has_neither_tools_nor_body() -> None:
     found = parse(request({"messages": [USER], "clientTools": []}))
     assert isinstance(found, ChatRequest)
-    assert (found.trigger, found.client_tools, found.body) == ("submit-message", None, None)
+    assert (found.trigger, found.client_tools, found.body) == ("submit-message", ABSENT, ABSENT)
 
 
 @pytest.mark.parametrize(

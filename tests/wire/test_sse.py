@@ -25,11 +25,10 @@ from holdfast.events import (
     to_raw,
 )
 from holdfast.ids import Attempt, CallId, Generation, MessageId, NodeId, RequestId, Seq, TurnId
+from holdfast.messages.sse import SseEvent, SseParser
 from holdfast.wire.sse import (
     DONE,
     KEEP_ALIVE,
-    SseEvent,
-    SseParser,
     chunk_event,
     encode_sse,
     log_event,

@@ -45,7 +45,7 @@ class AIChatAgent(Agent):
 
     # -- what you define ------------------------------------------------------------------------------------
 
-    async def on_chat_message(self, turn: Turn) -> Any:
+    def on_chat_message(self, turn: Turn) -> Any:
         """Answer: yield text or chunks, or return text, an iterator, a streaming response or None.
 
         May also be defined without parameters, or as `(on_finish, options)`.

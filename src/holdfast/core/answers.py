@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import assert_never
 
 import msgspec
+from msgspec import Raw
 
 from ..events import (
+    ABSENT,
     AnswerKind,
     CallAnswered,
     Chunk,
@@ -87,6 +89,12 @@ def _encoded(answer: CallAnswer) -> tuple[AnswerKind, object]:
             assert_never(answer)
 
 
+def _client_tools(command: Answer, last: Turn | None) -> Raw:
+    if command.client_tools is not ABSENT or last is None:
+        return command.client_tools
+    return last.accepted.client_tools
+
+
 def _continuation(
     state: State, command: Answer, node: NodeId, streaming: Turn | None, now: Millis, rules: Rules
 ) -> list[Event]:
@@ -115,8 +123,8 @@ def _continuation(
             origin=command.origin,
             owner=command.owner,
             # A continuation goes on with what the turn before was asked with.
-            body=last.accepted.body if last is not None else None,
-            client_tools=command.client_tools or (last.accepted.client_tools if last is not None else None),
+            body=last.accepted.body if last is not None else ABSENT,
+            client_tools=_client_tools(command, last),
             not_before=not_before,
             during=streaming.id if streaming is not None else None,
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from msgspec import Raw
 
-from ..events import AttemptCause, Outcome, TurnKind
+from ..events import AttemptCause, Outcome, TurnKind, absent
 from ..ids import Attempt, CallId, MessageId, NodeId, RequestId, TurnId
 from ..messages.calls import CallAnswer
 
@@ -41,8 +41,8 @@ class Submit:
     trigger: str = "submit-message"
     trusted: bool = False
     policy: Policy = Policy()
-    body: Raw | None = None
-    client_tools: Raw | None = None
+    body: Raw = field(default_factory=absent)
+    client_tools: Raw = field(default_factory=absent)
     origin: str | None = None
     owner: str | None = None
     known: bool = False
@@ -53,8 +53,8 @@ class Continue:
     """Ask for a turn that extends the last assistant message."""
 
     request: RequestId
-    body: Raw | None = None
-    client_tools: Raw | None = None
+    body: Raw = field(default_factory=absent)
+    client_tools: Raw = field(default_factory=absent)
     origin: str | None = None
     known: bool = False
 
@@ -112,7 +112,7 @@ class Finish:
     error: str | None = None
     detail: str | None = None
     finish_reason: str | None = None
-    usage: Raw | None = None
+    usage: Raw = field(default_factory=absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Answer:
     by: str | None = None
     origin: str | None = None
     owner: str | None = None
-    client_tools: Raw | None = None
+    client_tools: Raw = field(default_factory=absent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ..errors import FoldError
 from ..events import (
+    ABSENT,
     AttemptStarted,
     CallAnswered,
     CancelRequested,
@@ -187,7 +188,7 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     turn = _step(state, event)
     assert turn.status is Status.ENDED
     turn.outcome, turn.reason, turn.error, turn.detail = event.outcome, event.reason, event.error, event.detail
-    turn.finish_reason, turn.usage = event.finish_reason, bytes(event.usage) if event.usage is not None else None
+    turn.finish_reason, turn.usage = event.finish_reason, bytes(event.usage) if event.usage is not ABSENT else None
     node = state.nodes.get(turn.node)
     if node is not None and turn.fold is not None:  # a continuation that never began leaves another's draft alone
         node.draft = None

@@ -1,4 +1,4 @@
-"""Reading a UI message stream from bytes: the same chunks however the network cut them."""
+"""Reading server-sent events, and the UI message streams in them: the same however the network cut their bytes."""
 
 from __future__ import annotations
 
@@ -9,47 +9,74 @@ import msgspec
 
 from .message import Chunk
 
-__all__ = ["SseParser", "StreamDecoder"]
+__all__ = ["SseEvent", "SseParser", "StreamDecoder"]
+
+
+class SseEvent(msgspec.Struct, frozen=True):
+    """One event that was read. `id` is the one that it carries itself; None when it has none."""
+
+    data: str
+    event: str = "message"
+    id: str | None = None
 
 
 class SseParser:
-    """An incremental reader of server-sent events; `feed` returns the data of the events that are complete.
+    """Reads server-sent events from bytes, however they are cut: inside lines, characters or line ends.
 
-    Lines may end in LF, CRLF or CR, and bytes may be cut anywhere, also inside a character.
+    `last_event_id` and `retry` are what the stream has said so far. An event without its blank line is not an event.
     """
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._pending = ""
+        self.last_event_id = ""
+        self.retry: int | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._line: list[str] = []
         self._data: list[str] = []
+        self._event = ""
+        self._id: str | None = None
         self._after_cr = False
 
-    def feed(self, piece: bytes) -> list[str]:
-        """Take the next bytes."""
-        return self._lines(self._decoder.decode(piece))
-
-    def close(self) -> list[str]:
-        """Say that no bytes follow; returns a last event that lacked its blank line."""
-        events = self._lines(self._decoder.decode(b"", final=True) + "\n\n")
-        self._pending = ""
-        return events
-
-    def _lines(self, text: str) -> list[str]:
-        if self._after_cr and text.startswith("\n"):
+    def feed(self, piece: bytes) -> list[SseEvent]:
+        """Take the next bytes; return the events that they complete, in order."""
+        text = self._decoder.decode(piece)
+        if not text:
+            return []
+        if self._after_cr and text[0] == "\n":
             text = text[1:]
-        if text:
-            self._after_cr = text.endswith("\r")
-        lines = (self._pending + text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self._pending = lines.pop()
-        events: list[str] = []
-        for line in lines:
-            if not line:
-                if self._data:
-                    events.append("\n".join(self._data))
-                    self._data = []
-            elif line.startswith("data:"):
-                self._data.append(line[5:].removeprefix(" "))
+            self._after_cr = False
+            if not text:
+                return []
+        self._after_cr = text[-1] == "\r"
+        first, *rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._line.append(first)
+        events: list[SseEvent] = []
+        for following in rest:
+            self._take("".join(self._line), events)
+            self._line = [following]
         return events
+
+    def _take(self, line: str, events: list[SseEvent]) -> None:
+        if not line:
+            self._dispatch(events)
+            return
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "data":
+                self._data.append(value)
+            case "event":
+                self._event = value
+            case "id" if "\0" not in value:
+                self._id = self.last_event_id = value
+            case "retry" if value.isascii() and value.isdigit() and len(value) < 10:
+                self.retry = int(value)
+            case _:
+                pass  # a comment, or a field that nobody knows
+
+    def _dispatch(self, events: list[SseEvent]) -> None:
+        if self._data:
+            events.append(SseEvent("\n".join(self._data), self._event or "message", self._id))
+        self._data, self._event, self._id = [], "", None
 
 
 class StreamDecoder:
@@ -88,15 +115,15 @@ class StreamDecoder:
         if not self._is_sse:
             text = self._text.decode(b"", final=True)
             return [text] if text else []
-        return self._chunks(self._parser.close())
+        return self._chunks(self._parser.feed(b"\n\n"))  # a last event that lacked its blank line
 
-    def _chunks(self, events: list[str]) -> list[str | Chunk]:
+    def _chunks(self, events: list[SseEvent]) -> list[str | Chunk]:
         chunks: list[str | Chunk] = []
         for event in events:
-            if event == "[DONE]":
+            if event.data == "[DONE]":
                 continue
             try:
-                chunk: Any = msgspec.json.decode(event)
+                chunk: Any = msgspec.json.decode(event.data)
             except msgspec.DecodeError as exc:
                 self.problems.append(f"a data line is not JSON and was left out: {exc}")
                 continue

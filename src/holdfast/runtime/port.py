@@ -61,13 +61,13 @@ class Port:
             fresh_message_id(),
             None if callable(messages) else messages,
             trusted=True,
-            body=to_raw(body) if body is not None else None,
+            body=to_raw(body),
         )
         return await self._run(command, request, messages if deferred and callable(messages) else None)
 
     async def continue_turn(self, *, body: Any = None) -> TurnResult | None:
         request = fresh_request_id()
-        command = Continue(request, body=to_raw(body) if body is not None else None)
+        command = Continue(request, body=to_raw(body))
         try:
             return await self._run(command, request, None)
         except AgentStopped:

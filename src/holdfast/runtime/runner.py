@@ -14,7 +14,7 @@ import msgspec
 from ..core.commands import Begin, Emit, Emitted, Finish, Place
 from ..core.state import State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, Rejected
+from ..errors import AgentStopped, ChatError, Rejected
 from ..events import AttemptCause, AttemptStarted, Outcome
 from ..ids import Attempt, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
@@ -89,7 +89,8 @@ class Runner:
         except (Exception, asyncio.CancelledError) as exc:
             if _was_told_to_stop(exc):
                 raise
-            log.warning("turn %d of %r failed", self.turn, self._actor.agent, exc_info=exc)
+            trace = None if isinstance(exc, ChatError) else exc  # raised on purpose: its text says enough
+            log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, exc, exc_info=trace)
             await self._finish(attempt, Outcome.ERROR, exc=exc)
             return
         finally:
@@ -199,5 +200,5 @@ def _messages(state: State, leaf: Any) -> list[UIMessage]:
     return [UIMessage.decode(node.shown) for _, node in shown_path(state, leaf) if node.shown is not None]
 
 
-def _decoded(raw: msgspec.Raw | None) -> Any:
-    return msgspec.json.decode(bytes(raw)) if raw is not None else None
+def _decoded(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(bytes(raw))

@@ -11,7 +11,7 @@ from msgspec import Raw
 from starlette.requests import Request
 
 from ..errors import BadInput, BadMessage
-from ..events import to_raw
+from ..events import ABSENT, to_raw
 from ..messages.message import UIMessage
 
 __all__ = ["Question", "TooLarge", "read_json", "read_question"]
@@ -35,8 +35,8 @@ class Question:
 
     messages: Sequence[JsonObject]
     trigger: str
-    body: Raw | None
-    client_tools: Raw | None
+    body: Raw
+    client_tools: Raw
 
 
 async def read_json(request: Request, limit: int) -> JsonObject | TooLarge:
@@ -80,6 +80,6 @@ def read_question(body: JsonObject) -> Question:
     return Question(
         messages=[UIMessage.from_dict(message).to_dict() for message in given],
         trigger=trigger if isinstance(trigger, str) else "submit-message",
-        body=to_raw(rest) if rest else None,
-        client_tools=to_raw(tools) if isinstance(tools, list) else None,
+        body=to_raw(rest or None),
+        client_tools=to_raw(tools or None) if isinstance(tools, list) else ABSENT,
     )

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from ..errors import BadMessage
+from ..events import absent, to_raw
 from ..ids import CallId, RequestId
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from ..messages.message import UIMessage
@@ -30,8 +31,8 @@ class ChatRequest:
     id: RequestId
     messages: list[JsonObject]
     trigger: str = "submit-message"
-    client_tools: Raw | None = None
-    body: Raw | None = None
+    client_tools: Raw = field(default_factory=absent)
+    body: Raw = field(default_factory=absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class AnswerCall:
     call: CallId
     answer: CallAnswer
     auto_continue: bool
-    client_tools: Raw | None = None
+    client_tools: Raw = field(default_factory=absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _request(frame: JsonObject) -> ClientFrame | None:
         messages,
         trigger if isinstance(trigger, str) else "submit-message",
         _tools(tools),
-        Raw(msgspec.json.encode(body)) if body else None,
+        to_raw(body or None),
     )
 
 
@@ -169,10 +170,10 @@ def _messages(raw: list[Any]) -> tuple[list[JsonObject], str | None]:
     return messages, problem
 
 
-def _tools(tools: Any) -> Raw | None:
-    """Return the client's tools, those of them that have a name; None when there are none."""
+def _tools(tools: Any) -> Raw:
+    """Return the client's tools, those of them that have a name; ABSENT when there are none."""
     usable = [t for t in tools if isinstance(t, dict) and _string(t.get("name"))] if isinstance(tools, list) else []
-    return Raw(msgspec.json.encode(usable)) if usable else None
+    return to_raw(usable or None)
 
 
 def _cancel(frame: JsonObject) -> ClientFrame | None:

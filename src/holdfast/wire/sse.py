@@ -1,4 +1,4 @@
-"""Server-sent events, both ways: turns as the AI SDK's UI message stream, logs as they are, and an incremental reader.
+"""Writing server-sent events: turns as the AI SDK's UI message stream, and logs as they are.
 
 One function per kind of event makes its bytes, for live, late and replaying readers alike (I-4). The id of a chunk's
 event is the chunk's index, the id of a log event is its seq, so `Last-Event-ID` is a cursor in both.
@@ -6,17 +6,16 @@ event is the chunk's index, the id of a log event is its seq, so `Last-Event-ID`
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
-from ..events import Chunk, Event, Outcome, encode_event
+from ..events import ABSENT, Chunk, Event, Outcome, encode_event
 from ..ids import Seq
 
-__all__ = ["DONE", "KEEP_ALIVE", "UI_STREAM_HEADERS", "SseEvent", "SseParser", "chunk_event", "encode_sse"]
+__all__ = ["DONE", "KEEP_ALIVE", "UI_STREAM_HEADERS", "chunk_event", "encode_sse"]
 __all__ += ["log_event", "public_event", "retry_after", "terminal_events"]
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -31,7 +30,7 @@ UI_STREAM_HEADERS: Final[Mapping[str, str]] = {
 }
 
 # What events say about connections and failures stays here (R-15, R-29).
-_PRIVATE: Final = ("body", "by", "client_tools", "detail", "origin", "owner")
+_PRIVATE: Final = {"body": ABSENT, "by": None, "client_tools": ABSENT, "detail": None, "origin": None, "owner": None}
 
 
 def encode_sse(data: bytes, *, event_id: int | None = None, event: str | None = None) -> bytes:
@@ -82,72 +81,5 @@ def public_event(event: Event) -> Event:
     """Return the event without what is not for clients: who sent it, with what along, and why it really failed."""
     if isinstance(event, Chunk):
         return event
-    hidden = {name: None for name in _PRIVATE if getattr(event, name, None) is not None}
+    hidden = {name: absent for name, absent in _PRIVATE.items() if getattr(event, name, absent) is not absent}
     return replace(event, **hidden) if hidden else event
-
-
-class SseEvent(msgspec.Struct, frozen=True):
-    """One event that was read. `id` is the one that it carries itself; None when it has none."""
-
-    data: str
-    event: str = "message"
-    id: str | None = None
-
-
-class SseParser:
-    """Reads server-sent events from bytes, however they are cut: inside lines, characters or line ends.
-
-    `last_event_id` and `retry` are what the stream has said so far. An event without its blank line is not an event.
-    """
-
-    def __init__(self) -> None:
-        self.last_event_id = ""
-        self.retry: int | None = None
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._line: list[str] = []
-        self._data: list[str] = []
-        self._event = ""
-        self._id: str | None = None
-        self._after_cr = False
-
-    def feed(self, piece: bytes) -> list[SseEvent]:
-        """Take the next bytes; return the events that they complete, in order."""
-        text = self._decoder.decode(piece)
-        if not text:
-            return []
-        if self._after_cr and text[0] == "\n":
-            text = text[1:]
-            self._after_cr = False
-            if not text:
-                return []
-        self._after_cr = text[-1] == "\r"
-        first, *rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self._line.append(first)
-        events: list[SseEvent] = []
-        for following in rest:
-            self._take("".join(self._line), events)
-            self._line = [following]
-        return events
-
-    def _take(self, line: str, events: list[SseEvent]) -> None:
-        if not line:
-            self._dispatch(events)
-            return
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match name:
-            case "data":
-                self._data.append(value)
-            case "event":
-                self._event = value
-            case "id" if "\0" not in value:
-                self._id = self.last_event_id = value
-            case "retry" if value.isascii() and value.isdigit() and len(value) < 10:
-                self.retry = int(value)
-            case _:
-                pass  # a comment, or a field that nobody knows
-
-    def _dispatch(self, events: list[SseEvent]) -> None:
-        if self._data:
-            events.append(SseEvent("\n".join(self._data), self._event or "message", self._id))
-        self._data, self._event, self._id = [], "", None
