@@ -79,7 +79,7 @@ class Chat(AIChatAgent):
             }
         )
         question, answer = _exchange(self.messages)
-        steps, said = _rest(_script(question), answer if turn.continuation else None)
+        steps, said = _rest(_script(question), answer)
         async for piece in self._play(steps, turn, said):
             yield piece
 

@@ -156,6 +156,18 @@ def test_a_question_asked_while_the_network_is_down_is_answered_when_it_is_back(
     assert len(chat.calls) == 2
 
 
+def test_a_question_sent_as_soon_as_the_socket_opens_stays_on_the_screen(chat: Chat) -> None:
+    link = chat.link()
+    tab = chat.tab(link=link)
+    tab.expect_complaints(NETWORK)
+    tab.ask("before")
+    tab.until_answer("You said: before", status="ready")
+    tab.run("() => window.agent.addEventListener('open', () => window.chat.sendMessage({text: 'at once'}), {once: true})")
+    link.drop()
+    tab.until_answer("You said: at once", status="ready")
+    assert_in_step(chat, tab)
+
+
 def test_a_frozen_network_that_thaws_delivers_everything(chat: Chat) -> None:
     link = chat.link()
     tab, other = chat.tab(link=link), chat.tab()

@@ -116,10 +116,11 @@ def test_regenerating_works_although_the_client_still_has_what_the_cap_removed()
 # -- all known: a branch, or the leaf ----------------------------------------------------------------------
 
 
-def test_a_list_that_equals_the_path_runs_on_the_leaf() -> None:
+def test_a_list_that_equals_the_path_and_ends_with_an_answer_goes_on_with_that_answer() -> None:
     told = two_questions()
     accepted = the(TurnAccepted, told.ask("r3", *whole(told)))
-    assert (accepted.messages, accepted.parent) == ([], 4)
+    assert (accepted.kind, accepted.messages, accepted.node) == (TurnKind.CONTINUATION, [], 4)
+    assert accepted.message_id == "a-r2"
 
 
 @pytest.mark.parametrize("trigger", ["submit-message", "regenerate-message"])

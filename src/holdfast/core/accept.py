@@ -57,6 +57,9 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
     if command.policy.name == "drop" and superseded is None:
         return _drop(state, command)
     messages = command.messages or ()
+    continued = _continued(state, command)
+    if continued is not None:
+        return [*before, _continuation(state, command, continued)]
     edits = _replacements(state, messages, rules, origin=command.origin) if command.trusted else []
     plan = _plan(state, messages, trusted=command.trusted, rules=rules)
     if merged:
@@ -92,21 +95,37 @@ def accept_continuation(state: State, command: Continue, rules: Rules) -> list[E
     path = shown_path(state)
     if not path or path[-1][1].role != "assistant":
         raise Rejected("unable to continue; the last message is not an assistant message")
-    node, place = path[-1]
-    return [
-        TurnAccepted(
-            turn=TurnId(state.last_turn + 1),
-            request=command.request,
-            kind=TurnKind.CONTINUATION,
-            generation=state.generation,
-            node=node,
-            parent=place.parent,
-            message_id=place.id,
-            origin=command.origin,
-            body=command.body,
-            client_tools=command.client_tools,
-        )
-    ]
+    return [_continuation(state, command, path[-1][0])]
+
+
+def _continuation(state: State, command: Submit | Continue, node: NodeId) -> TurnAccepted:
+    place = state.nodes[node]
+    return TurnAccepted(
+        turn=TurnId(state.last_turn + 1),
+        request=command.request,
+        kind=TurnKind.CONTINUATION,
+        generation=state.generation,
+        node=node,
+        parent=place.parent,
+        message_id=place.id,
+        origin=command.origin,
+        owner=command.owner,
+        body=command.body,
+        client_tools=command.client_tools,
+    )
+
+
+def _continued(state: State, command: Submit) -> NodeId | None:
+    """Return the answer that a client goes on with by sending the conversation as it stands, ending in it.
+
+    The AI SDK then extends that message on the client, so that a new one would show its parts twice.
+    """
+    path = shown_path(state)
+    if command.trusted or not command.messages or not path:
+        return None
+    last, (node, place) = command.messages[-1], path[-1]
+    is_whole = place.body is not None and all(turn.node != node for turn in state.chat_turns())
+    return node if is_whole and last["role"] == place.role == "assistant" and last["id"] == place.id else None
 
 
 def accept_stream(state: State, command: OpenStream) -> list[Event]:

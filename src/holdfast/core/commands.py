@@ -56,6 +56,7 @@ class Continue:
     body: Raw = field(default_factory=absent)
     client_tools: Raw = field(default_factory=absent)
     origin: str | None = None
+    owner: str | None = None
     known: bool = False
 
 
