@@ -37,7 +37,7 @@ def test_a_tail_remembers_nothing_while_nobody_reads() -> None:
     tail = Tail(Seq(0))
     tail.publish(committed(1, 10))
     assert tail.head == 10
-    assert tail.after(Seq(0), 100) is None
+    assert tail.after(Seq(0), 100, 1000) is None
 
 
 @pytest.mark.parametrize("cursor", range(11))
@@ -47,7 +47,7 @@ def test_a_tail_hands_out_what_follows_a_cursor(cursor: int) -> None:
         tail.join()
         tail.publish(committed(1, 4))
         tail.publish(committed(5, 6))
-        page = tail.after(Seq(cursor), 3)
+        page = tail.after(Seq(cursor), 3, 1000)
         assert page is not None
         assert [each.seq for each in page] == list(range(cursor + 1, min(cursor + 4, 11)))
 
@@ -56,16 +56,29 @@ def test_a_tail_hands_out_what_follows_a_cursor(cursor: int) -> None:
 
 def test_a_tail_forgets_the_oldest_and_says_so() -> None:
     async def main() -> None:
-        tail = Tail(Seq(0), size=4)
+        tail = Tail(Seq(0), count=4)
         reader = tail.join()
         tail.publish(committed(1, 10))
-        assert tail.after(Seq(0), 100) is None
-        page = tail.after(Seq(6), 100)
+        assert tail.after(Seq(0), 100, 1000) is None
+        page = tail.after(Seq(6), 100, 1000)
         assert page is not None and [each.seq for each in page] == [7, 8, 9, 10]
         tail.leave(reader)
-        assert tail.after(Seq(6), 100) is None
+        assert tail.after(Seq(6), 100, 1000) is None
 
     asyncio.run(main())
+
+
+async def test_a_tail_keeps_and_hands_out_so_many_bytes_and_at_least_one_event() -> None:
+    tail = Tail(Seq(0), size=100)
+    tail.join()
+    chunk = committed(1, 1)[0].event
+    tail.publish([Committed(Seq(seq), Millis(0), chunk, 40) for seq in (1, 2, 3)])
+    assert tail.after(Seq(0), 10, 1000) is None
+    page = tail.after(Seq(1), 10, 50)
+    assert page is not None and [each.seq for each in page] == [2]
+    tail.publish([Committed(Seq(4), Millis(0), chunk, 500)])
+    page = tail.after(Seq(3), 10, 1)
+    assert page is not None and [each.seq for each in page] == [4]
 
 
 async def test_a_reader_that_fell_behind_memory_is_handed_everything_from_the_store_in_pages() -> None:

@@ -175,10 +175,12 @@ class Actor:
             batch = Batch(
                 self.agent, self._epoch, first, pending.at, pending.entries, list(pending.rows.values()), wake
             )
+            committed = [
+                Committed(Seq(first + i), pending.at, event, len(pending.entries[i].body))
+                for i, event in enumerate(pending.events)
+            ]
             await self._store.append(batch)  # commit …
-            self.tail.publish(  # … then visible
-                [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]
-            )
+            self.tail.publish(committed)  # … then visible
             if not quiet:
                 self._on_change(self._state)
         for reply, answer in pending.replies:

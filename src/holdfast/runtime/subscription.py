@@ -17,7 +17,11 @@ from .tail import Committed, Tail
 __all__ = ["PAGE", "Subscription", "read_committed"]
 
 PAGE = 256
-"""How many events a reader is handed at once: what one slow client can hold in memory."""
+"""How many events a reader is handed at once."""
+PAGE_BYTES = 1024 * 1024
+"""How large a page from memory is, about: what one slow client holds."""
+STORED_PAGE = 64
+"""How many events are read from the store at once: they may be large, and nobody knows before."""
 
 log = logging.getLogger("holdfast.runtime")
 
@@ -28,7 +32,7 @@ async def read_committed(store: LogStore, agent: AgentId, after: Seq, limit: int
     committed: list[Committed] = []
     for row in stored:
         try:
-            committed.append(Committed(row.seq, row.at, decode_event(row.body)))
+            committed.append(Committed(row.seq, row.at, decode_event(row.body), len(row.body)))
         except msgspec.DecodeError as exc:
             log.error("unable to read event %d of %r; it is skipped: %s", row.seq, agent, exc)
     return committed, stored[-1].seq if stored else after
@@ -69,9 +73,9 @@ class Subscription:
         if limit <= 0:
             return []
         while self.cursor < self._tail.head:
-            page = self._tail.after(self.cursor, limit)
+            page = self._tail.after(self.cursor, limit, PAGE_BYTES)
             if page is None:
-                page, cursor = await read_committed(self._store, self._agent, self.cursor, limit)
+                page, cursor = await read_committed(self._store, self._agent, self.cursor, min(limit, STORED_PAGE))
                 # Nothing stored up to the head: what is missing there was pruned.
                 self.cursor = cursor if cursor > self.cursor else self._tail.head
             else:

@@ -20,22 +20,25 @@ __all__ = ["Committed", "Tail"]
 class Committed:
     """One committed event. `frames` is where the wire layer keeps what it encoded, for all watchers at once."""
 
-    __slots__ = ("at", "event", "frames", "seq")
+    __slots__ = ("at", "event", "frames", "seq", "size")
 
-    def __init__(self, seq: Seq, at: Millis, event: Event) -> None:
+    def __init__(self, seq: Seq, at: Millis, event: Event, size: int = 0) -> None:
         self.seq = seq
         self.at = at
         self.event = event
+        self.size = size
+        """Bytes that it takes in the log, and about as many in memory."""
         self.frames: dict[str, bytes] = {}
 
 
 class Tail:
-    """The newest events of one agent, kept only while somebody reads."""
+    """The newest events of one agent, kept only while somebody reads, and only so many and so large."""
 
-    def __init__(self, head: Seq, size: int = 512) -> None:
+    def __init__(self, head: Seq, *, count: int = 512, size: int = 4 * 1024 * 1024) -> None:
         self.head = head
-        self._size = size
-        self._recent: deque[Committed] = deque(maxlen=size)
+        self._count, self._size = count, size
+        self._bytes = 0
+        self._recent: deque[Committed] = deque()
         self._readers: set[asyncio.Event] = set()
         self._closed = False
 
@@ -53,11 +56,17 @@ class Tail:
         if not self._readers:
             return  # nobody to remember it for; who comes later reads the log
         self._recent.extend(committed)
+        self._bytes += sum(each.size for each in committed)
+        while len(self._recent) > self._count or (self._bytes > self._size and len(self._recent) > 1):
+            self._bytes -= self._recent.popleft().size
         for reader in self._readers:
             reader.set()
 
-    def after(self, cursor: Seq, limit: int) -> list[Committed] | None:
-        """Return up to `limit` events after `cursor`, or None when they are not in memory and the log must be read."""
+    def after(self, cursor: Seq, limit: int, size: int) -> list[Committed] | None:
+        """Return up to `limit` events after `cursor`, of about `size` bytes and at least one.
+
+        None means that they are not in memory and the log must be read.
+        """
         if cursor >= self.head:
             return []
         recent = self._recent
@@ -66,7 +75,13 @@ class Tail:
         skip = max(0, len(recent) - (self.head - cursor)) if recent[-1].seq == self.head else 0
         while skip < len(recent) and recent[skip].seq <= cursor:
             skip += 1
-        return list(islice(recent, skip, skip + limit))
+        page: list[Committed] = []
+        for each in islice(recent, skip, skip + limit):
+            if page and size < each.size:
+                break
+            size -= each.size
+            page.append(each)
+        return page
 
     def join(self) -> asyncio.Event:
         """Register a reader; the event is set whenever there is something new, or the tail is closed."""
@@ -80,6 +95,7 @@ class Tail:
         self._readers.discard(reader)
         if not self._readers:
             self._recent.clear()
+            self._bytes = 0
 
     def close(self) -> None:
         """Wake everybody for the last time: the agent is not loaded any more."""
