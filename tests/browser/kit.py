@@ -31,7 +31,9 @@ def _plain(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_in_step(chat: Chat, *tabs: Tab) -> None:
-    """Expect that every tab shows exactly what is stored."""
+    """Expect that every tab, once it has come to rest, shows exactly what is stored."""
+    for tab in tabs:
+        tab.until_still()
     stored = shown(chat.stored)
     for tab in tabs:
         here = shown(tab.messages)

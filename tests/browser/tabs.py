@@ -147,6 +147,10 @@ class Tab:
         """Wait until nothing is going on."""
         self.until("c && c.status === 'ready' && !c.isServerStreaming && !c.isRecovering")
 
+    def until_still(self) -> None:
+        """Wait until nothing was drawn for a while: the hook holds messages back for 50 ms, and the status not at all."""
+        self.until("performance.now() - seen.drawn > 120")
+
     def until_status(self, status: str) -> None:
         self.until("c?.status === arg", status)
 

@@ -113,8 +113,8 @@ CORE = [
     ),
     Mutant(
         "core/decide.py",
-        "    leaf = command.node\n",
-        "    leaf = state.leaf = command.node\n",
+        "            events.append(CancelRequested(turn.id, by=command.by))",
+        '            turn.reason = "cancelled"\n            events.append(CancelRequested(turn.id, by=command.by))',
         f"{INVARIANTS}::test_the_state_is_a_fold_of_the_log",
         "the state is more than a fold of the log (I-9)",
     ),
@@ -216,8 +216,15 @@ CORE = [
         "core/accept.py",
         "_mergeable_tail(state, overlapping) if _brings_news(state, command) else []",
         "_mergeable_tail(state, overlapping)",
-        f"{AGREEMENT}::test_no_message_id_is_shown_twice",
+        f"{POLICIES}::test_an_edit_under_the_merge_policy_is_a_branch_and_merges_with_nothing",
         "merging an edit shows one message id twice",
+    ),
+    Mutant(
+        "core/accept.py",
+        '        if message["role"] != "user" or message["id"] in known:',
+        '        if message["role"] != "user":',
+        f"{AGREEMENT}::test_no_message_id_is_shown_twice",
+        "a resent question is asked a second time (R-4)",
     ),
     Mutant(
         "core/accept.py",
@@ -401,4 +408,4 @@ CORE = [
     ),
 ]
 
-ALL = [*CORE, *layers.MESSAGES, *layers.CODEC, *layers.WIRE, *layers.RUNTIME]
+ALL = [*CORE, *layers.MESSAGES, *layers.CODEC, *layers.WIRE, *layers.RUNTIME, *layers.LOG]

@@ -154,3 +154,51 @@ WIRE = [
         "who was away during an error is told that nothing happened",
     ),
 ]
+
+STORE = "tests/log/sqlite/test_store.py::TestSqliteLog"
+RETENTION = "tests/log/sqlite/test_retention.py"
+
+LOG = [
+    Mutant(
+        "log/sqlite/scribe.py",
+        "batch.epoch != lease.epoch",
+        "batch.epoch > lease.epoch",
+        f"{STORE}::test_an_owner_whose_lease_was_taken_cannot_append",
+        "two owners write the same agent (I-5)",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "if batch.first != lease.head + 1:",
+        "if batch.first <= lease.head:",
+        f"{STORE}::test_a_batch_that_does_not_begin_at_the_head_is_refused",
+        "a log may have holes that nobody pruned (I-2)",
+    ),
+    Mutant(
+        "log/sqlite/sql/migrations/0001_log.sql",
+        "CREATE UNIQUE INDEX turn_request",
+        "CREATE INDEX turn_request",
+        f"{STORE}::test_a_request_is_accepted_once_and_for_ever",
+        "the store lets a request be accepted twice (I-6)",
+    ),
+    Mutant(
+        "log/sqlite/sql/queries.sql",
+        "SELECT before FROM doomed EXCEPT SELECT id FROM doomed",
+        "SELECT id FROM doomed EXCEPT SELECT id FROM doomed",
+        f"{RETENTION}::test_every_event_that_stays_can_still_be_reached",
+        "pruning takes events along that it should keep (I-10)",
+    ),
+    Mutant(
+        "log/sqlite/retention.py",
+        "begin = place.cursor if place.waiting is None else place.waiting - 1",
+        "begin = place.cursor",
+        f"{RETENTION}::test_a_turn_that_ends_late_is_found_by_a_later_sweep",
+        "the chunks of a long turn are never pruned",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
+        "            self._seal()\n",
+        "",
+        "tests/log/sqlite/test_writer.py::test_after_a_failed_commit_something_else_is_committed_over_it",
+        "a commit that failed comes back after a crash",
+    ),
+]

@@ -47,7 +47,7 @@ async def _by_token(connecting: Connecting) -> Principal | Reject | None:
 async def test_who_is_refused_stays_away_and_who_met_a_broken_server_comes_back(
     token: str, status: int, code: int, reason: str
 ) -> None:
-    """The stock client gives up at 1008 and tries again at 1013; over HTTP the same people get the same verdict."""
+    """P-33: the stock client gives up at 1008 and tries again at 1013; HTTP gives the same people the same verdict."""
     app = chat(scripted(["x"]), authorize=_by_token)
     async with serving(app) as url:
         async with socket(url, f"?token={token}") as refused:
@@ -60,6 +60,7 @@ async def test_who_is_refused_stays_away_and_who_met_a_broken_server_comes_back(
 
 
 async def test_who_is_let_in_over_the_socket_is_who_authorize_was_asked_about() -> None:
+    """P-32: names may have any characters."""
     asked: list[tuple[str, str]] = []
 
     async def authorize(connecting: Connecting) -> Principal:
@@ -144,6 +145,7 @@ async def test_without_authorize_a_socket_that_is_not_of_this_machine_is_closed_
 
 
 async def test_a_frame_that_is_too_large_is_answered_under_its_id_and_the_socket_stays() -> None:
+    """P-35."""
     async with serving(chat(scripted(["x"]), limits=Limits(frame=4000))) as url, socket(url) as client:
         for request, text in [("r1", "x" * 5000), ("r2", "ä" * 3000)]:
             await client.ask(request, text)
@@ -227,7 +229,7 @@ async def test_a_socket_without_an_id_of_its_own_is_given_one_and_two_with_the_s
     ["", "nonsense", "[]", "{}", '{"type":"cf_agent_use_chat_request"}', '{"type":"rpc","id":1}', "[" * 50_000, "\x00"],
 )
 async def test_no_text_frame_ends_the_socket_or_disturbs_a_neighbour(text: str) -> None:
-    """Trap 221: what cannot be used is passed over or answered; the conversation goes on."""
+    """Trap 221, P-36: what cannot be used is passed over or answered; the conversation goes on."""
     async with serving(chat(scripted(["Hello"]))) as url, socket(url) as client, socket(url) as neighbour:
         await client.connection.send(text)
         await client.ask("r1")
@@ -247,7 +249,7 @@ async def test_calls_and_states_that_the_agent_does_not_take_are_answered_in_gen
 
 
 async def test_what_a_client_sent_before_it_was_greeted_is_taken() -> None:
-    """Trap 219: the stock client flushes what it kept before it knows that it is connected."""
+    """Trap 219, P-47: the stock client flushes what it kept before it knows that it is connected."""
     async with serving(chat(scripted(["Hello"]))) as url, socket(url) as client:
         await client.send(type="cf_agent_stream_resume_request", probeId="p1")
         await client.ask("r1")
@@ -289,3 +291,44 @@ async def test_what_lies_below_an_agent_and_does_not_exist_is_not_the_agent() ->
     async with serving(chat(scripted(["Hello"]))) as url, connect(f"{url}/agents/chat/ann") as client:
         answer = await client.get("sub/nobody/x/get-messages")
         assert (answer.status_code, "unable to find" in answer.text) == (404, True)
+
+
+async def test_frames_of_one_client_are_taken_in_the_order_in_which_they_were_sent() -> None:
+    """P-48: the stop finds the question, the clear finds both, and the last question stands alone."""
+    gate = Gate()
+    async with serving(chat(scripted(lambda turn: [gate] if turn.id == "r1" else ["Hello"]))) as url:
+        async with socket(url) as client:
+            await client.ask("r1")
+            await client.send(type="cf_agent_chat_request_cancel", id="r1")
+            await client.ask("r2")
+            await client.send(type="cf_agent_chat_clear")
+            await client.ask("r3")
+            assert (await client.ended("r3"))["outcome"] == "completed"
+            assert (await client.ended("r1"))["outcome"] == "aborted"
+            async with connect(f"{url}/agents/chat/ann") as http:
+                stored = (await http.get("get-messages")).json()
+            assert [message["id"] for message in stored][:1] == ["u-r3"] and len(stored) == 2
+
+
+async def test_who_may_only_watch_cannot_stop_answer_or_edit_and_sees_it_all() -> None:
+    """P-34."""
+    gate = Gate()
+
+    async def authorize(connecting: Connecting) -> Principal:
+        return Principal("ann", read_only=connecting.request.query_params.get("guest") == "1")
+
+    call = {"type": "tool-input-available", "toolCallId": "k", "toolName": "look", "input": {}}
+    app = chat(scripted([call, gate, "Hello"]), authorize=authorize)
+    async with serving(app) as url, socket(url) as owner, socket(url, "?guest=1") as guest:
+        await guest.greeted()
+        await owner.ask("r1")
+        await gate.reached.wait()
+        await guest.send(type="cf_agent_chat_request_cancel", id="r1")
+        await guest.answer("k", "forged")
+        await guest.send(type="cf_agent_chat_messages", messages=[{"id": "u-r1", "role": "user", "parts": []}])
+        await guest.ask("r2")
+        assert (await guest.ended("r2"))["error"] is True
+        gate.open()
+        assert (await guest.ended("r1"))["outcome"] == "completed"
+        shown = [frame for frame in guest.frames if frame["type"] == "cf_agent_chat_messages"][-1]["messages"]
+        assert "forged" not in str(shown) and shown[0]["parts"][0]["text"] == "hi"

@@ -4,7 +4,7 @@ const seen = {
   statuses: [], // every change
   shrinks: [], // a message that lost text, or went away: {id, from, to}
   calls: [], // [callback, what it was given]
-  commits: 0,
+  drawn: 0, // when the last render was committed
 };
 window.seen = seen;
 
@@ -15,7 +15,7 @@ export function note(callback, given) {
 }
 
 export function look(chat) {
-  seen.commits += 1;
+  seen.drawn = performance.now();
   if (seen.statuses.at(-1) !== chat.status) seen.statuses.push(chat.status);
   const now = new Map(chat.messages.map((message) => [message.id, length(message)]));
   for (const [id, from] of before) {
