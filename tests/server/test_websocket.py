@@ -12,7 +12,7 @@ from holdfast.agents import AIChatAgent, Turn
 from holdfast.core import evolve
 from holdfast.server import websocket
 from holdfast.testing import Gate
-from tests.server.kit import Item, chat, connect, scripted, serving
+from tests.server.kit import PATIENCE, Item, chat, connect, scripted, serving
 from tests.server.sockets import Frame, Socket, socket
 
 CALLS: list[Item] = [
@@ -176,3 +176,21 @@ async def test_sockets_that_die_in_the_middle_of_a_replay_disturb_nobody(caplog:
         assert (await client.ended("r1"))["outcome"] == "completed"
         assert (await stored(url))[-1]["parts"][-1]["text"] == "Hello"
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_stable_means_that_the_turns_accepted_meanwhile_have_ended_too() -> None:
+    """Trap 126."""
+    gate = Gate()
+    app = chat(scripted([gate, "Hello"]))
+    async with serving(app) as url, socket(url) as client:
+        await client.ask("r1")
+        await gate.reached.wait()
+        agent: Any = app.get(app.agents["chat"], "ann")  # type: ignore[type-var]
+        stable = asyncio.create_task(agent.wait_until_stable(timeout=PATIENCE))
+        await client.ask("r2")
+        await client.settled()
+        assert not stable.done()
+        gate.open()
+        assert await stable
+        assert [message["id"] for message in (await stored(url))[::2]] == ["u-r1", "u-r2"]
+        assert len(await stored(url)) == 4

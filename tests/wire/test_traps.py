@@ -242,3 +242,12 @@ def test_a_continuation_may_think_and_its_reasoning_is_opened_first() -> None:
     normaliser = Normaliser("a1", base=base)
     said = normaliser.feed({"type": "reasoning-delta", "id": "r", "delta": "hm"})
     assert [chunk["type"] for chunk in said] == ["start-step", "reasoning-start", "reasoning-delta"]
+
+
+def test_a_superseded_turn_leaves_parked_clients_to_its_successor() -> None:
+    """Trap 10."""
+    tab = Tab(accepted(1, origin="other"))
+    tab.asks()
+    superseded = ended(Outcome.SKIPPED, reason="superseded")
+    frames = tab.happens(superseded, accepted(2, origin="other"), chunk(0, 2))
+    assert kinds(frames) == ["chat_messages", "resuming"]

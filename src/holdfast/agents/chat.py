@@ -107,6 +107,7 @@ class AIChatAgent(Agent):
     async def reset_turn_state(self) -> None:
         """Stop every turn and wait until none is left; the conversation stays."""
         await self._port.cancel(None)
+        await self._port.wait_until_idle()
 
     async def wait_until_stable(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
         """Wait until nothing runs or waits and nobody is asked anything; False when `timeout` seconds pass first."""

@@ -22,6 +22,9 @@ DEV_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*")
 DEV_GRACE = 1.0
 """Seconds that answers have to finish when a developer stops the server: the next one goes on with them anyway."""
 
+LARGEST_FRAME = 128 * 1024 * 1024
+"""What the server reads of one frame. Above `Limits.frame`, so that a frame beyond that is answered and not cut off."""
+
 
 def run_dev(named: str | None, host: str, port: int, db: str | None) -> int:
     """Serve the page in front of an app, or of the demo."""
@@ -60,7 +63,13 @@ def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: 
 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
     config = uvicorn.Config(
-        app, ws="websockets-sansio", ws_per_message_deflate=False, log_config=None, log_level=level, access_log=False
+        app,
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        ws_max_size=LARGEST_FRAME,
+        log_config=None,
+        log_level=level,
+        access_log=False,
     )
     server = Server(config)
     try:

@@ -156,6 +156,10 @@ class AgentPort(Protocol):
         """Stop one turn, or all."""
         ...
 
+    async def wait_until_idle(self) -> None:
+        """Wait until no turn is open."""
+        ...
+
     async def clear(self) -> None:
         """Start the conversation anew."""
         ...

@@ -93,16 +93,19 @@ class Port:
 
     async def wait_until_stable(self, patience: float | None = None) -> bool:
         try:
-            async with (
-                asyncio.timeout(patience),
-                self._directory.attach(self._agent) as loaded,
-                loaded.subscribe() as subscription,
-            ):
-                while not await loaded.actor.inspect(_is_stable):
-                    await subscription.next()
+            async with asyncio.timeout(patience):
+                await self._wait_for(lambda state: _is_idle(state) and not _is_asked(state))
         except TimeoutError:
             return False
         return True
+
+    async def wait_until_idle(self) -> None:
+        await self._wait_for(_is_idle)
+
+    async def _wait_for(self, fact: Callable[[State], bool]) -> None:
+        async with self._directory.attach(self._agent) as loaded, loaded.subscribe() as subscription:
+            while not await loaded.actor.inspect(fact):
+                await subscription.next()
 
     async def _run(self, command: Command, request: RequestId, evaluate: Evaluate | None) -> TurnResult:
         """Post the command, then wait for the end of its turn, across failures of the store."""
@@ -136,5 +139,5 @@ def _is_asked(state: State) -> bool:
     return any(open_calls(UIMessage.decode(node.shown)) for _, node in shown_path(state)[-1:] if node.shown is not None)
 
 
-def _is_stable(state: State) -> bool:
-    return not any(True for _ in state.chat_turns()) and not _is_asked(state)
+def _is_idle(state: State) -> bool:
+    return not any(True for _ in state.chat_turns())

@@ -211,7 +211,7 @@ class _Socket:
 
     async def _read(self) -> None:
         while True:
-            text = await self._websocket.receive_text()
+            text = await self._receive()
             try:
                 await self._received(self._refusal(text) or parse(text))
             except (AgentStopped, MailboxFull, LogError):
@@ -219,15 +219,23 @@ class _Socket:
             except HoldfastError as exc:
                 log.info("%r refused a frame of %s: %s", self._loaded.actor.agent, self._serial, exc)
 
+    async def _receive(self) -> str:
+        """Return the next frame as text; one that is not, reads as a frame that is not of the protocol."""
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        text = message.get("text")
+        return text if isinstance(text, str) else (message.get("bytes") or b"").decode(errors="replace")
+
     def _refusal(self, text: str) -> BadRequest | None:
         """Refuse a frame that is too large, under its id, without parsing it; the socket stays."""
         if len(text) <= self._settings.max_frame // 4 or len(text.encode()) <= self._settings.max_frame:
             return None
         found = _HEAD_ID.search(text, 0, 4096) or _HEAD_ID.search(text, len(text) - 4096)
-        limit = self._settings.max_frame // (1024 * 1024)
+        limit = self._settings.max_frame / (1024 * 1024)
         return BadRequest(
             RequestId(found.group(1)) if found is not None else None,
-            f"unable to take the message; it is larger than {limit} MiB",
+            f"unable to take the message; it is larger than {limit:g} MiB",
         )
 
     async def _received(self, frame: ClientFrame) -> None:
@@ -285,7 +293,7 @@ class _Socket:
             self._fail(frame.id, "unable to ask; this connection may only watch")
             return
         early = self._settings.may_ask()
-        if early:
+        if early and not await self._is_known(frame.id):
             self._fail(frame.id, f"unable to ask that often; wait {early // 1000 + 1} s")
             return
         actor = self._loaded.actor
@@ -311,6 +319,12 @@ class _Socket:
             return
         if not events:
             await self._tell_again(frame.id)
+
+    async def _is_known(self, request: RequestId) -> bool:
+        """Tell whether this request was accepted before: sending it again asks for nothing new."""
+        if await self._loaded.actor.inspect(lambda state: request in state.requests):
+            return True
+        return await self._is_from_long_ago(request)
 
     async def _is_from_long_ago(self, request: RequestId) -> bool:
         """Tell whether the store has a turn of this request that the state does not remember any more."""

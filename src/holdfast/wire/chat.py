@@ -310,7 +310,8 @@ class ChatView:
         if self._passed_over == event.turn:
             self._passed_over = None
         told = self._told_of_end(event, known)
-        if self._mode is _Mode.PARKED and not self._open:
+        # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
+        if self._mode is _Mode.PARKED and not self._open and event.reason != "superseded":
             self._mode = _Mode.LIVE
             if event.outcome is Outcome.ERROR and not known.has_chunks:
                 told.append(frames.resuming(known.request))  # a bare error frame is dropped by the client
