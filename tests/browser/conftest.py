@@ -4,156 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 import uvicorn
-from playwright.async_api import Browser, BrowserContext, async_playwright
+from playwright.async_api import Browser, async_playwright
 
 from tests.browser.bundling import CLIENTS, build
+from tests.browser.chats import Chat
 from tests.browser.loops import PATIENCE, Loop
-from tests.browser.proxying import Link
 from tests.browser.scripted import BOOK
+from tests.browser.servers import KillableServer, Server
 from tests.browser.serving import configured, listening
-from tests.browser.tabs import FLAGS, Tab, open_page
+from tests.browser.tabs import FLAGS
 
-ROOT = Path(__file__).parents[2]
-
-
-class Server:
-    """A running server, as a test sees it: a port, and the door for tests."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self._http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, trust_env=False)
-
-    def open(self, gate: str) -> None:
-        self._http.post("/control/open", params={"gate": gate}).raise_for_status()
-
-    def until_reached(self, gate: str) -> None:
-        self._http.get("/control/reached", params={"gate": gate}).raise_for_status()
-
-    def until_left(self, gate: str) -> None:
-        self._http.get("/control/left", params={"gate": gate}).raise_for_status()
-
-    def book(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._http.get("/control/book", params={"name": name}).raise_for_status().json()
-        return found
-
-    def result(self, name: str, number: int) -> dict[str, Any]:
-        asked = {"name": name, "number": number}
-        found: dict[str, Any] = self._http.get("/control/result", params=asked).raise_for_status().json()
-        return found
-
-    def messages(self, kind: str, name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._http.get(f"/agents/{kind}/{name}/get-messages").raise_for_status().json()
-        return found
-
-    def ask(self, kind: str, name: str, texts: list[str]) -> None:
-        """Ask questions in one go, without a page, and wait for the end of the answer."""
-        messages = [{"id": f"q-{text}", "role": "user", "parts": [{"type": "text", "text": text}]} for text in texts]
-        self._http.post(f"/agents/{kind}/{name}/chat", json={"messages": messages}).raise_for_status()
-
-    def close(self) -> None:
-        self._http.close()
-
-
-class KillableServer(Server):
-    """A server in a process of its own, on a file; it can be killed and started again on the same port."""
-
-    def __init__(self, file: Path) -> None:
-        listener = listening()
-        super().__init__(listener.getsockname()[1])
-        listener.close()
-        self._file = file
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "tests.browser.serving", str(self._file), str(self.port)]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", "the server did not start"
-
-    def kill(self) -> None:
-        """Kill it as `kill -9` does, and wait until it is gone."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-    def restart(self) -> None:
-        self.kill()
-        self.start()
-
-
-@dataclass
-class Chat:
-    """One conversation of one test: its server, its tabs, its gates."""
-
-    server: Server
-    client: str
-    name: str
-    kind: str = "chat"
-    _context: BrowserContext | None = None
-    _loop: Loop | None = None
-    _stack: ExitStack = field(default_factory=ExitStack)
-    tabs: list[Tab] = field(default_factory=list)
-
-    def tab(self, *, link: Link | None = None, is_ready: bool = True, **options: Any) -> Tab:
-        """Open a tab on this conversation, through a link if one is given; waits until it has rendered."""
-        assert self._context is not None
-        assert self._loop is not None
-        given = {"agent": self.kind, "name": self.name, **options}
-        port = link.port if link is not None else self.server.port
-        tab = self._loop.run(open_page(self._context, self._loop, port, self.client, given))
-        self.tabs.append(tab)
-        if is_ready:
-            tab.until("c")
-            tab.until_connected()
-        return tab
-
-    def link(self) -> Link:
-        assert self._loop is not None
-        return self._stack.enter_context(Link(self._loop, self.server.port))
-
-    def open(self, gate: str) -> None:
-        """Let the answer that stands at this gate go on."""
-        self.server.open(f"{self.name}/{gate}")
-
-    def until_reached(self, gate: str) -> None:
-        self.server.until_reached(f"{self.name}/{gate}")
-
-    def until_left(self, gate: str) -> None:
-        """Wait until an answer that stood at this gate was told to stop."""
-        self.server.until_left(f"{self.name}/{gate}")
-
-    def until_result(self, number: int = 1) -> dict[str, Any]:
-        """Wait until this many turns have ended; return how the last of them did, as `on_chat_response` was told."""
-        return self.server.result(self.name, number)
-
-    @property
-    def stored(self) -> list[dict[str, Any]]:
-        """What get-messages gives."""
-        return self.server.messages(self.kind, self.name)
-
-    @property
-    def calls(self) -> list[dict[str, Any]]:
-        """What the agent was asked, call by call."""
-        found: list[dict[str, Any]] = self.server.book(self.name)["calls"]
-        return found
-
-    @property
-    def results(self) -> list[dict[str, Any]]:
-        """How turns ended, as `on_chat_response` was told."""
-        found: list[dict[str, Any]] = self.server.book(self.name)["results"]
-        return found
+_CHAT = pytest.StashKey[Chat]()
 
 
 @pytest.fixture(scope="session")
@@ -214,7 +81,7 @@ def _conversation(
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
     context = loop.run(chromium.new_context())
     with ExitStack() as stack:
-        chat = Chat(server, client, name, _context=context, _loop=loop, _stack=stack)
+        chat = Chat(server, client, name, context, loop, stack)
         request.node.stash[_CHAT] = chat
         yield chat
         complaints = {place: tab.unexpected for place, tab in enumerate(chat.tabs) if tab.unexpected}
@@ -242,11 +109,9 @@ def mortal(
     yield from _conversation(request, killable_server, client, chromium, browser_loop)
 
 
-_CHAT = pytest.StashKey[Chat]()
-
-
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what every tab showed and what went over its sockets to the report of a failed test."""
     report = yield
     if report.when == "call" and report.failed and _CHAT in item.stash:
         for place, tab in enumerate(item.stash[_CHAT].tabs):

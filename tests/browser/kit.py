@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.tabs import Tab
 
 __all__ = ["HALF", "TALK", "WHOLE", "assert_in_step", "shown", "user"]
@@ -25,7 +25,7 @@ def shown(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def _plain(part: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what copies of the same part differ in: whether text still grows, and a name that the type has anyway."""
+    """Leave out what copies of a part differ in: whether text still grows, and a name that the type has anyway."""
     noise = {"text": "state", "reasoning": "state"}.get(part["type"], "toolName")
     return {key: value for key, value in part.items() if value is not None and key != noise}
 

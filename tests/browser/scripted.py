@@ -179,7 +179,7 @@ def _rest(script: Script, answer: UIMessage | None) -> tuple[Script, int]:
     missing = [step for step in first if not (isinstance(step, dict) and step.get("toolCallId") in known)]
     if said < whole or any(isinstance(step, dict) and "toolCallId" in step for step in missing):
         return missing, said
-    then = next((step["then"] for step in script if isinstance(step, dict) and "then" in step), ["Thank you."])
+    then: Script = next((step["then"] for step in script if isinstance(step, dict) and "then" in step), ["Thank you."])
     return then, said - whole
 
 

@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -91,14 +90,12 @@ def listening(port: int = 0) -> socket.socket:
     return listener
 
 
-async def _serve(file: str, port: int) -> None:
-    server = uvicorn.Server(configured(file))
-    serving = asyncio.create_task(server.serve(sockets=[listening(port)]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0)
-    os.write(1, b"ready\n")
-    await serving
+class _Announced(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        os.write(1, b"ready\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(str(Path(sys.argv[1])), int(sys.argv[2])))
+    file, port = sys.argv[1:]
+    asyncio.run(_Announced(configured(file)).serve(sockets=[listening(int(port))]))

@@ -14,6 +14,7 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, We
 from playwright.async_api import TimeoutError as TooLate
 
 from tests.browser.loops import PATIENCE, Loop
+from tests.browser.proxying import Link
 
 __all__ = ["FLAGS", "NETWORK", "TEXT", "Tab", "open_page"]
 
@@ -48,7 +49,7 @@ class Tab:
         page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
         page.on("websocket", self._connected)
 
-    # -- what a person does ----------------------------------------------------------------------------------------
+    # -- what a person does ------------------------------------------------------------------------------------
 
     def ask(self, question: Any, **more: Any) -> None:
         """Send a question, or a script as one; returns when the hook has taken it, not when it is answered."""
@@ -62,6 +63,12 @@ class Tab:
     def stop(self) -> None:
         self.call("stop")
 
+    def lose(self, link: Link) -> None:
+        """Lose the connection once; returns when the page has noticed, which may be when it has a new one."""
+        before = self._count("✕")
+        link.drop()
+        self._loop.run(self._until_frames(lambda: self._count("✕"), before + 1))
+
     def reload(self, *, is_ready: bool = True) -> None:
         """Load the page anew; with `is_ready`, wait until the hook has rendered."""
         self._loop.run(self._page.goto(self._url, wait_until="commit"))
@@ -71,7 +78,7 @@ class Tab:
     def close(self) -> None:
         self._loop.run(self._page.close())
 
-    # -- what a person sees -----------------------------------------------------------------------------------------
+    # -- what a person sees ------------------------------------------------------------------------------------
 
     @property
     def status(self) -> str:
@@ -125,7 +132,7 @@ class Tab:
         """Return what one of the page's callbacks was given, call by call, since the page was loaded."""
         return [given for name, given in self.seen("calls") if name == callback]
 
-    # -- waiting for facts ----------------------------------------------------------------------------------------------
+    # -- waiting for facts -------------------------------------------------------------------------------------
 
     def until(self, fact: str, arg: Any = None) -> None:
         """Wait until an expression of `c`, `seen` and `arg` is true; says what is there instead when it never is."""
@@ -148,7 +155,7 @@ class Tab:
         self.until("c && c.status === 'ready' && !c.isServerStreaming && !c.isRecovering")
 
     def until_still(self) -> None:
-        """Wait until nothing was drawn for a while: the hook holds messages back for 50 ms, and the status not at all."""
+        """Wait until nothing was drawn for a while: the hook holds messages back for 50 ms, but not the status."""
         self.until("performance.now() - seen.drawn > 120")
 
     def until_status(self, status: str) -> None:
@@ -164,18 +171,21 @@ class Tab:
 
     def until_received(self, kind: str, times: int = 1) -> None:
         """Wait until the server has sent this many frames of a type, on any of the tab's sockets."""
-        self._loop.run(self._until_frames(lambda: self.received(kind), times))
+        self._loop.run(self._until_frames(lambda: len(self.received(kind)), times))
 
     def until_sent(self, kind: str, times: int = 1) -> None:
         """Wait until the page has sent this many frames of a type, on any of its sockets."""
-        self._loop.run(self._until_frames(lambda: self.sent(kind), times))
+        self._loop.run(self._until_frames(lambda: len(self.sent(kind)), times))
 
-    async def _until_frames(self, found: Callable[[], list[Any]], times: int) -> None:
-        while len(found()) < times:
+    async def _until_frames(self, count: Callable[[], int], times: int) -> None:
+        while count() < times:
             self._news.clear()
             await self._news.wait()
 
-    # -- the rest ----------------------------------------------------------------------------------------------------------
+    def _count(self, way: str) -> int:
+        return sum(1 for each, _ in self.frames if each == way)
+
+    # -- the rest ----------------------------------------------------------------------------------------------
 
     def run(self, script: str, arg: Any = None) -> Any:
         """Evaluate a function in the page."""
@@ -203,8 +213,8 @@ class Tab:
         """Return what is on the screen and the last frames, for whoever has to find out why a test failed."""
         try:
             shown = self.run(
-                "() => JSON.stringify({status: window.chat?.status, error: window.chat?.error?.message, seen: window.seen,"
-                " messages: window.chat?.messages})"
+                "() => (c => JSON.stringify({status: c?.status, error: c?.error?.message, seen: window.seen,"
+                " messages: c?.messages}))(window.chat)"
             )
         except Error as exc:
             shown = str(exc)
@@ -216,17 +226,14 @@ class Tab:
             self.complaints.append(message.text)
 
     def _connected(self, socket: WebSocket) -> None:
-        self.frames.append(("⇄", socket.url))
-        socket.on("framesent", self._noting("→"))
-        socket.on("framereceived", self._noting("←"))
-        socket.on("close", lambda _: self.frames.append(("✕", "")))
+        self._note("⇄", socket.url)
+        socket.on("framesent", lambda payload: self._note("→", payload))
+        socket.on("framereceived", lambda payload: self._note("←", payload))
+        socket.on("close", lambda _: self._note("✕", ""))
 
-    def _noting(self, way: str) -> Callable[[str | bytes], None]:
-        def note(payload: str | bytes) -> None:
-            self.frames.append((way, payload if isinstance(payload, str) else payload.decode()))
-            self._news.set()
-
-        return note
+    def _note(self, way: str, payload: str | bytes) -> None:
+        self.frames.append((way, payload if isinstance(payload, str) else payload.decode()))
+        self._news.set()
 
 
 async def open_page(context: BrowserContext, loop: Loop, port: int, client: str, options: dict[str, Any]) -> Tab:

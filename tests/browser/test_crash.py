@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.browser.conftest import Chat, KillableServer
+from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
+from tests.browser.servers import KillableServer
 from tests.browser.tabs import NETWORK, Tab
 from tests.browser.test_tools import BERN, LOCATE, REFUND, until_tool
 
 pytestmark = [pytest.mark.browser, pytest.mark.crash]
 
 
-def _tab(chat: Chat, **options: object) -> Tab:
+def _tab(chat: Chat, **options: Any) -> Tab:
     tab = chat.tab(**options)
     tab.expect_complaints(NETWORK)
     return tab

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.kit import assert_in_step
 from tests.browser.tabs import NETWORK, Tab
 
@@ -45,7 +45,7 @@ def _expect(chat: Chat, tab: Tab, failure: str) -> None:
     assert_in_step(chat, tab)
 
 
-@pytest.mark.obligation("003-32")
+@pytest.mark.obligation("001-Q3", "003-32")
 @every_failure
 def test_a_failure_is_the_same_live_after_a_reload_and_in_a_new_tab(chat: Chat, failure: str) -> None:
     tab = chat.tab()

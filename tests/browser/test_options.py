@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 
 pytestmark = pytest.mark.browser
@@ -75,7 +75,7 @@ def test_initial_messages_of_the_pages_own_give_way_to_the_stored_ones(chat: Cha
 @pytest.mark.parametrize("form", ["value", "function"])
 def test_extra_fields_of_the_body_reach_the_agent(chat: Chat, form: str) -> None:
     given = {"plan": "pro", "limit": 3}
-    tab = chat.tab(**({"body": given} if form == "value" else {"bodyFunction": given}))
+    tab = chat.tab(body=given) if form == "value" else chat.tab(bodyFunction=given)
     for number in (1, 2):
         tab.ask([{"echo": "body"}])
         tab.until_ready()

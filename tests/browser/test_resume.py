@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 from tests.browser.tabs import NETWORK
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.obligation("003-42", "003-44")
+@pytest.mark.obligation("003-42", "003-44", "003-55")
 def test_a_reload_mid_stream_shows_what_was_said_and_goes_on(chat: Chat) -> None:
     tab = chat.tab()
     tab.ask(TALK)
@@ -162,7 +162,9 @@ def test_a_question_sent_as_soon_as_the_socket_opens_stays_on_the_screen(chat: C
     tab.expect_complaints(NETWORK)
     tab.ask("before")
     tab.until_answer("You said: before", status="ready")
-    tab.run("() => window.agent.addEventListener('open', () => window.chat.sendMessage({text: 'at once'}), {once: true})")
+    tab.run(
+        "() => window.agent.addEventListener('open', () => window.chat.sendMessage({text: 'at once'}), {once: true})"
+    )
     link.drop()
     tab.until_answer("You said: at once", status="ready")
     assert_in_step(chat, tab)
@@ -232,8 +234,7 @@ def test_during_a_resume_a_word_is_gone_for_one_render_at_most(chat: Chat) -> No
     tab.expect_complaints(NETWORK)
     tab.ask(TALK)
     tab.until_answer(HALF)
-    link.drop()
-    tab.until("window.agent.readyState !== 1")
+    tab.lose(link)
     tab.until_answer(HALF, status="streaming")
     chat.open("mid")
     tab.until_answer(WHOLE, status="ready")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 from tests.browser.tabs import NETWORK
 
@@ -77,6 +77,21 @@ def test_stopping_from_a_tab_that_joined_by_loading_stops_the_turn_in_both(chat:
     chat.until_left("mid")
     for tab in (first, second):
         tab.until_answer(HALF, status="ready")
+    assert_in_step(chat, first, second)
+
+
+def test_stopping_in_a_tab_that_only_watched_changes_nothing(chat: Chat) -> None:
+    """The stock client has no request id there and sends nothing; a tab that joined by loading can stop."""
+    first, second = chat.tab(), chat.tab()
+    first.ask(TALK)
+    second.until_answer(HALF)
+    second.stop()
+    second.until_still()
+    chat.open("mid")
+    for tab in (first, second):
+        tab.until_answer(WHOLE)
+        tab.until_ready()
+    assert second.sent("cf_agent_chat_request_cancel") == []
     assert_in_step(chat, first, second)
 
 
@@ -192,7 +207,8 @@ def test_clearing_before_the_first_word_brings_nothing_back(chat: Chat) -> None:
         tab.until_ready()
     asking.reload()
     asking.until_connected()
-    assert asking.texts == chat.stored == []
+    assert asking.texts == []
+    assert chat.stored == []
 
 
 def test_a_page_that_was_away_during_a_clear_is_empty_when_it_is_back(chat: Chat) -> None:

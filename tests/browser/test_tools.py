@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.kit import assert_in_step
 from tests.browser.tabs import NETWORK, Tab
 
@@ -54,7 +54,7 @@ def test_a_tool_on_the_server_is_shown_with_its_output_in_both_tabs(chat: Chat) 
     assert_in_step(chat, tab, other)
 
 
-@pytest.mark.obligation("003-21", "003-34", "003-53")
+@pytest.mark.obligation("003-21", "003-22", "003-34", "003-53")
 def test_on_tool_call_answers_a_client_tool_and_the_answer_goes_on_by_itself(chat: Chat) -> None:
     tab, other = chat.tab(answers={"locate": BERN}), chat.tab()
     tab.ask(LOCATE)
@@ -164,8 +164,7 @@ def test_a_network_cut_during_a_continuation_is_made_good(chat: Chat) -> None:
     tab.expect_complaints(NETWORK)
     tab.ask([*LOCATE[:2], {"then": ["You are ", {"gate": "more"}, "in Bern."]}])
     tab.until_ends("You are ")
-    link.drop()
-    tab.until("window.agent.readyState !== 1")
+    tab.lose(link)
     chat.open("more")
     tab.until_answer("Let me see. You are in Bern.")
     tab.until_ready()

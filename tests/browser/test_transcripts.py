@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, user
 from tests.browser.tabs import NETWORK, TEXT, Tab
 
@@ -214,7 +214,10 @@ def test_every_policy_for_questions_at_once_leaves_all_tabs_in_step(chat: Chat, 
     tab.until("c.messages.some(m => m.parts[0].text?.endsWith('beta'))") if kind != "drop" else None
     chat.open("mid")
     for each in (tab, other):
-        each.until(f"c.messages.filter(m => m.role === 'assistant').map(m => {TEXT}).join('|') === arg", "|".join(POLICIES[kind]))
+        each.until(
+            f"c.messages.filter(m => m.role === 'assistant').map(m => {TEXT}).join('|') === arg",
+            "|".join(POLICIES[kind]),
+        )
         each.until_ready()
     assert_in_step(chat, tab, other)
     assert tab.error is other.error is None

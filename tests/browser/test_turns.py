@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Chat
+from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 
 pytestmark = pytest.mark.browser
@@ -22,9 +22,9 @@ SPOKEN = [
 ]
 
 
-@pytest.mark.obligation("003-2", "003-20", "003-26", "003-27")
+@pytest.mark.obligation("003-2", "003-20", "003-26", "003-27", "003-48", "003-49")
 def test_a_question_is_answered_and_the_ids_are_the_stored_ones(chat: Chat) -> None:
-    tab = chat.tab()
+    tab = chat.tab(suspense=True)
     tab.until_ready()
     tab.ask(TALK)
     tab.until_answer(HALF, status="streaming")
@@ -104,7 +104,7 @@ def test_an_event_stream_cut_inside_lines_and_characters_loses_nothing(chat: Cha
     assert_in_step(chat, tab)
 
 
-@pytest.mark.obligation("003-40")
+@pytest.mark.obligation("003-36", "003-38", "003-40", "003-41")
 def test_data_parts_are_heard_live_by_who_watches_and_after_a_reload(chat: Chat) -> None:
     first, second = chat.tab(), chat.tab()
     lasting = {"type": "data-weather", "id": "w", "data": {"sky": "grey"}}

@@ -2,7 +2,7 @@
 // The list is in the document but not laid out, or megabytes of text would be laid out at every chunk.
 // Options come as JSON in the query string; tests talk to it through `window.chat` and `window.seen`.
 
-import { Component, Suspense, useLayoutEffect } from "react";
+import { Component, Suspense, startTransition, useLayoutEffect } from "react";
 import { createRoot } from "react-dom/client";
 import { useAgent } from "agents/react";
 import { useAgentChat } from "@cloudflare/ai-chat/react";
@@ -60,10 +60,8 @@ class Boundary extends Component {
   }
 }
 
-createRoot(document.getElementById("root")).render(
-  <Boundary>
-    <Suspense fallback={<p data-loading />}>
-      <Chat />
-    </Suspense>
-  </Boundary>,
-);
+// While history is fetched the hook suspends. With a fallback React waits 300 ms before it shows more; without one, a
+// transition waits for the fetch alone. Both are ways in which pages use the hook.
+const chat = given.suspense ? <Suspense fallback={<p data-loading />} children={<Chat />} /> : <Chat />;
+const root = createRoot(document.getElementById("root"));
+startTransition(() => root.render(<Boundary>{chat}</Boundary>));
