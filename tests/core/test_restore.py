@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from holdfast.core.restore import restore
 from holdfast.core.state import State
 from holdfast.core.transitions import Status
 from holdfast.core.tree import shown_path
-from holdfast.events import HookDone, encode_event
-from holdfast.ids import NodeId, TurnId
+from holdfast.events import Chunk, HookDone, encode_event
+from holdfast.ids import Attempt, NodeId, TurnId
 from holdfast.messages.calls import Approval, ToolResult
 from holdfast.rows import MessageRow, TurnRow
 from tests.core.histories import fingerprint, user
@@ -232,3 +233,19 @@ def test_rows_need_no_order() -> None:
     messages: list[MessageRow] = sorted(told.rows.messages.values(), key=lambda row: -row.node)
     state, _ = restore(told.rows.agent, turns, messages, [])
     assert ids(state) == told.path
+
+
+def test_a_stored_chunk_that_cannot_be_folded_is_reported_and_the_rest_counts() -> None:
+    told = stage()
+    told.ask("r1", user("u1"))
+    told.begin(1)
+    told.emit(1, *open_text("half"))
+    odd = Chunk(TurnId(1), Attempt(1), 2, Raw(b"[1]"))
+    state, problems = restore(
+        told.rows.agent, told.rows.turns.values(), told.rows.messages.values(), [*(e for e, _ in told.log), odd]
+    )
+    (problem,) = problems
+    assert problem.startswith("unable to fold a stored chunk of turn 1; ")
+    fold = state.open[TurnId(1)].fold
+    assert fold is not None
+    assert fold.message().text == "half"

@@ -151,6 +151,31 @@ def test_an_observer_that_missed_pruned_chunks_sees_the_same_in_the_end(cursor: 
     assert seen(late).endings == seen(events).endings
 
 
+def test_a_continuation_is_seen_at_its_last_target() -> None:
+    told = stage()
+    told.ask("r1", user("u1"))
+    told.run(1, call("k1"), call("k2"), finish_reason="tool-calls")
+    told.answer("k1", ToolResult(1), "c1")
+    told.ask("r2", user("u2"))
+    told.begin(3)
+    told.emit(3, call("k3"))
+    told.answer("k3", ToolResult(1), "c2")
+    told.finish(3, finish_reason="tool-calls")
+    told.begin(2)
+    told.emit(2, *open_text("so"))
+    seen_last = watched(told).messages[4]  # type: ignore[index]
+    assert (seen_last["id"], text_of(seen_last)) == ("a-r2", "so")
+
+
+def test_deltas_whose_beginning_was_pruned_are_passed_over() -> None:
+    told = stage()
+    told.ask("r1", user("u1"))
+    told.begin(1)
+    told.emit(1, *open_text("half"))
+    events = [event for event, _ in told.log]
+    assert seen([event for event in events if event is not events[2]]).messages == {1: user("u1")}
+
+
 # -- prune -------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast.core.commands import MarkHookDone
+from holdfast.core.state import RECENT_TURNS
 from holdfast.core.transitions import Status
 from holdfast.errors import Rejected, StaleAttempt, UnknownTurn
 from holdfast.events import (
@@ -183,6 +184,22 @@ def test_nobody_writes_to_a_turn_that_has_not_begun() -> None:
     told.ask("r1", user("u1"))
     with pytest.raises(StaleAttempt):
         told.emit(1, *text("early"), attempt=0)
+
+
+def test_a_chunk_that_does_not_fit_the_message_is_in_the_log_and_harms_nobody() -> None:
+    told = begun()
+    assert kinds(told.emit(1, {"type": "text-delta", "id": "nobody", "delta": "lost"})) == ["Chunk"]
+    told.emit(1, *text("fine"))
+    assert the(TurnEnded, told.finish(1)).chunks == 4
+    assert told.said() == ["hi", "fine"]
+
+
+def test_a_text_that_speaks_of_tool_outputs_is_a_text() -> None:
+    told = begun()
+    told.emit(1, *text('he said "tool-output-available" and "tool-approval-request"'))
+    assert told.draft(2) is None
+    told.finish(1)
+    assert told.said()[1] == 'he said "tool-output-available" and "tool-approval-request"'
 
 
 # -- finishing ---------------------------------------------------------------------------------------------
@@ -534,6 +551,16 @@ def test_a_bare_stream_has_no_hook() -> None:
 def test_the_hook_of_an_open_turn_cannot_be_done() -> None:
     told = begun(has_response_hook=True)
     assert told.tell(MarkHookDone(TurnId(1))) == []
+
+
+def test_only_the_newest_turns_are_remembered() -> None:
+    told = stage()
+    for number in range(RECENT_TURNS + 10):
+        told.ask(f"r{number}", user(f"u{number}"))
+        told.cancel(f"r{number}")
+    assert len(told.state.ended) == RECENT_TURNS
+    assert sorted(told.state.requests.values()) == sorted(told.state.ended)
+    assert max(told.state.ended) == RECENT_TURNS + 10
 
 
 # -- the four outcomes -------------------------------------------------------------------------------------
