@@ -96,6 +96,8 @@ class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
     not_before: Millis | None = None
     deferred: bool = False
     """The messages are not known yet: they are evaluated when the turn reaches the head (R-10)."""
+    trusted: bool = False
+    """Our own code asked for it: no client's question supersedes it."""
     during: TurnId | None = None
     """For a continuation: the turn that was still streaming its target (R-3)."""
     dropped: bool = False

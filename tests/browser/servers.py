@@ -78,6 +78,13 @@ class KillableServer(Server):
             self._process.communicate()
             self._process = None
 
+    def stop(self) -> None:
+        """Ask it to stop, as a deployment does, and wait until it has."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.communicate(timeout=3 * PATIENCE)
+        self._process = None
+
     def restart(self) -> None:
         self.kill()
         self.start()

@@ -129,6 +129,49 @@ def test_a_stop_asked_for_while_the_server_is_dead_is_honoured(mortal: Chat, kil
     assert_in_step(mortal, tab)
 
 
+def test_a_server_told_to_stop_leaves_the_sentence_to_the_next_one(
+    mortal: Chat, killable_server: KillableServer
+) -> None:
+    tab, other = _tab(mortal), _tab(mortal)
+    tab.ask(TALK)
+    for each in (tab, other):
+        each.until_answer(HALF)
+    killable_server.stop()
+    killable_server.start()
+    mortal.open("mid")
+    for each in (tab, other):
+        each.until_answer(WHOLE)
+        each.until_ready()
+        assert each.error is None
+    assert_in_step(mortal, tab, other)
+
+
+def test_a_page_that_does_not_resume_shows_the_whole_answer_after_a_kill(
+    mortal: Chat, killable_server: KillableServer
+) -> None:
+    tab = _tab(mortal, resume=False)
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    killable_server.restart()
+    mortal.open("mid")
+    tab.until_answer(WHOLE)
+    tab.until_still()
+    assert_in_step(mortal, tab)
+
+
+def test_a_client_tool_called_before_a_kill_is_answered_after_it(mortal: Chat, killable_server: KillableServer) -> None:
+    tab = _tab(mortal)
+    tab.ask(LOCATE)
+    until_tool(tab, "input-available")
+    tab.until_ready()
+    killable_server.restart()
+    tab.call("addToolOutput", {"toolCallId": "call-1", "toolName": "locate", **BERN})
+    tab.until_answer("Let me see. You are in Bern.")
+    tab.until_ready()
+    assert_in_step(mortal, tab)
+    assert len(tab.texts) == 2
+
+
 def test_a_failure_is_still_told_after_a_kill(mortal: Chat, killable_server: KillableServer) -> None:
     tab = _tab(mortal)
     tab.ask(["Half ", {"fail": "no more credit"}])

@@ -134,14 +134,14 @@ def test_a_pasted_megabyte_is_taken_and_answered(chat: Chat) -> None:
 
 def test_an_answer_of_three_megabytes_arrives_in_full_live_and_after_a_reload(chat: Chat) -> None:
     tab, other = chat.tab(), chat.tab()
-    piece = "0123456789abcde\n" * 512
-    tab.ask([{"repeat": piece, "times": 192}, {"gate": "mid"}, {"repeat": piece, "times": 192}])
-    tab.until_answer(piece * 192)
+    piece = "0123456789abcde\n" * 4096
+    tab.ask([{"repeat": piece, "times": 24}, {"gate": "mid"}, {"repeat": piece, "times": 24}])
+    tab.until_answer(piece * 24)
     tab.reload()
-    tab.until_answer(piece * 192)
+    tab.until_answer(piece * 24)
     chat.open("mid")
     for each in (tab, other):
-        each.until_answer(piece * 384)
+        each.until_answer(piece * 48)
         each.until_ready()
     assert len(chat.stored[1]["parts"][-1]["text"]) == 3 * 1024 * 1024
     assert tab.error is None

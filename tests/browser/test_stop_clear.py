@@ -211,6 +211,73 @@ def test_clearing_before_the_first_word_brings_nothing_back(chat: Chat) -> None:
     assert chat.stored == []
 
 
+def test_clearing_with_a_question_waiting_answers_nothing_of_it(chat: Chat) -> None:
+    first, second = chat.tab(), chat.tab()
+    first.ask(TALK)
+    for tab in (first, second):
+        tab.until_answer(HALF)
+    second.ask("waiting")
+    first.until("c.messages.some(m => m.parts[0].text === 'waiting')")
+    first.call("clearHistory")
+    chat.until_left("mid")
+    for tab in (first, second):
+        tab.until("c.messages.length === 0")
+        tab.until_ready()
+    assert_in_step(chat, first, second)
+    assert chat.stored == []
+    assert len(chat.calls) == 1
+
+
+def test_a_question_right_after_a_clear_is_the_first_of_the_new_conversation(chat: Chat) -> None:
+    first, second = chat.tab(), chat.tab()
+    first.ask(TALK)
+    for tab in (first, second):
+        tab.until_answer(HALF)
+    first.run("() => { window.chat.clearHistory(); window.chat.sendMessage({text: 'anew'}); }")
+    for tab in (first, second):
+        tab.until_answer("You said: anew")
+        tab.until_ready()
+    assert_in_step(chat, first, second)
+    assert len(first.texts) == 2
+
+
+def test_a_page_that_was_away_mid_stream_during_a_clear_is_empty_when_it_is_back(chat: Chat) -> None:
+    link = chat.link()
+    away, other = chat.tab(link=link), chat.tab()
+    away.expect_complaints(NETWORK)
+    away.ask(TALK)
+    for tab in (away, other):
+        tab.until_answer(HALF)
+    link.cut()
+    away.until("window.agent.readyState !== 1")
+    other.call("clearHistory")
+    chat.until_left("mid")
+    link.restore()
+    away.until("c.messages.length === 0")
+    away.until_ready()
+    assert_in_step(chat, away, other)
+    assert away.error is None
+
+
+def test_a_page_that_was_away_while_another_tab_stopped_shows_what_was_kept(chat: Chat) -> None:
+    link = chat.link()
+    away = chat.tab(link=link)
+    away.expect_complaints(NETWORK)
+    away.ask(TALK)
+    away.until_answer(HALF)
+    joined = chat.tab()
+    joined.until_answer(HALF, status="streaming")
+    link.cut()
+    away.until("window.agent.readyState !== 1")
+    joined.stop()
+    chat.until_left("mid")
+    link.restore()
+    for tab in (away, joined):
+        tab.until_answer(HALF, status="ready")
+        assert tab.error is None
+    assert_in_step(chat, away, joined)
+
+
 def test_a_page_that_was_away_during_a_clear_is_empty_when_it_is_back(chat: Chat) -> None:
     link = chat.link()
     away, other = chat.tab(link=link), chat.tab()

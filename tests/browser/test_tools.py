@@ -71,6 +71,16 @@ def test_on_tool_call_answers_a_client_tool_and_the_answer_goes_on_by_itself(cha
     assert_in_step(chat, tab)
 
 
+def test_a_client_tool_answered_by_both_tabs_is_continued_once(chat: Chat) -> None:
+    tab, other = chat.tab(answers={"locate": BERN}), chat.tab(answers={"locate": BERN})
+    tab.ask(LOCATE)
+    for each in (tab, other):
+        each.until_answer("Let me see. You are in Bern.")
+        each.until_ready()
+    assert_in_step(chat, tab, other)
+    assert len(chat.calls) == 2
+
+
 def test_tools_that_the_page_offers_reach_the_agent_and_are_run(chat: Chat) -> None:
     tab = chat.tab(tools={"locate": {"city": "Bern"}}, answers={"locate": BERN})
     tab.ask(LOCATE)

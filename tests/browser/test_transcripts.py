@@ -72,7 +72,27 @@ def test_an_edited_question_takes_the_place_of_the_old_one(chat: Chat) -> None:
     assert_in_step(chat, tab)
 
 
-def test_an_edit_while_the_answer_streams_is_answered_and_wins(chat: Chat) -> None:
+@pytest.mark.parametrize("how", ["edit", "regenerate"])
+def test_a_change_of_mind_while_the_answer_streams_is_answered_in_the_end(chat: Chat, how: str) -> None:
+    tab, other = chat.tab(), chat.tab()
+    tab.ask([HALF, {"gate": "mid"}, "count ", {"echo": "count"}])
+    for each in (tab, other):
+        each.until_answer(HALF)
+    if how == "edit":
+        tab.ask("never mind", messageId=tab.ids[0])
+    else:
+        tab.call("regenerate")
+    other.until_received("cf_agent_chat_messages", 3)  # as it connected, and for each of the two questions
+    chat.open("mid")
+    ending = "You said: never mind" if how == "edit" else f"{HALF}count 2"
+    for each in (tab, other):
+        each.until_answer(ending)
+        each.until_ready()
+    assert_in_step(chat, tab, other)
+    assert len(tab.texts) == 2
+
+
+def test_an_edit_after_a_stop_is_answered_and_wins(chat: Chat) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)

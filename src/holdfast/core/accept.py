@@ -81,8 +81,9 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
         owner=command.owner,
         body=command.body,
         client_tools=command.client_tools,
-        not_before=_debounced(command, superseded, now),
+        not_before=_debounced(command, now),
         deferred=command.messages is None,
+        trusted=command.trusted,
     )
     return [*before, *edits, accepted]
 
@@ -183,7 +184,8 @@ def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules:
     if taken:
         return _Plan(state.leaf, _chain(state, taken, state.leaf, rules))
     last = next((message for message in reversed(messages) if message["id"] in known), None)
-    if last is None:  # an empty list never truncates
+    if last is None or last is not messages[-1]:
+        # An empty list never truncates, and one that ends with what nobody here said does not either.
         return _Plan(state.leaf, [])
     node = node_of_message(state, last["id"])
     assert node is not None
@@ -213,10 +215,17 @@ def _chain(state: State, messages: Iterable[JsonObject], parent: NodeId | None, 
             continue
         seen.add(message["id"])
         node = NodeId(_next_node(state, placed))
-        kept = rules.sanitize(message)
+        kept = _sanitized(message, rules)
         placed.append(Placed(node, parent, MessageId(message["id"]), message["role"], to_raw(kept)))
         parent = node
     return placed
+
+
+def _sanitized(message: JsonObject, rules: Rules) -> JsonObject:
+    try:
+        return rules.sanitize(message)
+    except Exception as exc:
+        raise Rejected("unable to store the message; the agent could not prepare it for storage") from exc
 
 
 def _next_node(state: State, placed: Sequence[Placed]) -> int:
@@ -226,7 +235,7 @@ def _next_node(state: State, placed: Sequence[Placed]) -> int:
 def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
     if place.body is None:
         return False
-    kept: object = msgspec.json.decode(msgspec.json.encode(rules.sanitize(message)))
+    kept: object = msgspec.json.decode(msgspec.json.encode(_sanitized(message, rules)))
     stored: object = msgspec.json.decode(place.body)
     return kept != stored
 
@@ -245,7 +254,7 @@ def _replacements(
             and state.nodes[node].role == message["role"]
             and _differs(message, state.nodes[node], rules)
         ):
-            events.append(MessageReplaced(node, to_raw(rules.sanitize(message)), cause=cause, origin=origin))
+            events.append(MessageReplaced(node, to_raw(_sanitized(message, rules)), cause=cause, origin=origin))
     return events
 
 
@@ -287,7 +296,7 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
 def _supersedable(turn: Turn) -> bool:
     accepted = turn.accepted
     waits = turn.status is Status.ACCEPTED and accepted.kind is TurnKind.CHAT and not accepted.deferred
-    return waits and accepted.trigger == "submit-message" and bool(accepted.messages)
+    return waits and not accepted.trusted and accepted.trigger == "submit-message" and bool(accepted.messages)
 
 
 def _brings_news(state: State, command: Submit) -> bool:
@@ -353,9 +362,8 @@ def _merged_message(messages: list[JsonObject]) -> JsonObject:
     return {**messages[-1], "parts": [*text, *others]}
 
 
-def _debounced(command: Submit, superseded: list[Turn] | None, now: Millis) -> Millis | None:
-    if command.policy.name != "debounce" or superseded is None or command.trusted:
-        return None
-    if command.trigger != "submit-message":
+def _debounced(command: Submit, now: Millis) -> Millis | None:
+    """Return when a debounced question may start: the first of several waits as well, for what may follow it."""
+    if command.policy.name != "debounce" or command.trusted or command.trigger != "submit-message":
         return None
     return Millis(now + command.policy.debounce)

@@ -7,6 +7,7 @@ from typing import assert_never
 import msgspec
 from msgspec import Raw
 
+from ..errors import Rejected
 from ..events import (
     ABSENT,
     AnswerKind,
@@ -104,12 +105,16 @@ def _continuation(
         (turn for turn in state.chat_turns() if turn.is_continuation and turn.status is Status.ACCEPTED), None
     )
     place = state.nodes[node]
+    if waiting is not None and not command.auto_continue and waiting.node != node:
+        return []  # a failed call of another message: nothing that the waiting one waits for
     if waiting is not None:
         owner = command.owner if command.auto_continue else waiting.accepted.owner
         origin = command.origin if command.auto_continue else waiting.accepted.origin
         return [TurnRetargeted(waiting.id, node, place.id, not_before, owner=owner, origin=origin)]
     if not command.auto_continue:
         return []
+    if command.continuation in state.requests:
+        raise Rejected(f"unable to continue as {command.continuation!r}; that request id is taken")
     last = state.last_ended if streaming is None else streaming
     return [
         TurnAccepted(

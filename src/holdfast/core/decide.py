@@ -197,9 +197,9 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
             text, detail = rules.unsanitized_text, f"{type(exc).__name__}: {exc}"
             command = replace(command, outcome=Outcome.ERROR, error=text, detail=detail, reason="not-sanitized")
         events.append(MessageEnded(turn.id, turn.node, to_raw(message), sanitized=message != folded))
-        excess = _excess(state, turn, rules)
-        if excess:
-            events.append(MessagesRemoved(excess, cause="cap"))
+    excess = _excess(state, turn, rules, saved=saved)
+    if excess:
+        events.append(MessagesRemoved(excess, cause="cap"))
     aborted = turn.status is Status.CANCELLING
     ended = TurnEnded(
         turn.id,
@@ -219,17 +219,17 @@ def _hook_due(turn: Turn, rules: Rules) -> bool:
     return rules.has_response_hook and not turn.accepted.kind.is_bare
 
 
-def _excess(state: State, turn: Turn, rules: Rules) -> list[NodeId]:
-    """Return the nodes that `max_persisted_messages` removes once this turn's message is there.
+def _excess(state: State, turn: Turn, rules: Rules, *, saved: bool) -> list[NodeId]:
+    """Return the nodes that `max_persisted_messages` removes once this turn's message is there, if it has one.
 
     The oldest of the active path go, and the branches that hung on them. What an open turn answers, and all
     that comes after it, stays, even beyond the cap: it goes when that turn ends.
     """
     cap = rules.max_persisted_messages
-    if cap is None:
+    if cap is None or turn.accepted.kind.is_bare:
         return []
     path = active_path(state)
-    counted = [n for n in path if state.nodes[n].shown is not None or n == turn.node]
+    counted = [n for n in path if state.nodes[n].shown is not None or (saved and n == turn.node)]
     if len(counted) <= max(cap, 1):
         return []
     needed = {turn.node}

@@ -79,8 +79,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case MessageReplaced():
             state.nodes[event.node].body = bytes(event.message)
         case MessagesRemoved():
-            for gone in event.nodes:
-                state.nodes.pop(gone, None)
+            _removed(state, event)
         case LeafMoved():
             state.leaf = event.node
         case ChatCleared():
@@ -197,8 +196,18 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     del state.open[turn.id]
     state.ended[turn.id] = turn
     if len(state.ended) > RECENT_TURNS:
-        oldest = state.ended.pop(min(other for other in state.ended if other != turn.id))
+        others = [other for other in state.ended.values() if other is not turn]
+        oldest = min(others, key=lambda other: (other.hook_due, other.id))  # who is still to be told of is remembered
+        del state.ended[oldest.id]
         state.requests.pop(oldest.request, None)
+
+
+def _removed(state: State, event: MessagesRemoved) -> None:
+    for gone in event.nodes:
+        if event.cause in ("cap", "merged"):
+            state.nodes.pop(gone, None)
+        elif gone in state.nodes:  # others stand on it: its place stays, empty
+            state.nodes[gone].body = state.nodes[gone].draft = None
 
 
 def _retargeted(state: State, turn: Turn, event: TurnRetargeted) -> None:

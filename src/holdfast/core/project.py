@@ -66,7 +66,8 @@ def project(state: State, event: Event) -> list[Row]:
             turn = state.open[event.turn]
             return [*_messages(state, [*nodes, turn.node]), turn_row(turn), agent_row(state)]
         case MessagesRemoved():
-            return [RowsRemoved(event.nodes)]
+            emptied = _messages(state, event.nodes)
+            return emptied or [RowsRemoved(event.nodes)]
         case LeafMoved():
             return [agent_row(state)]
         case ChatCleared():

@@ -24,6 +24,9 @@ class Streams:
         self._directory, self._agent = directory, agent
 
     async def start(self, request: RequestId) -> TurnId:
+        known = await self._directory.store.find_turn(self._agent, request)
+        if known is not None and not known.is_open:
+            return known.turn
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.ask(OpenStream(request, MessageId(""), TurnKind.STREAM))
             turn = await loaded.actor.inspect(lambda state: state.requests[request])

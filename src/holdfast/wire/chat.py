@@ -378,7 +378,7 @@ class ChatView:
         """Render the transcript, without answers that this connection has not seen the end of (B4)."""
         unfinished = {i.node for i in self._open.values() if not i.is_saved and not i.is_continuation}
         bodies = [body for node, body, is_draft in self._transcript() if is_draft or node not in unfinished]
-        self._has_been_shown = self._has_been_shown or not connect
+        self._has_been_shown = True
         return frames.messages(bodies, connect=connect)
 
     def _updated(self, node: NodeId) -> list[bytes]:
