@@ -29,6 +29,8 @@ class Chat:
     """Closes what the test opens."""
     kind: str = "chat"
     tabs: list[Tab] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What the report of a failed test says besides what was on the screens."""
 
     def tab(self, *, link: Link | None = None, is_ready: bool = True, **options: Any) -> Tab:
         """Open a tab on this conversation, through a link if one is given; waits until it has rendered."""

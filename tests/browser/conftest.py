@@ -114,6 +114,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Add what every tab showed and what went over its sockets to the report of a failed test."""
     report = yield
     if report.when == "call" and report.failed and _CHAT in item.stash:
+        report.sections.extend(("note", note) for note in item.stash[_CHAT].notes)
         for place, tab in enumerate(item.stash[_CHAT].tabs):
             report.sections.append((f"tab {place}", tab.describe()))
     return report

@@ -218,7 +218,7 @@ class Tab:
             )
         except Error as exc:
             shown = str(exc)
-        frames = "\n".join(f"  {way} {text[:400]}" for way, text in self.frames[-60:])
+        frames = "\n".join(f"  {way} {text[:4000]}" for way, text in self.frames[-60:])
         return f"screen: {shown[:4000]}\nframes:\n{frames}\nconsole: {self.complaints}"
 
     def _heard(self, message: ConsoleMessage) -> None:

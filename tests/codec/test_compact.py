@@ -53,6 +53,7 @@ def test_the_newest_provider_metadata_of_a_run_is_kept() -> None:
 
 
 def test_a_transient_part_is_kept_and_parts_the_run() -> None:
+    """P-23."""
     note = {"type": "data-note", "data": 1, "transient": True}
     chunks = [delta("a", "x"), note, delta("a", "y")]
     assert compact(enumerate(chunks)) == list(enumerate(chunks))
@@ -67,6 +68,7 @@ def test_nothing_compacts_to_nothing_and_the_given_chunks_stay_as_they_are() -> 
 
 @given(seeded())
 def test_a_compacted_rest_behind_any_cursor_folds_like_the_whole(rng: Random) -> None:
+    """P-24."""
     chunks = normalised(hostile_sequence(rng), newer=rng.random() < 0.5)
     cursor = rng.randrange(len(chunks) + 1)
     rest = compact(list(enumerate(chunks))[cursor:])

@@ -53,6 +53,7 @@ FAR = Millis(10**12)
 @MANY
 @given(histories())
 def test_a_turn_ends_at_most_once_and_nothing_of_it_follows(history: History) -> None:
+    """P-13."""
     for turn in range(1, history.state.last_turn + 1):
         mine = [event for event, _ in history.log if turn_of(event) == turn]
         ends = [place for place, event in enumerate(mine) if isinstance(event, TurnEnded)]
@@ -64,6 +65,7 @@ def test_a_turn_ends_at_most_once_and_nothing_of_it_follows(history: History) ->
 @MANY
 @given(histories())
 def test_a_request_id_is_accepted_at_most_once(history: History) -> None:
+    """P-16."""
     requests = [event.request for event, _ in history.log if isinstance(event, TurnAccepted)]
     assert len(requests) == len(set(requests))
 
@@ -71,6 +73,7 @@ def test_a_request_id_is_accepted_at_most_once(history: History) -> None:
 @MANY
 @given(histories())
 def test_a_stale_attempt_cannot_speak(history: History) -> None:
+    """P-17."""
     state, now = history.state, Millis(history.now)
     for number in range(1, state.last_turn + 2):
         turn = state.open.get(TurnId(number))
@@ -88,6 +91,7 @@ def test_a_stale_attempt_cannot_speak(history: History) -> None:
 @MANY
 @given(histories())
 def test_the_state_is_a_fold_of_the_log(history: History) -> None:
+    """P-8."""
     written = [(decode_event(encode_event(event)), at) for event, at in history.log]
     assert fingerprint(refold(written)) == fingerprint(history.state)
 
@@ -137,7 +141,7 @@ def test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live(
 @MANY
 @given(histories(), st.data())
 def test_pruning_is_invisible_to_a_reader_at_any_cursor(history: History, data: st.DataObject) -> None:
-    """Any seen prefix plus what is left of the rest shows what the whole log shows."""
+    """P-25: Any seen prefix plus what is left of the rest shows what the whole log shows."""
     cursor = data.draw(st.integers(0, len(history.log)))
     prunable = {
         turn.id: turn_is_prunable(turn.accepted.kind, turn.ended_at, FAR) for turn in history.state.ended.values()
@@ -189,6 +193,7 @@ def test_from_any_crash_point_every_turn_ends_or_waits_for_a_person(history: His
 @MANY
 @given(histories())
 def test_a_message_ends_as_what_its_chunks_fold_to(history: History) -> None:
+    """P-22."""
     seen = Transcript()
     for event, _ in history.log:
         if isinstance(event, MessageEnded) and event.node in seen.messages:
@@ -225,6 +230,7 @@ def test_the_active_path_is_a_path(history: History) -> None:
 @MANY
 @given(histories())
 def test_at_most_one_chat_turn_runs_and_indexes_have_no_gap(history: History) -> None:
+    """P-21."""
     begun = [turn for turn in history.state.chat_turns() if turn.attempt > 0]
     assert len(begun) <= 1
     for turn in range(1, history.state.last_turn + 1):

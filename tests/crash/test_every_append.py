@@ -88,6 +88,7 @@ def test_the_script_has_so_many_points_to_die_at(undisturbed: tuple[World, Outco
 async def test_dying_at_any_append_changes_nothing_that_anybody_was_told(
     undisturbed: tuple[World, Outcomes], part: int, when: str
 ) -> None:
+    """P-15."""
     for at in range(part + 1, APPENDS + 1, SLICES):
         store = MemoryLog()
         world = await play_and_check(lambda: store, [Crash(at, when)], undisturbed[1])  # type: ignore[arg-type] # noqa: B023

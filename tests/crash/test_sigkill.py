@@ -135,6 +135,7 @@ async def _program(module: str, *arguments: str) -> Process:
 async def test_nothing_that_a_reader_saw_is_lost_when_the_process_is_killed_again_and_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """P-9."""
     chance = random.Random(20)
     kills = [*("talking" for _ in range(KILLS)), *chance.choices(["begotten", "ready"], k=STARTING_KILLS)]
     chance.shuffle(kills)

@@ -86,6 +86,7 @@ class LogContract:
             assert (await store.activate(A)).epoch == 4
 
     async def test_an_owner_whose_lease_was_taken_cannot_append(self, tmp_path: Path) -> None:
+        """P-3."""
         async with self.opened(tmp_path) as store:
             old = await Owner.take(store)
             await old.append(fact("one"))
@@ -131,6 +132,7 @@ class LogContract:
 
     @pytest.mark.parametrize("first", [0, 1, 2, 4, 5])
     async def test_a_batch_that_does_not_begin_at_the_head_is_refused(self, tmp_path: Path, first: int) -> None:
+        """P-2."""
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)
             await owner.append(fact("one"), fact("two"))
@@ -176,6 +178,7 @@ class LogContract:
         "change", [{"status": "error"}, {"ended_at": Millis(8)}, {"ended_at": None}, {"error": "x"}, {"reason": "x"}]
     )
     async def test_the_ending_of_a_turn_never_changes(self, tmp_path: Path, change: dict[str, Any]) -> None:
+        """P-1."""
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)
             row = ended_row(1, 7)
@@ -198,6 +201,7 @@ class LogContract:
             assert await store.turns(A) == [ended_row(1, 7)]
 
     async def test_one_bad_batch_among_many_harms_nobody(self, tmp_path: Path) -> None:
+        """P-4."""
         async with self.opened(tmp_path) as store:
             owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(20)]
             for owner in owners:
@@ -305,6 +309,7 @@ class LogContract:
     # Reading
 
     async def test_reading_pages_from_every_cursor_gives_the_same_events(self, tmp_path: Path) -> None:
+        """P-7."""
         async with self.opened(tmp_path) as store:
             owner, other = await Owner.take(store), await Owner.take(store, B)
             expected = []
@@ -340,6 +345,7 @@ class LogContract:
             assert await store.read_turn(A, TurnId(3)) == []
 
     async def test_bodies_come_back_byte_for_byte(self, tmp_path: Path) -> None:
+        """P-6."""
         bodies = [b"", b"\x00\xff\xfe not json", '{"text":"ü…\u2028"}'.encode(), b"x" * 3_000_000]
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)

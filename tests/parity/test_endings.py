@@ -64,6 +64,7 @@ async def check(server: Server, name: str, client: Client, ending: str, *, must_
 async def test_every_observer_ends_with_the_same_parts_status_and_error_text(
     kind: str, ending: str, tmp_path: Path
 ) -> None:
+    """P-14."""
     store: Any = MemoryLog() if kind == "memory" else str(tmp_path / "log.db")
     async with serving(store) as server:
         words = sum(isinstance(word, str) and word[0] != "!" for word in ENDINGS[ending][0])

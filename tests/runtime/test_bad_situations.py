@@ -49,6 +49,7 @@ FULL = LogUnavailable("unable to append; the disk is full")
 
 
 async def test_a_full_disk_loses_nothing_that_was_seen_and_the_turn_goes_on_when_there_is_space() -> None:
+    """P-10."""
     clock, gate = ManualClock(), Gate()
     store = FailingDisk(clock)
     async with running(store, held(gate), clock) as directory:

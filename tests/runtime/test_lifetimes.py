@@ -22,6 +22,7 @@ from tests.runtime.kit import AGENT, PATIENCE, QUICK, running, soon, submit, tex
 
 
 async def test_open_turns_are_picked_up_at_start_although_no_client_is_there() -> None:
+    """P-18."""
     store, clock = MemoryLog(), ManualClock()
     await accepted(store, clock, "r1", "r2")
     async with running(store, ScriptedResponder(["fine"]), clock):
@@ -133,6 +134,7 @@ async def test_shutdown_lets_running_turns_finish_and_starts_no_other() -> None:
 
 
 async def test_what_does_not_finish_in_the_grace_period_stays_open_and_the_next_process_ends_it() -> None:
+    """P-19."""
     store, clock, gate = MemoryLog(), ManualClock(), Gate()
     async with running(store, held(gate), clock, Settings(grace=0.01)) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:

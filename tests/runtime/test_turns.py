@@ -32,6 +32,7 @@ async def test_a_submitted_turn_streams_ends_and_is_in_the_transcript() -> None:
 
 
 async def test_a_late_reader_is_handed_the_same_events_as_a_live_one() -> None:
+    """P-12."""
     responder = ScriptedResponder(["one ", "two ", "three"])
     async with running(MemoryLog(), responder) as directory, directory.attach(AGENT) as loaded:
         async with watching(loaded) as live:
@@ -156,6 +157,7 @@ async def test_turns_run_one_after_the_other_in_order() -> None:
 
 
 async def test_clear_aborts_the_running_turn_skips_the_waiting_and_nothing_old_is_written_after() -> None:
+    """P-20."""
     gate = Gate()
     async with running(MemoryLog(), ScriptedResponder(["old", gate, "older"])) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
