@@ -39,7 +39,7 @@ JSON = Raw(b'{"a":[1,null]}')
 PLACED = Placed(1, None, "m", "user", JSON)  # type: ignore[arg-type]
 FULL: list[Any] = [
     TurnAccepted(
-        1, "r", TurnKind.CONTINUATION, 2, 3, 4, "m", [PLACED], ["u"], "t", "o", "w", JSON, JSON, 5, True, 6, True
+        1, "r", TurnKind.CONTINUATION, 2, 3, 4, "m", [PLACED], ["u"], "t", "o", "w", JSON, JSON, 5, True, True, 6, True
     ),  # type: ignore[arg-type]
     TurnRetargeted(1, 2, "m", 3, "w", "o"),  # type: ignore[arg-type]
     AttemptStarted(1, 2, "crash"),  # type: ignore[arg-type]
