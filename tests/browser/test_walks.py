@@ -59,11 +59,20 @@ class Walk:
             self.tabs[place].reload()
 
     def drop(self, place: int) -> None:
-        self.links[place].drop()
+        if self._is_connected(place):
+            self.tabs[place].lose(self.links[place])
 
     def cut(self, place: int) -> None:
+        """Cut the network, or mend it; the page has noticed: what it sends into a dead socket is lost for ever."""
         self.is_down[place] = not self.is_down[place]
-        (self.links[place].cut if self.is_down[place] else self.links[place].restore)()
+        if self.is_down[place]:
+            self.links[place].cut()
+            self.tabs[place].until("window.agent.readyState !== 1")
+        else:
+            self.links[place].restore()
+
+    def _is_connected(self, place: int) -> bool:
+        return bool(self.tabs[place].run("() => window.agent.readyState === 1"))
 
     def regenerate(self, place: int) -> None:
         if any(message["role"] == "assistant" for message in self.tabs[place].messages):
@@ -98,6 +107,7 @@ def test_after_a_random_walk_every_tab_shows_what_is_stored(chat: Chat, seed: in
     tabs = [chat.tab(link=link) for link in links]
     for tab in tabs:
         tab.expect_complaints(NETWORK)
+        tab.expect_complaints("not found")  # editing a message that another tab has just cleared
     walk = Walk(chat, random.Random(seed), tabs, links, chat.notes)
     for _ in range(STEPS):
         walk.step()

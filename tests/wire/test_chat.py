@@ -411,3 +411,10 @@ def test_who_asks_while_a_transcript_is_on_its_way_is_shown_its_question_again()
     tab = Tab(accepted(1, origin="other"))
     assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
     assert tab.happens(accepted(3, origin="me")) == []
+
+
+def test_who_left_an_answer_behind_is_shown_the_conversation_after_its_next_one() -> None:
+    tab = Tab(accepted(1, origin="me"), chunk(0), accepted(2, origin="me"))
+    tab.shown = [(NodeId(4), b'{"id":"a2"}', False)]
+    assert kinds(tab.happens(message_ended(1), ended(turn=1))) == ["done"]
+    assert kinds(tab.happens(chunk(0, 2), message_ended(2), ended(turn=2))) == ["chunk", "done", "chat_messages"]

@@ -128,6 +128,8 @@ class ChatView:
         self._offered: TurnId | None = None
         self._has_been_shown = False
         """Whether a transcript was written since this connection last asked something."""
+        self._has_strayed = False
+        """Whether this connection was sent an answer that is not part of the conversation any more."""
         self._passed_over: TurnId | None = None
         """A turn whose chunks were replayed up to its end, which is still to come."""
 
@@ -310,6 +312,11 @@ class ChatView:
         if self._passed_over == event.turn:
             self._passed_over = None
         told = self._told_of_end(event, known)
+        if known.is_saved and all(node != known.node for node, _, _ in self._transcript()):
+            self._has_strayed = True  # an answer of a branch that was left: the client put it on its screen
+        elif self._has_strayed and self._is_mine(known.origin):
+            self._has_strayed = False
+            told.append(self._messages())
         # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
         if self._mode is _Mode.PARKED and not self._open and event.reason != "superseded":
             self._mode = _Mode.LIVE
