@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from tests.browser.tabs import NETWORK, Tab
 pytestmark = pytest.mark.browser
 
 STEPS = 14
+WALKS = int(os.environ.get("WALKS", "6"))
+"""How many walks; a hundred find what six do not."""
 
 
 @dataclass
@@ -101,7 +104,7 @@ class Walk:
             tab.until("c.status !== 'submitted' && c.status !== 'streaming' && !c.isServerStreaming")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(WALKS))
 def test_after_a_random_walk_every_tab_shows_what_is_stored(chat: Chat, seed: int) -> None:
     links = [chat.link(), chat.link()]
     tabs = [chat.tab(link=link) for link in links]

@@ -271,8 +271,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        '    return waits and not accepted.trusted and accepted.trigger == "submit-message" and bool(accepted.messages)',
-        "    return waits and bool(accepted.messages or accepted.message_ids)",
+        'and accepted.trigger == "submit-message" and bool(accepted.messages)',
+        "and bool(accepted.messages or accepted.message_ids)",
         f"{POLICIES}::test_a_waiting_regeneration_is_never_superseded",
         "a waiting regeneration is thrown away (R-7)",
     ),
