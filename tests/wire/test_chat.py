@@ -175,7 +175,7 @@ def test_a_parked_client_is_released_when_the_last_waiting_turn_ends_without_a_c
     tab = Tab(accepted(1, origin="other"), accepted(2, origin="other"))
     tab.asks()
     assert kinds(tab.happens(ended(Outcome.ABORTED, 1))) == ["done"]
-    assert kinds(tab.happens(ended(Outcome.ABORTED, 2))) == ["done", "resume_none"]
+    assert kinds(tab.happens(ended(Outcome.ABORTED, 2))) == ["done", "chat_messages", "resume_none"]
 
 
 def test_a_parked_client_is_offered_a_turn_that_failed_before_its_first_chunk() -> None:

@@ -140,7 +140,7 @@ class _Socket:
 
     async def serve(self) -> None:
         """Read and write until one of the two is over; raises what ended it."""
-        view = await self._greet()
+        view = self._view = await self._greet()
         reading = asyncio.create_task(self._read(), name=f"reader of {self._serial}")
         writing = asyncio.create_task(self._write(view), name=f"writer of {self._serial}")
         try:
@@ -298,6 +298,8 @@ class _Socket:
             return
         actor = self._loaded.actor
         known = await self._is_from_long_ago(frame.id)
+        if await actor.inspect(lambda state: _is_stale(state, frame)):
+            self._view.doubt()
         command = Submit(
             frame.id,
             fresh_message_id(),
@@ -349,3 +351,9 @@ def _was_refused(state: State, frame: SyncMessages) -> bool:
     """Tell whether the stored conversation differs from the list that a client set."""
     stored = [node.id for _, node in shown_path(state)]
     return [message["id"] for message in frame.messages] != stored
+
+
+def _is_stale(state: State, frame: ChatRequest) -> bool:
+    """Tell whether a client asks without having the whole conversation, or with something else in it."""
+    stored = [node.id for _, node in shown_path(state)]
+    return [message["id"] for message in frame.messages[: len(stored)]] != stored

@@ -126,10 +126,10 @@ class ChatView:
         self._last_ended = snapshot.last_ended
         self._mode = _Mode.LIVE
         self._offered: TurnId | None = None
+        self._is_doubted = bool(snapshot.open)
+        """Whether the client may show something else than the transcript, for all that it was told."""
         self._has_been_shown = False
         """Whether a transcript was written since this connection last asked something."""
-        self._has_strayed = False
-        """Whether this connection was sent an answer that is not part of the conversation any more."""
         self._passed_over: TurnId | None = None
         """A turn whose chunks were replayed up to its end, which is still to come."""
 
@@ -149,6 +149,10 @@ class ChatView:
             return transcript
         self._mode = _Mode.PARKED
         return [frames.pending(waiting[-1].request), *transcript]
+
+    def doubt(self) -> None:
+        """Note that the client's list is not the stored one: once nothing runs, it is told the transcript."""
+        self._is_doubted = True
 
     def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
         """Answer a probe: the first row of B2's first table that fits."""
@@ -284,6 +288,7 @@ class ChatView:
             owner=event.owner,
             message_ids=event.message_ids,
         )
+        self._is_doubted = self._is_doubted or len(self._open) > 1
         if not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
             return []
         if self._is_mine(event.origin) and not self._has_been_shown:
@@ -312,10 +317,10 @@ class ChatView:
         if self._passed_over == event.turn:
             self._passed_over = None
         told = self._told_of_end(event, known)
-        if known.is_saved and all(node != known.node for node, _, _ in self._transcript()):
-            self._has_strayed = True  # an answer of a branch that was left: the client put it on its screen
-        elif self._has_strayed and self._is_mine(known.origin):
-            self._has_strayed = False
+        if self._is_doubted and not self._open and event.reason != "cleared":
+            # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Only
+            # a transcript after the last end is taken as it is.
+            self._is_doubted = False
             told.append(self._messages())
         # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
         if self._mode is _Mode.PARKED and not self._open and event.reason != "superseded":
@@ -360,6 +365,7 @@ class ChatView:
         self._go_live()
         self._open.clear()
         self._last_ended = None
+        self._is_doubted = True  # what was on its way may have come back to who cleared
         return released if self._is_mine(event.origin) else [*released, frames.CLEAR]
 
     # -- small words -----------------------------------------------------------------------------------------------
