@@ -132,6 +132,7 @@ async def test_stop_stops_and_every_tab_says_so_also_after_a_reload(tmp_path: Pa
         await expect(one.page.locator(".ending")).to_have_text("Stopped.")
         assert await one.text() == await two.text()
         await one.ask("another long story")
+        await expect(one.answers).to_have_count(2)
         await expect(one.answers.last).to_contain_text("lighthouse keeper")
         await one.page.keyboard.press("Escape")
         await expect(one.page.locator(".ending")).to_have_text(["Stopped.", "Stopped."])
