@@ -173,6 +173,11 @@ class Tab:
         """Wait until the server has sent this many frames of a type, on any of the tab's sockets."""
         self._loop.run(self._until_frames(lambda: len(self.received(kind)), times))
 
+    def until_told(self, outcome: str) -> None:
+        """Wait until the server has told this tab of a turn that ended so."""
+        kind = "cf_agent_use_chat_response"
+        self._loop.run(self._until_frames(lambda: sum(f.get("outcome") == outcome for f in self.received(kind)), 1))
+
     def until_sent(self, kind: str, times: int = 1) -> None:
         """Wait until the page has sent this many frames of a type, on any of its sockets."""
         self._loop.run(self._until_frames(lambda: len(self.sent(kind)), times))
