@@ -18,7 +18,7 @@ PYTHON_READY := .venv/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: help setup setup-python setup-node setup-browser dev lint types test check bench obligations traps docs clean
+.PHONY: walks help setup setup-python setup-node setup-browser dev lint types test check bench obligations traps docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ check: setup-python lint types ## the inner loop: lint, types and the fast tests
 bench: setup-python ## run the benchmarks
 	@if test -f benchmarks/run.py; then exec $(BIN)/python benchmarks/run.py $(ARGS); \
 	  else echo "bench: there are no benchmarks yet (benchmarks/run.py is missing)"; fi
+
+walks: setup ## random walks of two tabs over a bad network (WALKS=50 make walks); longer than a test may take
+	@$(BIN)/pytest tests/browser/walks.py -n $(WORKERS) $(ARGS)
 
 obligations: setup ## how many of the obligations a passing test proves, and which are open
 	@$(BIN)/python -m tools.obligations $(ARGS)
