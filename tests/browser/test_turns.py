@@ -84,6 +84,8 @@ def test_metadata_of_start_and_finish_is_visible_live_in_both_tabs(chat: Chat) -
     first.ask(SPOKEN)
     first.until_answer(WHOLE, status="ready")
     second.until_answer(WHOLE)
+    for tab in (first, second):
+        tab.until("c.messages[1]?.metadata?.tokens?.total === 7")
     expected = {"model": "scripted", "tokens": {"total": 7}}
     assert [tab.messages[1].get("metadata") for tab in (first, second)] == [expected, expected]
     assert chat.stored[1]["metadata"] == expected
