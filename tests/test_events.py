@@ -13,6 +13,7 @@ from holdfast.events import (
     ABSENT,
     AttemptStarted,
     CallAnswered,
+    CallStarted,
     CancelRequested,
     ChatCleared,
     Chunk,
@@ -44,6 +45,7 @@ FULL: list[Any] = [
     TurnRetargeted(1, 2, "m", 3, "w", "o"),  # type: ignore[arg-type]
     AttemptStarted(1, 2, "crash"),  # type: ignore[arg-type]
     Chunk(1, 2, 3, JSON, True),  # type: ignore[arg-type]
+    CallStarted(1, 2, "k", "tool"),  # type: ignore[arg-type]
     CallAnswered(1, "k", "approval", JSON, 2, "by", "o"),  # type: ignore[arg-type]
     MessageEnded(1, 2, JSON, True),  # type: ignore[arg-type]
     CancelRequested(1, "by"),  # type: ignore[arg-type]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from .agents import Agent, AIChatAgent, Debounce, SaveMessagesResult, Turn
+from .agents import Agent, AIChatAgent, Debounce, SaveMessagesResult, ToolContext, Turn, create_ui_message_stream, tool
 from .agents.resumable import ResumableStream
 from .codec.lifecycle import LifecycleTracker, create_lifecycle_tracker
-from .errors import ChatError, HoldfastError
+from .errors import ChatError, HoldfastError, ToolError
 from .messages.message import UIMessage
+from .messages.model_messages import convert_to_model_messages
+from .messages.prune_messages import prune_messages
+from .messages.validate import validate_ui_messages
 from .server.access import Connecting, Principal, Reject
 from .server.app import Holdfast
 from .server.limits import Limits
@@ -25,10 +28,17 @@ __all__ = [
     "Reject",
     "ResumableStream",
     "SaveMessagesResult",
+    "ToolContext",
+    "ToolError",
     "Turn",
     "UIMessage",
     "__version__",
+    "convert_to_model_messages",
     "create_lifecycle_tracker",
+    "create_ui_message_stream",
+    "prune_messages",
+    "tool",
+    "validate_ui_messages",
 ]
 
 __version__ = "0.1.0.dev0"

@@ -3,6 +3,8 @@
     HoldfastError
     ├── UsageError            the developer: fix the call
     ├── ChatError             the developer, on purpose: its text is shown to clients
+    │   └── ToolError
+    ├── CallPending           nobody: a turn ends with a question, and goes on with the answer
     ├── Rejected              the caller: the rules say no, nothing was written
     │   ├── UnknownTurn
     │   ├── StaleAttempt
@@ -28,9 +30,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = ["AgentStopped", "BadChunk", "BadInput", "BadMessage", "ChatError", "Fenced", "FoldError"]
+__all__ = ["AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced", "FoldError"]
 __all__ += ["HoldfastError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
-__all__ += ["MailboxFull", "Rejected", "StaleAttempt", "TooManyQueued", "UnknownTurn", "UsageError"]
+__all__ += ["MailboxFull", "Rejected", "StaleAttempt", "TooManyQueued", "ToolError", "UnknownTurn", "UsageError"]
 
 
 class HoldfastError(Exception):
@@ -52,6 +54,18 @@ class ChatError(HoldfastError):
     """
 
     code = "chat"
+
+
+class ToolError(ChatError):
+    """Fail a tool call with a text that the model and clients may read; other exceptions are told to the model only."""
+
+    code = "tool"
+
+
+class CallPending(HoldfastError):
+    """A tool call waits for a person or the page. Let it pass: the turn ends here, and the answer starts another."""
+
+    code = "call_pending"
 
 
 class Rejected(HoldfastError):

@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from .ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
 
-__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CancelRequested", "ChatCleared"]
-__all__ += ["Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
+__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CallStarted", "CancelRequested"]
+__all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
 __all__ += ["MessagesRemoved", "Outcome", "Placed", "TurnAccepted", "TurnEnded", "TurnKind"]
 __all__ += ["TurnRetargeted", "absent", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
 
@@ -146,6 +146,18 @@ class CallAnswered(_Event, frozen=True, tag="call.answered"):
     origin: str | None = None
 
 
+class CallStarted(_Event, frozen=True, tag="call.started"):
+    """A tool of ours is about to run; committed before its effect, so that no crash can make it happen twice unseen.
+
+    The call's output is a chunk. A turn that ends without one says that the call was interrupted.
+    """
+
+    turn: TurnId
+    attempt: Attempt
+    call: CallId
+    tool: str = ""
+
+
 class MessageEnded(_Event, frozen=True, tag="message.ended"):
     """The answer as it stands at the turn's end: what all chunks and answers fold to, sanitised."""
 
@@ -223,6 +235,7 @@ Event = (
     | TurnRetargeted
     | AttemptStarted
     | Chunk
+    | CallStarted
     | CallAnswered
     | MessageEnded
     | CancelRequested

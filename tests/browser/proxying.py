@@ -91,6 +91,10 @@ class Link:
         except OSError:
             writer.transport.abort()
             return
+        if self._is_down:  # cut while the other side was being reached
+            writer.transport.abort()
+            beyond[1].transport.abort()
+            return
         here = (reader, writer)
         for source, target in ((here, beyond), (beyond, here)):
             pump = asyncio.create_task(self._pump(source, target))

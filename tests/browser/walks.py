@@ -98,6 +98,7 @@ class Walk:
             self.chat.open(gate)
         for tab in self.tabs:
             tab.until("window.agent.readyState === 1")
+            tab.until("c.status !== 'submitted' && c.status !== 'streaming'")  # what it sent late is answered
         self.tabs[0].ask("the last word")
         for tab in self.tabs:
             tab.until("c.messages.some(m => m.parts.some(p => p.text === 'You said: the last word'))")

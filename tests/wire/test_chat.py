@@ -217,7 +217,7 @@ def test_an_acknowledged_completed_turn_is_replayed_with_its_done() -> None:
     assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
     replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED, message_ids=[MessageId("u1")])
     frames = decoded(tab.view.replayed(replay))
-    assert kinds(frames) == ["chunk", "done"]
+    assert kinds(frames) == ["chunk", "done", "chat_messages"]
     assert frames[1] == {
         "type": "cf_agent_use_chat_response",
         "id": "r1",
@@ -235,9 +235,9 @@ def test_a_late_acknowledgement_after_an_error_gets_the_chunks_and_then_the_erro
     assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
     replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}"), (None, b"{}")], outcome=Outcome.ERROR, error="boom")
     frames = decoded(tab.view.replayed(replay))
-    assert kinds(frames) == ["chunk", "chunk", "complete", "done"]
+    assert kinds(frames) == ["chunk", "chunk", "complete", "done", "chat_messages"]
     wanted = {"body": "boom", "done": True, "error": True, "replay": True, "outcome": "error"}
-    assert {key: frames[-1][key] for key in wanted} == wanted
+    assert {key: frames[-2][key] for key in wanted} == wanted
 
 
 def test_an_acknowledgement_of_an_unknown_turn_gets_a_bare_done() -> None:

@@ -6,7 +6,11 @@ from .agent import Agent
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
 from .naming import agent_kind, kebab
 from .result import SaveMessagesResult
+from .steps import Step, Steps
+from .tools import Tool, ToolContext, client_tool, tool, tools_of
 from .turn import Turn
+from .ui_stream import UIMessageStreamWriter, create_ui_message_stream
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
-__all__ += ["responder_for"]
+__all__ += ["Step", "Steps", "Tool", "ToolContext", "UIMessageStreamWriter", "client_tool", "create_ui_message_stream"]
+__all__ += ["responder_for", "tool", "tools_of"]

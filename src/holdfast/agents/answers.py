@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -26,21 +27,22 @@ _LEGAL = (
 _END = object()
 
 
-async def answer_items(answer: Any) -> AsyncIterator[str | Chunk]:
+async def answer_items(answer: Any) -> AsyncGenerator[str | Chunk, None]:
     """Yield the text and the chunks of an answer; raises UsageError, naming what is legal, for anything else."""
     if inspect.isawaitable(answer):
         answer = await answer
     decoder = StreamDecoder(is_sse=_is_event_stream(answer))
-    async for item in _pieces(_body(answer)):
-        if isinstance(item, bytes | bytearray | memoryview):
-            for piece in decoder.feed(bytes(item)):
-                yield piece
-        elif isinstance(item, str):
-            yield item
-        elif isinstance(item, dict | msgspec.Struct):
-            yield as_chunk(item)
-        elif item is not None:
-            raise UsageError(f"unable to answer with {type(item).__name__}. {_LEGAL}")
+    async with aclosing(_pieces(_body(answer))) as pieces:
+        async for item in pieces:
+            if isinstance(item, bytes | bytearray | memoryview):
+                for piece in decoder.feed(bytes(item)):
+                    yield piece
+            elif isinstance(item, str):
+                yield item
+            elif isinstance(item, dict | msgspec.Struct):
+                yield as_chunk(item)
+            elif item is not None:
+                raise UsageError(f"unable to answer with {type(item).__name__}. {_LEGAL}")
     for piece in decoder.close():
         yield piece
     for problem in decoder.problems:
@@ -63,14 +65,19 @@ def _body(answer: Any) -> Any:
     return answer
 
 
-async def _pieces(answer: Any) -> AsyncIterator[Any]:
+async def _pieces(answer: Any) -> AsyncGenerator[Any, None]:
     if answer is None:
         return
     if isinstance(answer, str | bytes | dict | msgspec.Struct):
         yield answer
     elif isinstance(answer, AsyncIterable):
-        async for item in answer:
-            yield item
+        try:
+            async for item in answer:
+                yield item
+        finally:
+            close = getattr(answer, "aclose", None)
+            if close is not None:
+                await close()
     elif isinstance(answer, list | tuple):
         for item in answer:
             yield item

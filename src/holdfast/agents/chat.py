@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..errors import ChatError, UsageError
+from ..errors import CallPending, ChatError, UsageError
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
 from ..runtime.api import AgentPort, Policy, Rules, TurnCall, TurnResult
 from .agent import Agent
 from .answers import answer_items
 from .result import SaveMessagesResult
+from .tools import tools_of
 from .turn import Turn
 
 __all__ = ["AIChatAgent", "ChatResponder", "Debounce"]
@@ -133,14 +135,19 @@ class ChatResponder:
             max_persisted_messages=agent.max_persisted_messages,
             has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
             policy=_policy(agent.message_concurrency),
+            server_tools=frozenset(name for name, tool in tools_of(agent).items() if tool.is_server),
             sanitize=self._sanitize,
         )
 
     async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
         """Call `on_chat_message` and yield what it gives."""
         _in_turn.set(list(call.messages))
-        async for item in answer_items(_call(self.agent, Turn(call))):
-            yield item
+        try:
+            async with aclosing(answer_items(_call(self.agent, Turn(call, agent=self.agent)))) as items:
+                async for item in items:
+                    yield item
+        except CallPending:
+            return  # what it waits for starts the next turn
 
     def error_text(self, exc: BaseException) -> str:
         return self.agent.error_text(exc)

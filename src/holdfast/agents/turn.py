@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import CallPending, ChatError, UsageError
+from ..messages.calls import find_call, tool_name
 from ..messages.chunks import as_chunk
+from ..messages.message import Part
 from ..runtime.api import CancelToken, TurnCall
+from .steps import Steps, ToolBox
+from .tools import tools_of
 
 __all__ = ["Turn"]
 
@@ -17,8 +22,10 @@ class Turn:
     comes again with a higher `attempt`, and what was already said is the last of `agent.messages`: go on from there.
     """
 
-    def __init__(self, call: TurnCall) -> None:
+    def __init__(self, call: TurnCall, *, agent: Any = None) -> None:
         self._call = call
+        self._box = ToolBox(call, tools_of(agent) if agent is not None else {}, agent=agent, turn=self)
+        self._calls_made = 0
 
     @property
     def id(self) -> str:
@@ -62,6 +69,60 @@ class Turn:
     def abort_signal(self) -> CancelToken:
         """The same as `cancelled`, under the name that users of the original know."""
         return self._call.cancelled
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """`{name, description, parameters}` of every tool that the model may call, the page's included."""
+        return self._box.definitions()
+
+    def steps(self, max_steps: int = 20) -> Steps:
+        """Answer with tools: each step is a question to the model; what it calls is run before the next.
+
+        What an approval allowed, or a crash left behind, is settled before the first step.
+        """
+        return Steps(self._box, max_steps)
+
+    async def call_tool(self, name: str, /, **given: Any) -> Any:
+        """Run one of the agent's tools as part of the answer, and return its output.
+
+        The same call in a later attempt, or when the turn goes on after an approval, returns what is recorded instead
+        of running twice: calls are known by their order, name and input.
+
+        Raises:
+            CallPending: a person or the page has to answer first; let it pass, and the turn ends here.
+            ChatError: the tool failed; the text is what clients are shown of it.
+        """
+        self._calls_made += 1
+        part = await self._announced(f"{self._call.message_id}-{self._calls_made}", name, given)
+        if part.get("state") in ("input-available", "approval-responded") and not self._box.is_answered_elsewhere(part):
+            await self._box.settle(part)
+            part = await self._part(part["toolCallId"]) or part
+        match part.get("state"):
+            case "output-available":
+                return part.get("output")
+            case "output-error":
+                raise ChatError(part.get("errorText") or f"The tool {name} failed.")
+            case "output-denied":
+                raise ChatError(f"The call of {name} was not approved.")
+            case _:
+                raise CallPending(f"unable to go on; the call of {name} waits for an answer")
+
+    async def _announced(self, call_id: str, name: str, given: dict[str, Any]) -> Part:
+        """Return the part of this call, announcing it if the answer does not have it yet."""
+        while (part := await self._part(call_id)) is not None:
+            if tool_name(part) == name and part.get("input") == given:
+                return part
+            call_id += "+"
+        chunk = {"type": "tool-input-available", "toolCallId": call_id, "toolName": name, "input": given}
+        await self._call.write(chunk)
+        part = await self._part(call_id)
+        if part is None:
+            raise UsageError(f"unable to call {name!r}; its input is not JSON")
+        return part
+
+    async def _part(self, call_id: str) -> Part | None:
+        message = await self._call.message()
+        return find_call(message, call_id) if message is not None else None
 
     async def write(self, chunk: Any) -> None:
         """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata."""

@@ -20,7 +20,16 @@ from ..events import (
     to_raw,
 )
 from ..ids import Attempt, Millis, NodeId, TurnId
-from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, answer_chunks, settle
+from ..messages.calls import (
+    Approval,
+    CallAnswer,
+    ToolError,
+    ToolResult,
+    answer_chunks,
+    answered_part,
+    find_call,
+    tool_name,
+)
 from ..messages.message import UIMessage
 from .commands import Answer
 from .state import Rules, State, Turn
@@ -32,14 +41,14 @@ __all__ = ["answer_call"]
 
 def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> list[Event]:
     """Return the events of an answer: none when the call is unknown or already settled, first write wins."""
-    streaming = _streaming_call(state, command)
+    streaming = _streaming_call(state, command, rules)
     if streaming is not None:
         node, turn = streaming.node, streaming
         events: list[Event] = [_answered(command, node, turn.id)]
         for index, chunk in enumerate(answer_chunks(command.call, command.answer), turn.chunks):
             events.append(Chunk(turn.id, Attempt(turn.attempt), index, to_raw(chunk)))
     else:
-        stored = _stored_call(state, command)
+        stored = _stored_call(state, command, rules)
         if stored is None:
             return []
         node = stored
@@ -47,15 +56,15 @@ def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> lis
     return [*events, *_continuation(state, command, node, streaming, now, rules)]
 
 
-def _streaming_call(state: State, command: Answer) -> Turn | None:
+def _streaming_call(state: State, command: Answer, rules: Rules) -> Turn | None:
     """Return the turn whose streaming message has this call open."""
     for turn in state.chat_turns():
-        if turn.fold is not None and settle(turn.fold.message(), command.call, command.answer) is not None:
+        if turn.fold is not None and _takes(turn.fold.message(), command, rules):
             return turn
     return None
 
 
-def _stored_call(state: State, command: Answer) -> NodeId | None:
+def _stored_call(state: State, command: Answer, rules: Rules) -> NodeId | None:
     """Return the stored message that has this call open: the newest on the active path, else anywhere."""
     quoted = msgspec.json.encode(command.call)
     busy = {turn.node for turn in state.chat_turns() if turn.fold is not None}
@@ -65,9 +74,17 @@ def _stored_call(state: State, command: Answer) -> NodeId | None:
         body = state.nodes[node].body
         if body is None or node in busy or quoted not in body:
             continue
-        if settle(UIMessage.decode(body), command.call, command.answer) is not None:
+        if _takes(UIMessage.decode(body), command, rules):
             return node
     return None
+
+
+def _takes(message: UIMessage, command: Answer, rules: Rules) -> bool:
+    """Tell whether the message has this call open for this answer; a result of a tool that runs here is forged."""
+    part = find_call(message, command.call)
+    if part is None or (not isinstance(command.answer, Approval) and tool_name(part) in rules.server_tools):
+        return False
+    return answered_part(part, command.answer) is not None
 
 
 def _answered(command: Answer, node: NodeId, turn: TurnId | None) -> CallAnswered:

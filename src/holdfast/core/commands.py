@@ -13,7 +13,7 @@ from ..ids import Attempt, CallId, MessageId, NodeId, RequestId, TurnId
 from ..messages.calls import CallAnswer
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Emit", "Emitted", "Finish", "MarkHookDone"]
-__all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "Submit"]
+__all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "StartCall", "Submit"]
 
 PolicyName = Literal["queue", "latest", "merge", "drop", "debounce"]
 
@@ -103,6 +103,20 @@ class Emit:
 
 
 @dataclass(frozen=True, slots=True)
+class StartCall:
+    """Ask to run a tool of ours for a call that the stream announced; the effect comes after the commit.
+
+    A call that an earlier attempt started may have had its effect: it starts again only if `is_idempotent`.
+    """
+
+    turn: TurnId
+    attempt: Attempt
+    call: CallId
+    tool: str
+    is_idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """End a turn. The message is what the chunks fold to; the runner does not supply it (R-1)."""
 
@@ -181,6 +195,7 @@ Command = (
     | Place
     | Begin
     | Emit
+    | StartCall
     | Finish
     | Cancel
     | Clear

@@ -5,8 +5,9 @@ A command that is late, doubled or of a stale attempt causes no event or raises 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 from msgspec import Raw
@@ -31,6 +32,7 @@ from ..messages.calls import find_call, open_calls
 from ..messages.message import UIMessage
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
+from .calls import interrupted_calls, start_call, with_errors
 from .commands import (
     Answer,
     Begin,
@@ -47,6 +49,7 @@ from .commands import (
     Place,
     PutMessages,
     RemoveMessages,
+    StartCall,
     Submit,
 )
 from .state import Rules, State, Turn
@@ -70,6 +73,8 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return _emit(state, command)
         case Submit():
             return accept_submit(state, command, now, rules)
+        case StartCall():
+            return start_call(_speaker(state, command), command)
         case Begin():
             return _begin(state, command, rules)
         case Finish():
@@ -100,7 +105,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             assert_never(command)
 
 
-def _speaker(state: State, command: Emit | Finish) -> Turn:
+def _speaker(state: State, command: Emit | StartCall | Finish) -> Turn:
     """Return the turn that the runner speaks for, if it still may (I-7)."""
     turn = state.open.get(command.turn)
     if turn is None or turn.attempt != command.attempt:
@@ -175,22 +180,24 @@ def _why_skipped(state: State, turn: Turn) -> str | None:
     return "already-answered"
 
 
-def _closing(turn: Turn, attempt: Attempt) -> list[Event]:
+def _closing(turn: Turn, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) -> list[Event]:
     if turn.fold is None:
         return []
     return [
         Chunk(turn.id, attempt, index, to_raw(chunk))
-        for index, chunk in enumerate(turn.fold.closing_chunks(), turn.chunks)
+        for index, chunk in enumerate([*turn.fold.closing_chunks(), *also], turn.chunks)
     ]
 
 
 def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
     """Return a turn's end: open parts closed (R-23), the message, the cap, the outcome; one batch (I-8)."""
-    closing = _closing(turn, Attempt(turn.attempt))
+    aborted = turn.status is Status.CANCELLING
+    interrupted = interrupted_calls(state, turn, Outcome.ABORTED if aborted else command.outcome, rules)
+    closing = _closing(turn, Attempt(turn.attempt), interrupted)
     events: list[Event] = list(closing)
     saved = turn.fold is not None and not turn.fold.is_empty
     if turn.fold is not None and saved:
-        folded = message = turn.fold.closed_message().to_dict()
+        folded = message = with_errors(turn.fold.closed_message(), interrupted).to_dict()
         try:
             message = rules.sanitize(folded)
         except Exception as exc:  # noqa: BLE001 - the agent's own code; what clients have seen is kept as they saw it
@@ -200,7 +207,6 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
     excess = _excess(state, turn, rules, saved=saved)
     if excess:
         events.append(MessagesRemoved(excess, cause="cap"))
-    aborted = turn.status is Status.CANCELLING
     ended = TurnEnded(
         turn.id,
         Outcome.ABORTED if aborted else command.outcome,

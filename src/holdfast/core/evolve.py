@@ -16,6 +16,7 @@ from ..events import (
     ABSENT,
     AttemptStarted,
     CallAnswered,
+    CallStarted,
     CancelRequested,
     ChatCleared,
     Chunk,
@@ -62,6 +63,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             turn.attempt = event.attempt
             if turn.fold is None and not turn.accepted.kind.is_bare:
                 turn.fold = open_fold(state, turn)
+        case CallStarted():
+            _step(state, event).calls[event.call] = event.attempt
         case CallAnswered():
             _answered(state, event)
         case MessageEnded():
@@ -119,7 +122,14 @@ def answer_of(event: CallAnswered) -> CallAnswer:
 
 def _step(
     state: State,
-    event: Chunk | TurnRetargeted | AttemptStarted | MessageEnded | CancelRequested | TurnEnded | HookDone,
+    event: Chunk
+    | TurnRetargeted
+    | AttemptStarted
+    | CallStarted
+    | MessageEnded
+    | CancelRequested
+    | TurnEnded
+    | HookDone,
 ) -> Turn:
     turn = state.open.get(event.turn) or state.ended.get(event.turn)
     if turn is None:
@@ -193,6 +203,7 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
         node.draft = None
     turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
     turn.transients.clear()
+    turn.calls.clear()
     del state.open[turn.id]
     state.ended[turn.id] = turn
     if len(state.ended) > RECENT_TURNS:

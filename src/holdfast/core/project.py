@@ -11,6 +11,7 @@ from typing import assert_never
 from ..events import (
     AttemptStarted,
     CallAnswered,
+    CallStarted,
     CancelRequested,
     ChatCleared,
     Chunk,
@@ -44,6 +45,8 @@ def project(state: State, event: Event) -> list[Row]:
                 return []
             turn = state.find(event.turn)
             return _messages(state, [turn.node]) if turn is not None else []
+        case CallStarted():
+            return []  # an open turn's events are folded when it is loaded
         case TurnAccepted():
             nodes = [placed.node for placed in event.messages]
             if event.kind is TurnKind.CHAT:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ..errors import BadMessage
-from ..events import CallAnswered, Chunk, Event, Outcome, TurnAccepted, decode_event, kind_of, turn_of
+from ..events import CallAnswered, CallStarted, Chunk, Event, Outcome, TurnAccepted, decode_event, kind_of, turn_of
 from ..ids import Millis
 from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
@@ -90,5 +90,5 @@ def _add_turn(state: State, row: TurnRow) -> None:
 
 def _stream(state: State, event: Event) -> None:
     """Fold one event of an open turn; others were projected already."""
-    if isinstance(event, Chunk | CallAnswered) and event.turn in state.open:
+    if isinstance(event, Chunk | CallStarted | CallAnswered) and event.turn in state.open:
         evolve(state, event, Millis(0))

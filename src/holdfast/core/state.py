@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..events import Outcome, TurnAccepted, TurnKind
-from ..ids import Generation, MessageId, Millis, NodeId, RequestId, TurnId
+from ..ids import CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.fold import MessageFold
 from .commands import Policy
 from .transitions import Status
@@ -53,6 +53,8 @@ class Turn:
     fold: MessageFold | None = None
     transients: list[bytes] = field(default_factory=list)
     """The newest transient parts: replayed while the turn is open, never part of its message (R-12)."""
+    calls: dict[CallId, int] = field(default_factory=dict)
+    """The calls of our own tools that were started, with the attempt that started them last."""
     outcome: Outcome | None = None
     reason: str | None = None
     error: str | None = None
@@ -143,5 +145,9 @@ class Rules:
     """Milliseconds in which tool results that arrive together become one continuation (R-3)."""
     exhausted_text: str = "The answer was interrupted too often and was given up."
     unsanitized_text: str = "The answer could not be prepared for storage."
+    interrupted_text: str = "The call was interrupted; whether it had an effect is not known."
+    """What a call of our own tools says that a turn's end left without an output."""
+    server_tools: frozenset[str] = frozenset()
+    """Tools that run here: clients cannot give their results."""
     sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
     """Pure (R-25): given a message, returns what is to be kept of it."""

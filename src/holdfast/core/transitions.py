@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ..events import (
     AttemptStarted,
     CallAnswered,
+    CallStarted,
     CancelRequested,
     Chunk,
     Event,
@@ -46,6 +47,7 @@ TRANSITIONS: Mapping[Status | None, Mapping[type[Event], Status]] = {
     Status.RUNNING: {
         AttemptStarted: Status.RUNNING,  # the attempt before died or gave up; the turn goes on
         Chunk: Status.RUNNING,
+        CallStarted: Status.RUNNING,
         CallAnswered: Status.RUNNING,
         MessageEnded: Status.RUNNING,
         CancelRequested: Status.CANCELLING,

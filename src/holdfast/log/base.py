@@ -14,7 +14,18 @@ import msgspec
 from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, MessageRow, Row, TurnRow
 
-__all__ = ["UNCHANGED", "Activation", "Batch", "Entry", "LogAdmin", "LogStore", "Pruned", "Stored", "Unchanged"]
+__all__ = [
+    "REPLAYED",
+    "UNCHANGED",
+    "Activation",
+    "Batch",
+    "Entry",
+    "LogAdmin",
+    "LogStore",
+    "Pruned",
+    "Stored",
+    "Unchanged",
+]
 
 
 class Unchanged(msgspec.Struct, frozen=True):
@@ -22,6 +33,9 @@ class Unchanged(msgspec.Struct, frozen=True):
 
 
 UNCHANGED: Final = Unchanged()
+
+REPLAYED: Final = ("chunk", "call.started", "call.answered")
+"""Kinds of events that an open turn is folded from when its agent is loaded."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -61,7 +75,8 @@ class Activation(msgspec.Struct, frozen=True):
     """A lease and all that its holder needs to go on: projections, and the events of open turns.
 
     `turns` are the open ones and the newest `recent` ended ones, by ordinal. `chunks` are the stored events
-    of kind `chunk` and `call.answered` of the open turns, by seq. `head` is the last seq of the log, 0 for a new agent.
+    of kind `chunk`, `call.started` and `call.answered` of the open turns, by seq. `head` is the last seq of the log, 0
+    for a new agent.
     """
 
     epoch: Epoch

@@ -15,11 +15,9 @@ from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId
 from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
-from .base import Activation, Batch, Pruned, Stored, Unchanged
+from .base import REPLAYED, Activation, Batch, Pruned, Stored, Unchanged
 
 __all__ = ["MemoryLog"]
-
-REPLAYED = ("chunk", "call.answered")
 
 
 class _Rows:

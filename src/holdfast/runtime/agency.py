@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ..core.commands import Finish, MarkHookDone
 from ..core.state import State, Turn
-from ..core.tree import shown_path
+from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, wanted
 from ..errors import AgentStopped, LogError
 from ..events import AttemptCause, Outcome
@@ -56,6 +56,8 @@ class Agency:
         self.last_turn = TurnId(0)
         self.shown: list[tuple[NodeId, bytes, bool]] = []
         """The committed conversation, as bytes per message and whether it is a draft: readable between two commits."""
+        self.path: frozenset[NodeId] = frozenset()
+        """The nodes of the branch that is shown, those without a message included."""
 
     @property
     def wants_to_run(self) -> bool:
@@ -78,6 +80,7 @@ class Agency:
             self._on_wake(work.wake)
         self.wake = work.wake
         self.last_turn = state.last_turn
+        self.path = frozenset(active_path(state))
         self.shown = [
             (node, place.shown, place.draft is not None) for node, place in shown_path(state) if place.shown is not None
         ]

@@ -17,7 +17,7 @@ from ..ids import AgentId, MessageId, Millis, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
-__all__ += ["StreamPort", "StreamRecord", "Write"]
+__all__ += ["StartCall", "StreamPort", "StreamRecord", "Write"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -25,9 +25,20 @@ Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 
 Write = Callable[[Chunk], Awaitable[None]]
 
+StartCall = Callable[[str, str, bool], Awaitable[bool]]
+"""Records that a call (its id, its tool, whether it may be made twice) starts; False when it must not be made."""
+
 
 async def _nowhere(chunk: Chunk) -> None:
     raise UsageError("unable to write a chunk; this turn is not being run")
+
+
+async def _never(call: str, tool: str, is_idempotent: bool) -> bool:
+    raise UsageError("unable to start a call; this turn is not being run")
+
+
+async def _nothing() -> UIMessage | None:
+    return None
 
 
 class CancelToken:
@@ -79,6 +90,10 @@ class TurnCall:
     cancelled: CancelToken = field(default_factory=CancelToken)
     write: Write = _nowhere
     """Adds a chunk to the answer from beside the stream, in order with it."""
+    message: Callable[[], Awaitable[UIMessage | None]] = _nothing
+    """Reads the answer as it stands, with everything written before; None while it is empty."""
+    start_call: StartCall = _never
+    """Commits that a tool of ours is about to run; to be awaited before its effect."""
 
 
 @dataclass(frozen=True, slots=True)

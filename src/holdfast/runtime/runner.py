@@ -7,16 +7,17 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from ..core.commands import Begin, Emit, Emitted, Finish, Place
+from ..core.commands import Begin, Emit, Emitted, Finish, Place, StartCall
 from ..core.state import State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, ChatError, Rejected
 from ..events import AttemptCause, AttemptStarted, Outcome
-from ..ids import Attempt, TurnId
+from ..ids import Attempt, CallId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
@@ -80,7 +81,12 @@ class Runner:
         return True
 
     async def _attempt(self, attempt: Attempt, call: TurnCall, normaliser: Normaliser) -> None:
-        call = replace(call, write=lambda chunk: self._feed(attempt, normaliser, chunk))
+        call = replace(
+            call,
+            write=lambda chunk: self._feed(attempt, normaliser, chunk),
+            message=lambda: self._actor.inspect(self._partial),
+            start_call=partial(self._start_call, attempt),
+        )
         try:
             async with aclosing(_stream(self._responder, call)) as stream:
                 ending = await self._pump(attempt, stream, normaliser)
@@ -122,6 +128,16 @@ class Runner:
                 emitted = [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
                 await self._actor.emit(Emit(self.turn, attempt, emitted))
 
+    async def _start_call(self, attempt: Attempt, call: str, tool: str, is_idempotent: bool) -> bool:
+        try:
+            await self._actor.insist(StartCall(self.turn, attempt, CallId(call), tool, is_idempotent))
+        except AgentStopped:
+            raise
+        except Rejected as exc:
+            log.info("turn %d of %r: %s", self.turn, self._actor.agent, exc)
+            return False
+        return True
+
     async def _finish(
         self, attempt: Attempt, outcome: Outcome, error: str | None = None, *, exc: BaseException | None = None
     ) -> None:
@@ -150,13 +166,18 @@ class Runner:
             return False, []
         return True, _messages(state, turn.accepted.parent)
 
+    def _partial(self, state: State) -> UIMessage | None:
+        turn = state.open.get(self.turn)
+        message = turn.fold.message() if turn is not None and turn.fold is not None else None
+        return message if message is not None and message.parts else None
+
     def _call(self, state: State) -> tuple[TurnCall, Normaliser]:
         """Return what the responder is told, and what its chunks go through, set to go on from what was streamed."""
         turn = state.open[self.turn]
         accepted = turn.accepted
         has_begun = turn.fold is not None and (turn.chunks > 0 or turn.is_continuation)
         base = turn.fold.message() if turn.fold is not None and has_begun else None
-        partial = base if base is not None and base.parts else None
+        begun = base if base is not None and base.parts else None
         messages = _messages(state, accepted.parent)
         call = TurnCall(
             agent=self._actor.agent,
@@ -166,8 +187,8 @@ class Runner:
             attempt=turn.attempt,
             trigger=accepted.trigger,
             is_continuation=turn.is_continuation,
-            messages=[*messages, partial] if partial is not None else messages,
-            partial=partial,
+            messages=[*messages, begun] if begun is not None else messages,
+            partial=begun,
             body=_decoded(accepted.body),
             client_tools=_decoded(accepted.client_tools),
             cancelled=self._cancelled,

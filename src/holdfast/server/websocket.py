@@ -166,6 +166,7 @@ class _Socket:
             owner=self._owner,
             transcript=lambda: agency.shown,
             is_present=lambda owner: self._presence.is_present(agent, owner),
+            is_shown=lambda node: node in agency.path,
         )
         kind, name = split_agent_id(agent)
         await self._send([*view.connected(), frames.identity(name, kind, state_follows=False), frames.mcp_servers()])
@@ -356,4 +357,5 @@ def _was_refused(state: State, frame: SyncMessages) -> bool:
 def _is_stale(state: State, frame: ChatRequest) -> bool:
     """Tell whether a client asks without having the whole conversation, or with something else in it."""
     stored = [node.id for _, node in shown_path(state)]
-    return [message["id"] for message in frame.messages[: len(stored)]] != stored
+    known, new = frame.messages[: len(stored)], frame.messages[len(stored) :]
+    return [message["id"] for message in known] != stored or any(message["role"] != "user" for message in new)

@@ -108,7 +108,8 @@ class ChatView:
     """The chat half of one connection. Feed it frames and events in order; send what it returns.
 
     `socket` is our own serial of the connection, `owner` the client's `_pk`; `is_present` tells whether any
-    connection of a given owner is there.
+    connection of a given owner is there, `is_shown` whether a node lies on the branch that is shown: a turn of another
+    goes on unseen (R-5).
     """
 
     def __init__(
@@ -119,9 +120,10 @@ class ChatView:
         owner: str | None,
         transcript: Transcript,
         is_present: Callable[[str], bool],
+        is_shown: Callable[[NodeId], bool] = lambda node: True,
     ) -> None:
         self._socket, self._owner = socket, owner
-        self._transcript, self._is_present = transcript, is_present
+        self._transcript, self._is_present, self._is_shown = transcript, is_present, is_shown
         self._open = {known.turn: known for known in snapshot.open}
         self._last_ended = snapshot.last_ended
         self._mode = _Mode.LIVE
@@ -210,7 +212,10 @@ class ChatView:
             is_continuation=replay.is_continuation,
             replay=True,
         )
-        return [*sent, complete, terminal] if replay.outcome is Outcome.ERROR else [*sent, terminal]
+        if replay.outcome is Outcome.ERROR:
+            sent.append(complete)
+        # A client puts what is replayed last on its screen: it must be told where it belongs.
+        return [*sent, terminal, self._messages()]
 
     def passed(self, event: Event) -> list[bytes]:
         """Take in an event that a replay already covers; other turns' business is still told."""
@@ -240,7 +245,7 @@ class ChatView:
             return [frames.resuming(known.request)]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             return []
-        if self._passed_over == event.turn:
+        if self._passed_over == event.turn or not self._is_shown(known.node):
             return []
         frame = committed.frames.get("live")
         if frame is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, MessageRow, TurnRow
-from ..base import Activation, Stored
+from ..base import REPLAYED, Activation, Stored
 from .records import Record, message_row, to_agent_row, turn_row, turn_rows
 from .scribe import Grant, Head
 from .statements import SQL
@@ -51,9 +51,7 @@ class Reader:
             if open_turns:
                 (first,) = self._one("open_span", grant.key) or (1,)
                 events = self._span(agent, place._replace(head=grant.head), first - 1)
-                chunks = [
-                    each for each in events if each.kind in ("chunk", "call.answered") and each.turn in open_turns
-                ]
+                chunks = [each for each in events if each.kind in REPLAYED and each.turn in open_turns]
         return Activation(
             epoch=Epoch(grant.epoch),
             head=Seq(grant.head.seq),

@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Millis
 from ...rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
-from ..base import Batch, Unchanged
+from ..base import REPLAYED, Batch, Unchanged
 from .connection import is_damage
 from .records import Record, agent_record, message_record, turn_record
 from .statements import SQL
@@ -55,7 +55,7 @@ class Replacement(NamedTuple):
 
 
 class _Lease:
-    """What the scribe knows of one agent. `quiet` are open turns of which no chunk is stored."""
+    """What the scribe knows of one agent. `quiet` are open turns of which nothing streamed is stored."""
 
     __slots__ = ("epoch", "head", "head_id", "key", "last_turn", "quiet", "wake")
 
@@ -247,7 +247,7 @@ class Scribe:
             self._events.append((arrival, key, seq, at, kind, turn, arrival - before if before else 0, entry.body))
             if not seq % MARK_EVERY:
                 self._marks.append((key, seq, arrival))
-            if quiet and kind == "chunk" and turn is not None:
+            if quiet and kind in REPLAYED and turn is not None:
                 quiet.discard(turn)
             before, arrival = arrival, arrival + 1
         lease.head, lease.head_id, self._next = seq, before, arrival

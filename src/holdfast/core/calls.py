@@ -1,0 +1,81 @@
+"""Calls of our own tools: recorded before their effect, and never left without an output by a turn that ended."""
+
+from __future__ import annotations
+
+from ..errors import Rejected, StaleAttempt
+from ..events import CallStarted, Event, Outcome
+from ..ids import CallId
+from ..messages.calls import find_call, tool_name, tool_parts
+from ..messages.fold import MessageFold
+from ..messages.message import Chunk, Part, UIMessage
+from .commands import StartCall
+from .state import Rules, State, Turn
+from .transitions import Status
+
+__all__ = ["interrupted_calls", "start_call", "with_errors"]
+
+
+def start_call(turn: Turn, command: StartCall) -> list[Event]:
+    """Return the record that a call starts.
+
+    Raises:
+        Rejected: the stream has no such call, it waits for an approval, it has its output, or it was started before
+            and may not be again.
+    """
+    if turn.status is not Status.RUNNING or turn.fold is None:
+        raise StaleAttempt(f"unable to start a call of turn {turn.id}; it is not running")
+    part = find_call(turn.fold.message(), command.call)
+    if part is None:
+        raise Rejected(f"unable to start call {command.call!r}; the answer has no such call. Announce its input first.")
+    if not _is_ready(part):
+        raise Rejected(f"unable to start call {command.call!r}; it is {part.get('state')}")
+    started = turn.calls.get(command.call)
+    if started is not None and (started == command.attempt or not command.is_idempotent):
+        raise Rejected(f"unable to start call {command.call!r} again; attempt {started} started it")
+    return [CallStarted(turn.id, command.attempt, command.call, command.tool)]
+
+
+def interrupted_calls(state: State, turn: Turn, outcome: Outcome, rules: Rules) -> list[Chunk]:
+    """Return the errors of the calls that nobody will settle any more once the turn has ended like this."""
+    if turn.fold is None or not (turn.calls or rules.server_tools):
+        return []
+    error = {"type": "tool-output-error", "errorText": rules.interrupted_text}
+    return [
+        {**error, "toolCallId": part["toolCallId"]}
+        for part in tool_parts(turn.fold.message())
+        if not _has_output(part) and _is_abandoned(state, turn, part, outcome, rules)
+    ]
+
+
+def with_errors(message: UIMessage, errors: list[Chunk]) -> UIMessage:
+    """Return the message with these `tool-output-error` chunks applied."""
+    if not errors:
+        return message
+    fold = MessageFold(message.id, base=message)
+    for error in errors:
+        fold.apply(error)
+    return fold.message()
+
+
+def _is_ready(part: Part) -> bool:
+    state = part.get("state")
+    approved = (part.get("approval") or {}).get("approved")
+    return state == "input-available" or (state == "approval-responded" and approved is True)
+
+
+def _has_output(part: Part) -> bool:
+    state = part.get("state")
+    return state in ("output-error", "output-denied") or (state == "output-available" and not part.get("preliminary"))
+
+
+def _is_abandoned(state: State, turn: Turn, part: Part, outcome: Outcome, rules: Rules) -> bool:
+    if CallId(part["toolCallId"]) in turn.calls:
+        return True
+    if tool_name(part) not in rules.server_tools or part.get("providerExecuted"):
+        return False
+    if part.get("state") == "approval-responded":
+        # Approved while the answer streamed: the continuation that waits will run it.
+        return outcome is not Outcome.COMPLETED and not any(
+            other.node == turn.node for other in state.chat_turns() if other is not turn
+        )
+    return part.get("state") in ("input-available", "input-streaming")

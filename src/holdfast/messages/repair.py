@@ -1,0 +1,59 @@
+"""Giving every call a result before a model sees it: providers refuse a conversation with a call left hanging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from .calls import is_tool_part
+from .message import Part, UIMessage
+
+__all__ = ["INTERRUPTED", "NOT_ANSWERED", "repair_calls"]
+
+INTERRUPTED: Final = "The call was interrupted; its result is unknown."
+NOT_ANSWERED: Final = "No answer was given."
+
+_UNFINISHED: Final = frozenset({"input-streaming", "input-available", "approval-requested", "approval-responded"})
+
+
+def repair_calls(
+    messages: Sequence[UIMessage | Mapping[str, Any]], *, answerable: Callable[[Part], bool]
+) -> list[UIMessage]:
+    """Return the messages with every call settled that nobody can settle any more.
+
+    `answerable` is asked about each call without an outcome; those that it disowns become failed calls, with a
+    sentence for the model. Refused calls are left alone: their refusal is their result. Messages that need no
+    repair are returned as they are, the others as copies. Raises BadMessage for what is no message.
+    """
+    return [_repaired(message, answerable) for message in messages]
+
+
+def _repaired(given: UIMessage | Mapping[str, Any], answerable: Callable[[Part], bool]) -> UIMessage:
+    message = given if isinstance(given, UIMessage) else UIMessage.from_dict(given)
+    is_lost = [_is_unfinished(part) and not answerable(part) for part in message.parts]
+    if not any(is_lost):
+        return message
+    parts = [_failed(part) if lost else part for part, lost in zip(message.parts, is_lost, strict=True)]
+    return msgspec.structs.replace(message, parts=parts)
+
+
+def _is_unfinished(part: Part) -> bool:
+    if not is_tool_part(part) or part.get("state") not in _UNFINISHED:
+        return False
+    return (part.get("approval") or {}).get("approved") is not False
+
+
+def _failed(part: Part) -> Part:
+    is_unanswered = part["state"] == "approval-requested"
+    failed = {**part, "state": "output-error", "errorText": NOT_ANSWERED if is_unanswered else INTERRUPTED}
+    for name in ("output", "preliminary", "rawInput", "inputEncoding"):
+        failed.pop(name, None)
+    if (failed.get("approval") or {}).get("approved") is not True:
+        # A finished call may show an approval only if it was granted.
+        failed.pop("approval", None)
+    if failed.get("input") is None:
+        # Providers want an object, and half an input that cannot be read is none.
+        failed["input"] = {}
+    return failed
