@@ -71,8 +71,8 @@ bench: setup-python ## run the benchmarks
 	@if test -f benchmarks/run.py; then exec $(BIN)/python benchmarks/run.py $(ARGS); \
 	  else echo "bench: there are no benchmarks yet (benchmarks/run.py is missing)"; fi
 
-walks: setup ## random walks of two tabs over a bad network (WALKS=50 make walks); longer than a test may take
-	@$(BIN)/pytest tests/browser/walks.py -n $(WORKERS) $(ARGS)
+walks: setup ## many random walks of two tabs over a bad network (WALKS=50 make walks); `make test` takes a few
+	@$(BIN)/pytest tests/browser/test_walks.py -n $(WORKERS) $(ARGS)
 
 obligations: setup ## how many of the obligations a passing test proves, and which are open
 	@$(BIN)/python -m tools.obligations $(ARGS)

@@ -1,9 +1,13 @@
-// Answers, line by line, what the AI SDK itself makes of chunk sequences.
+// Answers, line by line, what the AI SDK itself makes of chunk sequences and messages.
 // A request is a JSON array of questions, the reply the JSON array of their answers, in order:
 //   {"ask": "fold", "version": 6 | 7, "chunks": [...], "base"?: message}
 //     -> {"message": ..., "error": null | {"name", "type", "id", "at"}}
 //   {"ask": "accept", "version": 6 | 7, "chunks": [...]} -> [indices of the chunks its schema rejects]
 //   {"ask": "repair", "version": 6 | 7, "text": "..."} -> {"value"?: ...}, no value when nothing is readable
+//   {"ask": "convert", "version": 6 | 7, "messages": [...], "only_complete", "with_data", "with_tools"}
+//     -> {"messages": [model messages]} | {"error": name}
+//   {"ask": "prune", "version": 6 | 7, "messages": [model messages], "options": {...}} -> [model messages]
+//   {"ask": "validate", "version": 6 | 7, "messages": ..., "schemas": [names]} -> {"messages": [...]} | {"error": text}
 import { createInterface } from 'node:readline';
 import * as ai6 from 'ai6';
 import * as ai7 from 'ai7';
@@ -68,7 +72,53 @@ async function repair(ai, { text }) {
   return value === undefined ? {} : { value };
 }
 
-const asks = { fold, accept, repair };
+// What the tests' own tools and schemas do as well: see tests/oracle/model_messages.py.
+const outputTools = {
+  search: { toModelOutput: ({ toolCallId, input, output }) => ({ type: 'json', value: [toolCallId, input ?? null, output ?? null] }) },
+};
+
+function dataPart(part) {
+  return part.type === 'data-note' ? { type: 'text', text: JSON.stringify(part.id ?? null) } : undefined;
+}
+
+async function convert(ai, { messages, only_complete, with_data, with_tools }) {
+  try {
+    const converted = await ai.convertToModelMessages(messages, {
+      ignoreIncompleteToolCalls: only_complete,
+      convertDataPart: with_data ? dataPart : undefined,
+      tools: with_tools ? outputTools : undefined,
+    });
+    return { messages: converted };
+  } catch (error) {
+    return { error: error.name };
+  }
+}
+
+async function prune(ai, { messages, options }) {
+  return ai.pruneMessages({ messages, ...options });
+}
+
+function schema(ai, accepts) {
+  const check = value => (accepts(value) ? { success: true, value } : { success: false, error: new Error('refused') });
+  return ai.jsonSchema({}, { validate: check });
+}
+
+const isObject = value => value != null && typeof value === 'object' && !Array.isArray(value);
+
+async function validate(ai, { messages, schemas }) {
+  const options = { messages };
+  if (schemas.includes('metadata')) options.metadataSchema = schema(ai, value => !isObject(value) || !('a' in value));
+  if (schemas.includes('data')) options.dataSchemas = { note: schema(ai, value => typeof value !== 'string') };
+  if (schemas.includes('tools')) {
+    const input = schema(ai, value => isObject(value) && 'a' in value);
+    options.tools = { search: { inputSchema: input, outputSchema: schema(ai, value => value != null) } };
+    options.tools['get-weather'] = { inputSchema: schema(ai, isObject) };
+  }
+  const result = await ai.safeValidateUIMessages(options);
+  return result.success ? { messages: result.data } : { error: result.error.message };
+}
+
+const asks = { fold, accept, repair, convert, prune, validate };
 
 for await (const line of createInterface({ input: process.stdin })) {
   const answers = [];
