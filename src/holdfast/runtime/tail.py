@@ -39,7 +39,7 @@ class Tail:
         self._count, self._size = count, size
         self._bytes = 0
         self._recent: deque[Committed] = deque()
-        self._readers: set[asyncio.Event] = set()
+        self._readers: dict[asyncio.Event, None] = {}
         self._closed = False
 
     @property
@@ -88,11 +88,11 @@ class Tail:
         reader = asyncio.Event()
         if self._closed:
             reader.set()
-        self._readers.add(reader)
+        self._readers[reader] = None
         return reader
 
     def leave(self, reader: asyncio.Event) -> None:
-        self._readers.discard(reader)
+        self._readers.pop(reader, None)
         if not self._readers:
             self._recent.clear()
             self._bytes = 0

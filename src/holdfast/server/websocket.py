@@ -19,11 +19,13 @@ from typing import assert_never
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
+from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, HoldfastError, LogError, MailboxFull, Rejected
-from ..events import Outcome
-from ..ids import AgentId, RequestId, Seq, split_agent_id
+from ..events import Outcome, TurnAccepted, decode_event
+from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
+from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
 from ..runtime.outbox import Outbox
 from ..runtime.port import fresh_message_id, fresh_request_id
@@ -56,6 +58,9 @@ COME_BACK = 1012
 TRY_LATER = 1013
 REFUSED = 1008
 """Policy violation: the client gives up."""
+
+ARRIVED_AFTER = 10_000
+"""Milliseconds after which a frame that was written has reached its client, or never will."""
 
 _serials = itertools.count(1)
 _HEAD_ID = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
@@ -136,11 +141,14 @@ class _Socket:
         self._websocket, self._directory, self._loaded = websocket, directory, loaded
         self._subscription, self._presence, self._settings = subscription, presence, settings
         self._owner, self._serial = owner, f"s{next(_serials)}"
+        self._view: ChatView | None = None
+        self._shown = (0, Millis(0))
+        """How many transcripts were written, and when the last one was."""
         self._outbox: Outbox[Question] = Outbox(subscription)
 
     async def serve(self) -> None:
         """Read and write until one of the two is over; raises what ended it."""
-        view = self._view = await self._greet()
+        view = await self._greet()
         reading = asyncio.create_task(self._read(), name=f"reader of {self._serial}")
         writing = asyncio.create_task(self._write(view), name=f"writer of {self._serial}")
         try:
@@ -168,6 +176,7 @@ class _Socket:
             is_present=lambda owner: self._presence.is_present(agent, owner),
             is_shown=lambda node: node in agency.path,
         )
+        self._view = view
         kind, name = split_agent_id(agent)
         await self._send([*view.connected(), frames.identity(name, kind, state_follows=False), frames.mcp_servers()])
         return view
@@ -189,8 +198,9 @@ class _Socket:
         if needed is None:
             return
         replay = await read_replay(self._loaded, needed.request)
+        is_open = view.is_open(needed.request)
         await self._send(view.replayed(replay))
-        if replay.is_known and replay.outcome is None:
+        if replay.is_known and replay.outcome is None and is_open:
             await self._pass_over(view, replay)
 
     async def _pass_over(self, view: ChatView, replay: Replay) -> None:
@@ -207,6 +217,8 @@ class _Socket:
     async def _send(self, outgoing: list[bytes]) -> None:
         for frame in outgoing:
             await self._websocket.send_text(frame.decode())
+        if self._view is not None and self._view.transcripts != self._shown[0]:
+            self._shown = (self._view.transcripts, self._directory.clock.now())
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -297,10 +309,13 @@ class _Socket:
         if early and not await self._is_known(frame.id):
             self._fail(frame.id, f"unable to ask that often; wait {early // 1000 + 1} s")
             return
-        actor = self._loaded.actor
+        actor, view = self._loaded.actor, self._view
+        assert view is not None, "who asks was greeted"
+        if self._directory.clock.now() - self._shown[1] > ARRIVED_AFTER:
+            view.has_arrived()
         known = await self._is_from_long_ago(frame.id)
         if await actor.inspect(lambda state: _is_stale(state, frame)):
-            self._view.doubt()
+            view.doubt()
         command = Submit(
             frame.id,
             fresh_message_id(),
@@ -336,16 +351,28 @@ class _Socket:
         return await self._loaded.store.find_turn(self._loaded.actor.agent, request) is not None
 
     async def _tell_again(self, request: RequestId) -> None:
-        """A request that was sent again: its end, if it has one (R-30)."""
-        replay = await read_replay(self._loaded, request)
-        if replay.is_known and replay.outcome is not None:
-            ids, error = replay.message_ids, replay.error
-            self._outbox.post(frames.terminal(request, replay.outcome, error=error, message_ids=ids))
+        """A request that was sent again: its end, if it has one, whatever became of the conversation since (R-30)."""
+        row = await self._loaded.actor.inspect(lambda state: _row_of(state, request))
+        if row is None:
+            row = await self._loaded.store.find_turn(self._loaded.actor.agent, request)
+        if row is None or row.is_open:
+            return
+        accepted = decode_event(row.accepted)
+        assert isinstance(accepted, TurnAccepted)
+        if accepted.dropped:
+            self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+        ids, outcome = accepted.message_ids, Outcome(row.status)
+        self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
         """Answer a request that never became a turn; one without an id cannot be answered."""
         if request is not None:
             self._outbox.post(frames.terminal(request, Outcome.ERROR, error=text))
+
+
+def _row_of(state: State, request: RequestId) -> TurnRow | None:
+    turn = state.by_request(request)
+    return turn_row(turn) if turn is not None else None
 
 
 def _was_refused(state: State, frame: SyncMessages) -> bool:

@@ -131,7 +131,9 @@ class ChatView:
         self._is_doubted = bool(snapshot.open)
         """Whether the client may show something else than the transcript, for all that it was told."""
         self._has_been_shown = False
-        """Whether a transcript was written since this connection last asked something."""
+        """Whether a transcript was written that may still be on its way to the client."""
+        self.transcripts = 0
+        """How many transcripts were written."""
         self._passed_over: TurnId | None = None
         """A turn whose chunks were replayed up to its end, which is still to come."""
 
@@ -155,6 +157,14 @@ class ChatView:
     def doubt(self) -> None:
         """Note that the client's list is not the stored one: once nothing runs, it is told the transcript."""
         self._is_doubted = True
+
+    def has_arrived(self) -> None:
+        """Note that the client has had the time to take in every transcript that was written."""
+        self._has_been_shown = False
+
+    def is_open(self, request: RequestId) -> bool:
+        """Tell whether this connection knows of the request's turn, and that it has not ended."""
+        return any(known.request == request for known in self._open.values())
 
     def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
         """Answer a probe: the first row of B2's first table that fits."""
@@ -203,7 +213,8 @@ class ChatView:
             if replay.outcome is not None:
                 self._passed_over = here.turn  # its transcript and its end are on their way
             return [*sent, complete]
-        assert replay.outcome is not None, "a turn that is open at the head is open at the cursor or comes after it"
+        if replay.outcome is None:
+            return []  # accepted after this connection's cursor: it is told live
         terminal = frames.terminal(
             replay.request,
             replay.outcome,
@@ -215,7 +226,8 @@ class ChatView:
         if replay.outcome is Outcome.ERROR:
             sent.append(complete)
         # A client puts what is replayed last on its screen: it must be told where it belongs.
-        return [*sent, terminal, self._messages()]
+        self._is_doubted = self._is_doubted or bool(self._open)
+        return [*sent, terminal] if self._streaming() is not None else [*sent, terminal, self._messages()]
 
     def passed(self, event: Event) -> list[bytes]:
         """Take in an event that a replay already covers; other turns' business is still told."""
@@ -299,9 +311,7 @@ class ChatView:
         if self._is_mine(event.origin) and not self._has_been_shown:
             return []
         # A transcript that was on its way when this connection asked has wiped the question from its screen.
-        transcript = [self._messages()]
-        self._has_been_shown = self._has_been_shown and not self._is_mine(event.origin)
-        return transcript
+        return [self._messages()]
 
     def _message_ended(self, event: MessageEnded) -> list[bytes]:
         known = self._open.get(event.turn)
@@ -397,6 +407,7 @@ class ChatView:
         unfinished = {i.node for i in self._open.values() if not i.is_saved and not i.is_continuation}
         bodies = [body for node, body, is_draft in self._transcript() if is_draft or node not in unfinished]
         self._has_been_shown = True
+        self.transcripts += 1
         return frames.messages(bodies, connect=connect)
 
     def _updated(self, node: NodeId) -> list[bytes]:
