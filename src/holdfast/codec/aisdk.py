@@ -1,0 +1,224 @@
+"""The AI SDK's chunks as messages that grow, and back: what the generic decoder needs to know of them.
+
+Texts, reasonings and tool inputs are streamed messages; every other chunk is a message of its own. Read from the
+first delivery on, the chunks come back as they were written; read from anywhere, they begin with what was missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from ..errors import FoldError
+from ..messages.message import Chunk
+from ..messages.partial_json import UNREADABLE, parse_partial_json, repair_json
+from .decoder import Action, Decoder, Delivery, Status, Stream
+from .lifecycle import LifecycleTracker, Phase, create_lifecycle_tracker
+
+__all__ = ["ENDINGS", "ChunkWriter", "aisdk_decoder", "chunk_tracker"]
+
+_START: Final = "start"
+_START_STEP: Final = "start-step"
+
+ENDINGS: Final = frozenset({"finish", "abort", "error"})
+"""The chunks behind which a stream says nothing more."""
+
+# Name of a streamed message → the field that names the part, and the field that grows.
+_STREAMED: Final = {
+    "text": ("id", "delta"),
+    "reasoning": ("id", "delta"),
+    "tool-input": ("toolCallId", "inputTextDelta"),
+}
+
+# Chunk type → the streamed message that it closes.
+_CLOSES: Final = {
+    "text-end": "text",
+    "reasoning-end": "reasoning",
+    "tool-input-available": "tool-input",
+    "tool-input-error": "tool-input",
+}
+
+
+def chunk_tracker() -> LifecycleTracker[Chunk]:
+    """Return a tracker that makes up the start of a message, with the context's `messageId`, and of a step."""
+    return create_lifecycle_tracker(
+        [
+            Phase(_START, lambda context: [_start(context.get("messageId"))]),
+            Phase(_START_STEP, lambda _: [{"type": _START_STEP}]),
+        ]
+    )
+
+
+def _start(message_id: str | None) -> Chunk:
+    return {"type": _START} if message_id is None else {"type": _START, "messageId": message_id}
+
+
+def aisdk_decoder(
+    *,
+    on_replaced: Callable[[Stream], object] | None = None,
+    on_deleted: Callable[[str, Stream | None], object] | None = None,
+) -> Decoder[Chunk]:
+    """Return a decoder whose events are chunks; what a scope has missed is made up before its content."""
+    return Decoder(_ChunkHooks(), on_replaced=on_replaced, on_deleted=on_deleted)
+
+
+class _ChunkHooks:
+    """Headers: `part` is what the part was announced with, `chunk` the chunk that the delivery was written for."""
+
+    def __init__(self) -> None:
+        self._tracker = chunk_tracker()
+
+    def start(self, stream: Stream) -> list[Chunk]:
+        start = [*self._ensure(stream), {"type": f"{stream.name}-start", **stream.headers["part"]}]
+        # An input of which an empty piece has come is not the same as one of which none has.
+        return [*start, *self.delta(stream, "")] if stream.headers.get("is_blank") else start
+
+    def delta(self, stream: Stream, piece: str) -> list[Chunk]:
+        key, grows = _STREAMED[stream.name]
+        chunk = {"type": f"{stream.name}-delta", key: stream.headers["part"][key], grows: piece}
+        written: Chunk = stream.headers.get("chunk") or {}
+        if written.get("type") == chunk["type"] and "providerMetadata" in written:
+            chunk["providerMetadata"] = written["providerMetadata"]
+        return [chunk]
+
+    def end(self, stream: Stream) -> list[Chunk]:
+        written: Chunk = stream.headers.get("chunk") or {}
+        if _CLOSES.get(written.get("type", "")) == stream.name:
+            return [written]
+        if stream.name != "tool-input":
+            return [{"type": f"{stream.name}-end", "id": stream.headers["part"]["id"]}]
+        call = {name: value for name, value in stream.headers["part"].items() if name != "inputEncoding"}
+        return [{"type": "tool-input-available", **call, "input": _input_of(stream)}]
+
+    def discrete(self, delivery: Delivery) -> list[Chunk]:
+        scope, made_up = delivery.scope, list[Chunk]()
+        match delivery.name:
+            case "start" | "start-step":
+                self._tracker.mark_emitted(scope, delivery.name)
+            case "finish-step":
+                self._tracker.reset_phase(scope, _START_STEP)
+            case name if name in ENDINGS:
+                self._tracker.clear_scope(scope)
+            case name if name in _CLOSES:
+                made_up = self._ensure(delivery)
+            case _:
+                pass
+        return [*made_up, delivery.content]
+
+    def _ensure(self, seen: Stream | Delivery) -> list[Chunk]:
+        return self._tracker.ensure_phases(seen.scope, {"messageId": seen.message_id})
+
+
+def _input_of(stream: Stream) -> Any:
+    """Return a whole input from its text: None when there is none, the text itself when it is not JSON."""
+    if not stream.text:
+        return None
+    encoding = stream.headers["part"].get("inputEncoding")
+    value = stream.text if encoding == "text" else _whole_json(stream.text)
+    return stream.text if value is UNREADABLE else value
+
+
+def _whole_json(text: str) -> Any:
+    # Text that needs mending is not a whole input: it is shown as it came.
+    return parse_partial_json(text) if repair_json(text) == text else UNREADABLE
+
+
+class ChunkWriter:
+    """Writes the chunks of one scope as deliveries, in the order of their indexes.
+
+    Ids of parts may come again: each opening is a message of its own.
+    """
+
+    def __init__(self, scope: str, message_id: str | None = None) -> None:
+        self._scope = scope
+        self._message_id = message_id
+        self._open: dict[tuple[str, str], str] = {}
+        self._history: dict[str, Delivery] = {}
+
+    def write(self, index: int, chunk: Chunk) -> list[Delivery]:
+        """Return the deliveries of the next chunk: one, and before an abort the end of what is open.
+
+        Raises FoldError for a delta or an end of a part that is not open.
+        """
+        kind: str = chunk["type"]
+        family, _, moment = kind.rpartition("-")
+        if family in _STREAMED and moment == "start":
+            return [self._create(index, family, chunk)]
+        if family in _STREAMED and moment == "delta":
+            return [self._append(index, family, chunk, Status.STREAMING)]
+        closes = _CLOSES.get(kind)
+        if closes is not None and (closes != "tool-input" or (closes, chunk["toolCallId"]) in self._open):
+            return [self._append(index, closes, chunk, Status.COMPLETE)]
+        ended = self._cancel_all(index) if kind == "abort" else []
+        return [*ended, self._discrete(index, kind, chunk)]
+
+    def history(self) -> list[Delivery]:
+        """Return every message as it now is, the newest first; transient parts are not kept."""
+        return list(reversed(self._history.values()))
+
+    def _create(self, index: int, family: str, chunk: Chunk) -> Delivery:
+        key, _ = _STREAMED[family]
+        serial = f"{self._scope}:{index}"
+        self._open[family, chunk[key]] = serial
+        part = {name: value for name, value in chunk.items() if name != "type"}
+        return self._deliver(Action.CREATE, serial, index, name=family, headers={"part": part, "chunk": chunk})
+
+    def _append(self, index: int, family: str, chunk: Chunk, status: Status) -> Delivery:
+        key, grows = _STREAMED[family]
+        serial = self._open.get((family, chunk[key]))
+        if serial is None:
+            raise FoldError(
+                f"unable to write a {chunk['type']} chunk; no open part {chunk[key]!r}: write its start first",
+                chunk_type=chunk["type"],
+                chunk_id=str(chunk[key]),
+            )
+        if status is not Status.STREAMING:
+            del self._open[family, chunk[key]]
+        headers = {"part": self._history[serial].headers["part"], "chunk": chunk}
+        piece = chunk[grows] if status is Status.STREAMING else ""
+        return self._deliver(Action.APPEND, serial, index, name=family, content=piece, status=status, headers=headers)
+
+    def _cancel_all(self, index: int) -> list[Delivery]:
+        open_serials = list(self._open.values())
+        self._open.clear()
+        return [
+            self._deliver(
+                Action.APPEND,
+                serial,
+                index,
+                name=self._history[serial].name,
+                status=Status.CANCELLED,
+                headers=self._history[serial].headers,
+            )
+            for serial in open_serials
+        ]
+
+    def _discrete(self, index: int, kind: str, chunk: Chunk) -> Delivery:
+        serial = f"{self._scope}:{index}"
+        if kind == "finish-step":
+            self._open = {key: serial for key, serial in self._open.items() if key[0] == "tool-input"}
+        elif kind == "reset-step":
+            self._open.clear()
+        return self._deliver(Action.CREATE, serial, index, name=kind, content=chunk, is_stream=False)
+
+    def _deliver(self, action: Action, serial: str, version: int, **fields: Any) -> Delivery:
+        delivery = Delivery(
+            action=action, serial=serial, version=version, scope=self._scope, message_id=self._message_id, **fields
+        )
+        if delivery.is_stream:
+            self._history[serial] = self._folded(self._history.get(serial), delivery)
+        elif not delivery.content.get("transient"):
+            self._history[serial] = delivery
+        return delivery
+
+    def _folded(self, before: Delivery | None, delivery: Delivery) -> Delivery:
+        """Return a streamed message as history has it: the whole text, announced with the newest metadata."""
+        if before is None:
+            return replace(delivery, action=Action.UPDATE)
+        text, headers = before.content + delivery.content, dict(delivery.headers)
+        metadata = headers["chunk"].get("providerMetadata")
+        if metadata is not None and delivery.status is Status.STREAMING:
+            headers["part"] = {**headers["part"], "providerMetadata": metadata}
+        headers["is_blank"] = not text and delivery.status is Status.STREAMING
+        return replace(delivery, action=Action.UPDATE, content=text, headers=headers)
