@@ -43,7 +43,7 @@ FULL: list[Any] = [
         1, "r", TurnKind.CONTINUATION, 2, 3, 4, "m", [PLACED], ["u"], "t", "o", "w", JSON, JSON, 5, True, True, 6, True
     ),  # type: ignore[arg-type]
     TurnRetargeted(1, 2, "m", 3, "w", "o"),  # type: ignore[arg-type]
-    AttemptStarted(1, 2, "crash"),  # type: ignore[arg-type]
+    AttemptStarted(1, 2, "crash", True),  # type: ignore[arg-type]
     Chunk(1, 2, 3, JSON, True),  # type: ignore[arg-type]
     CallStarted(1, 2, "k", "tool"),  # type: ignore[arg-type]
     CallAnswered(1, "k", "approval", JSON, 2, "by", "o"),  # type: ignore[arg-type]

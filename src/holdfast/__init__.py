@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from .agents import Agent, AIChatAgent, Debounce, SaveMessagesResult, ToolContext, Turn, create_ui_message_stream, tool
+from .agents import (
+    Agent,
+    AIChatAgent,
+    Continue,
+    Debounce,
+    Recovery,
+    Retry,
+    SaveMessagesResult,
+    Stop,
+    ToolContext,
+    Turn,
+    Wait,
+    create_ui_message_stream,
+    tool,
+)
 from .agents.resumable import ResumableStream
 from .codec.lifecycle import LifecycleTracker, create_lifecycle_tracker
 from .errors import ChatError, HoldfastError, ToolError
@@ -19,19 +33,24 @@ __all__ = [
     "Agent",
     "ChatError",
     "Connecting",
+    "Continue",
     "Debounce",
     "Holdfast",
     "HoldfastError",
     "LifecycleTracker",
     "Limits",
     "Principal",
+    "Recovery",
     "Reject",
     "ResumableStream",
+    "Retry",
     "SaveMessagesResult",
+    "Stop",
     "ToolContext",
     "ToolError",
     "Turn",
     "UIMessage",
+    "Wait",
     "__version__",
     "convert_to_model_messages",
     "create_lifecycle_tracker",

@@ -3,8 +3,10 @@
     HoldfastError
     ├── UsageError            the developer: fix the call
     ├── ChatError             the developer, on purpose: its text is shown to clients
+    │   ├── ModelError
     │   └── ToolError
     ├── CallPending           nobody: a turn ends with a question, and goes on with the answer
+    ├── Stalled               nobody: the turn is tried again
     ├── Rejected              the caller: the rules say no, nothing was written
     │   ├── UnknownTurn
     │   ├── StaleAttempt
@@ -32,7 +34,8 @@ from typing import ClassVar
 
 __all__ = ["AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced", "FoldError"]
 __all__ += ["HoldfastError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
-__all__ += ["MailboxFull", "Rejected", "StaleAttempt", "TooManyQueued", "ToolError", "UnknownTurn", "UsageError"]
+__all__ += ["MailboxFull", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued", "ToolError"]
+__all__ += ["UnknownTurn", "UsageError"]
 
 
 class HoldfastError(Exception):
@@ -62,10 +65,29 @@ class ToolError(ChatError):
     code = "tool"
 
 
+class ModelError(ChatError):
+    """A model did not answer. Its text is for clients; `failure` says the rest, to whoever runs the agent.
+
+    `retryable` says that the same question may be answered later: the turn is tried again, so long as it may be.
+    """
+
+    code = "model"
+
+    def __init__(self, text: str, *, failure: object = None, retryable: bool = False) -> None:
+        super().__init__(text)
+        self.failure, self.retryable = failure, retryable
+
+
 class CallPending(HoldfastError):
     """A tool call waits for a person or the page. Let it pass: the turn ends here, and the answer starts another."""
 
     code = "call_pending"
+
+
+class Stalled(HoldfastError):
+    """The model said nothing for too long; the turn is tried again."""
+
+    code = "stalled"
 
 
 class Rejected(HoldfastError):

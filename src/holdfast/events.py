@@ -52,7 +52,7 @@ class Outcome(enum.Enum):
     SKIPPED = "skipped"
 
 
-AttemptCause = Literal["first", "crash", "retry"]
+AttemptCause = Literal["first", "crash", "retry", "stall"]
 AnswerKind = Literal["result", "error", "approval"]
 
 
@@ -121,6 +121,8 @@ class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
     turn: TurnId
     attempt: Attempt
     cause: AttemptCause = "first"
+    fresh: bool = False
+    """What earlier attempts said is thrown away: the answer starts anew."""
 
 
 class Chunk(_Event, frozen=True, tag="chunk"):

@@ -27,8 +27,9 @@ from holdfast.core.restore import restore
 from holdfast.core.state import Rules, State
 from holdfast.core.tree import shown_path
 from holdfast.core.wanted import Wanted, wanted
-from holdfast.events import AttemptCause, CallAnswered, Chunk, Event, MessageEnded, Outcome, TurnAccepted, TurnEnded
+from holdfast.events import AttemptCause, Chunk, Event, MessageEnded, Outcome, TurnAccepted, TurnEnded, kind_of, turn_of
 from holdfast.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
+from holdfast.log.base import REPLAYED
 from holdfast.messages.calls import CallAnswer
 from tests.core.histories import History, emitted, user
 
@@ -140,7 +141,8 @@ class Stage(History):
 
     def restored(self) -> tuple[State, list[str]]:
         """What the next process would load: rows, and the chunks and answers of open turns."""
-        streamed = [e for e, _ in self.log if isinstance(e, Chunk | CallAnswered) and e.turn in self.state.open]
+        opened = self.state.open
+        streamed = [(at, e) for e, at in self.log if kind_of(e) in REPLAYED and turn_of(e) in opened]
         turns = sorted(self.rows.turns.values(), key=lambda row: row.turn)
         messages = sorted(self.rows.messages.values(), key=lambda row: row.node)
         state, problems = restore(self.rows.agent, turns, messages, streamed)

@@ -20,7 +20,6 @@ from holdfast.core.tree import active_path
 from holdfast.core.wanted import wanted
 from holdfast.errors import Rejected, StaleAttempt
 from holdfast.events import (
-    CallAnswered,
     ChatCleared,
     Chunk,
     Event,
@@ -33,9 +32,11 @@ from holdfast.events import (
     TurnKind,
     decode_event,
     encode_event,
+    kind_of,
     turn_of,
 )
 from holdfast.ids import Attempt, Millis, TurnId
+from holdfast.log.base import REPLAYED
 from tests.core.histories import (
     History,
     Rows,
@@ -109,10 +110,10 @@ def test_deciding_changes_nothing(history: History) -> None:
     assert fingerprint(history.state) == before
 
 
-def streamed(history: History) -> list[Event]:
+def streamed(history: History) -> list[tuple[Millis, Event]]:
     """What an activation hands over: the chunks and answers of open turns."""
     opened = history.state.open
-    return [e for e, _ in history.log if isinstance(e, Chunk | CallAnswered) and e.turn in opened]
+    return [(at, e) for e, at in history.log if kind_of(e) in REPLAYED and turn_of(e) in opened]
 
 
 @MANY

@@ -11,7 +11,7 @@ from holdfast.core.state import State
 from holdfast.core.transitions import Status
 from holdfast.core.tree import shown_path
 from holdfast.events import Chunk, HookDone, encode_event
-from holdfast.ids import Attempt, NodeId, TurnId
+from holdfast.ids import Attempt, Millis, NodeId, TurnId
 from holdfast.messages.calls import Approval, ToolResult
 from holdfast.rows import MessageRow, TurnRow
 from tests.core.histories import fingerprint, user
@@ -208,7 +208,7 @@ def test_chunks_of_turns_that_have_ended_are_passed_over() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.run(1, *text("done"))
-    streamed = [event for event, _ in told.log]
+    streamed = [(at, event) for event, at in told.log]
     state, problems = restore(told.rows.agent, told.rows.turns.values(), told.rows.messages.values(), streamed)
     assert list(problems) == []
     assert fingerprint(state) == fingerprint(told.state)
@@ -242,7 +242,10 @@ def test_a_stored_chunk_that_cannot_be_folded_is_reported_and_the_rest_counts() 
     told.emit(1, *open_text("half"))
     odd = Chunk(TurnId(1), Attempt(1), 2, Raw(b"[1]"))
     state, problems = restore(
-        told.rows.agent, told.rows.turns.values(), told.rows.messages.values(), [*(e for e, _ in told.log), odd]
+        told.rows.agent,
+        told.rows.turns.values(),
+        told.rows.messages.values(),
+        [*((at, e) for e, at in told.log), (Millis(9), odd)],
     )
     (problem,) = problems
     assert problem.startswith("unable to fold a stored chunk of turn 1; ")

@@ -131,9 +131,9 @@ def test_the_next_attempt_first_closes_what_the_dead_one_left_open() -> None:
     reasoning = [{"type": "reasoning-start", "id": "g"}, {"type": "reasoning-delta", "id": "g", "delta": "hm"}]
     told.emit(1, *reasoning, *open_text("half"))
     events = told.begin(1, "crash")
-    assert kinds(events) == ["AttemptStarted", "Chunk", "Chunk"]
+    assert kinds(events) == ["Chunk", "Chunk", "AttemptStarted"]
     assert chunks_of(events) == [{"type": "reasoning-end", "id": "g"}, {"type": "text-end", "id": "t"}]
-    assert [(chunk.attempt, chunk.index) for chunk in pick(Chunk, events)] == [(2, 4), (2, 5)]
+    assert [(chunk.attempt, chunk.index) for chunk in pick(Chunk, events)] == [(1, 4), (1, 5)]
 
 
 def test_the_next_attempt_continues_the_same_message() -> None:

@@ -56,7 +56,7 @@ async def check_projections(store: LogStore, agent: AgentId) -> None:
     assert await _stored_rows(store, agent) == rebuilt
     loaded = await store.activate(agent)
     assert loaded.head == len(log)
-    streamed = [decode_event(stored.body) for stored in loaded.chunks]
+    streamed = [(stored.at, decode_event(stored.body)) for stored in loaded.chunks]
     restored, problems = restore(loaded.agent, loaded.turns, loaded.messages, streamed)
     assert not problems
     assert fingerprint(restored) == fingerprint(state)

@@ -144,9 +144,12 @@ def test_a_replayed_chunk_differs_from_the_live_one_by_one_flag(is_continuation:
 def test_whoever_changed_something_is_not_told_what_it_did_and_everybody_else_is() -> None:
     """P-43: by the socket, and not by the client's own word for itself; all of these are of one `_pk`."""
     added = Placed(NodeId(1), None, MessageId("u1"), "user", BODY)
-    for event in (MessagesPut([added], origin="me"), ChatCleared(Generation(1), origin="me")):
-        assert Tab().happens(event) == []
-        assert len(Tab(socket="same client, other socket").happens(event)) == 1
+    put = MessagesPut([added], origin="me")
+    assert Tab().happens(put) == []
+    assert len(Tab(socket="same client, other socket").happens(put)) == 1
+    clear = ChatCleared(Generation(1), origin="me")
+    assert kinds(Tab().happens(clear)) == ["chat_messages"], "what was on its way may have come back: nothing is left"
+    assert kinds(Tab(socket="same client, other socket").happens(clear)) == ["chat_clear"]
 
 
 def test_a_transcript_has_no_answer_that_still_streams_for_its_reader() -> None:

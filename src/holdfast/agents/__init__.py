@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..runtime.recovery import Continue, Recovery, Retry, Stop, Wait
 from .agent import Agent
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
 from .naming import agent_kind, kebab
@@ -12,5 +13,6 @@ from .turn import Turn
 from .ui_stream import UIMessageStreamWriter, create_ui_message_stream
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
+__all__ += ["Continue", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["Step", "Steps", "Tool", "ToolContext", "UIMessageStreamWriter", "client_tool", "create_ui_message_stream"]
 __all__ += ["responder_for", "tool", "tools_of"]

@@ -13,6 +13,7 @@ from ..errors import CallPending, ChatError, UsageError
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
 from ..runtime.api import AgentPort, Policy, Rules, TurnCall, TurnResult
+from ..runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 from .agent import Agent
 from .answers import answer_items
 from .result import SaveMessagesResult
@@ -43,7 +44,13 @@ class AIChatAgent(Agent):
     """What becomes of a question that comes while another is being answered."""
 
     max_attempts: int = 5
-    """How often a turn is tried when the process dies under it."""
+    """How often a turn is tried when the process dies under it, the model stalls, or a failure may pass."""
+
+    stall_timeout: float | None = None
+    """Seconds of a model's silence after which it is asked again; None for never. Running tools do not count."""
+
+    recovery_failed_text: str = "The assistant was interrupted and could not recover. Please try again."
+    """What clients read when a turn was tried too often."""
 
     # -- what you define ------------------------------------------------------------------------------------
 
@@ -56,6 +63,16 @@ class AIChatAgent(Agent):
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
         """Hear how a turn ended: once per turn, after it, with what was stored."""
+
+    async def on_chat_recovery(self, ctx: Recovery) -> Continue | Retry | Stop | Wait:
+        """Decide about a turn whose last attempt died, stalled or failed in a way that may pass.
+
+        Called before each further attempt, after a crash also when nobody is connected.
+        """
+        return Continue()
+
+    async def on_chat_recovery_exhausted(self, ctx: Recovery) -> None:
+        """Hear that a turn was given up: it ended as `error` with `recovery_failed_text`, what it said is kept."""
 
     def sanitize_message_for_persistence(self, message: UIMessage) -> UIMessage:
         """Return what is to be stored of a message. Must depend on nothing else, and change nothing else."""
@@ -135,6 +152,8 @@ class ChatResponder:
             max_persisted_messages=agent.max_persisted_messages,
             has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
             policy=_policy(agent.message_concurrency),
+            stall_after=None if agent.stall_timeout is None else round(agent.stall_timeout * 1000),
+            exhausted_text=agent.recovery_failed_text,
             server_tools=frozenset(name for name, tool in tools_of(agent).items() if tool.is_server),
             sanitize=self._sanitize,
         )
@@ -154,6 +173,12 @@ class ChatResponder:
 
     async def on_response(self, result: TurnResult) -> None:
         await self.agent.on_chat_response(SaveMessagesResult.of(result))
+
+    async def on_recovery(self, recovery: Recovery) -> Decision:
+        return await self.agent.on_chat_recovery(recovery)
+
+    async def on_exhausted(self, recovery: Recovery) -> None:
+        await self.agent.on_chat_recovery_exhausted(recovery)
 
     def _sanitize(self, message: dict[str, Any]) -> dict[str, Any]:
         agent = self.agent

@@ -79,14 +79,15 @@ class ToolBox:
             cancelled=self.call.cancelled,
         )
         output: Chunk = {"type": "tool-output-available", "toolCallId": call_id}
-        async for said in tool.run(given, context):
-            match said:
-                case ToolProgress(value):
-                    await self.call.write({**output, "output": value, "preliminary": True})
-                case ToolResult(value):
-                    await self.call.write({**output, "output": value})
-                case ToolFailed():
-                    await self._fail(call_id, said.client_text, model_text=said.model_text)
+        with self.call.working():
+            async for said in tool.run(given, context):
+                match said:
+                    case ToolProgress(value):
+                        await self.call.write({**output, "output": value, "preliminary": True})
+                    case ToolResult(value):
+                        await self.call.write({**output, "output": value})
+                    case ToolFailed():
+                        await self._fail(call_id, said.client_text, model_text=said.model_text)
 
     async def _interrupted(self, call_id: str) -> None:
         """An earlier attempt started the call: unless somebody has settled it since, say that nobody knows."""

@@ -83,6 +83,7 @@ class Begin:
 
     turn: TurnId
     cause: AttemptCause = "first"
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case StartCall():
             return start_call(_speaker(state, command), command)
         case Begin():
-            return _begin(state, command, rules)
+            return _begin(state, command, now, rules)
         case Finish():
             return _finish(state, _speaker(state, command), command, rules)
         case Cancel():
@@ -137,7 +137,7 @@ def _is_answered_already(turn: Turn, chunk: Emitted) -> bool:
     return part.get("state") in _FINAL and not part.get("preliminary")
 
 
-def _begin(state: State, command: Begin, rules: Rules) -> list[Event]:
+def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Event]:
     turn = state.open.get(command.turn)
     if turn is None:
         raise UnknownTurn(f"unable to begin turn {command.turn}; it is not open")
@@ -150,20 +150,31 @@ def _begin(state: State, command: Begin, rules: Rules) -> list[Event]:
         raise Rejected(f"unable to begin turn {command.turn}; its messages are not known yet")
     if turn.is_continuation and turn.attempt == 0 and (reason := _why_skipped(state, turn)) is not None:
         return [TurnEnded(turn.id, Outcome.SKIPPED, reason=reason)]
-    if turn.attempt >= rules.max_attempts:
+    if (spent := _why_given_up(turn, now, rules)) is not None:
         end = Finish(
             turn.id,
             Attempt(turn.attempt),
             Outcome.ERROR,
             reason="attempts-exhausted",
             error=rules.exhausted_text,
-            detail=f"{turn.attempt} attempts did not end",
+            detail=spent,
         )
         return _finish(state, turn, end, rules)
     attempt = Attempt(turn.attempt + 1)
-    events: list[Event] = [AttemptStarted(turn.id, attempt, command.cause if turn.attempt else "first")]
+    cause = command.cause if turn.attempt else "first"
+    if command.fresh and not turn.is_continuation:
+        return [AttemptStarted(turn.id, attempt, cause, fresh=True)]
     # What a dead attempt left open is closed first, so that the next one starts on firm ground (R-17).
-    return [*events, *_closing(turn, attempt)]
+    return [*_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]
+
+
+def _why_given_up(turn: Turn, now: Millis, rules: Rules) -> str | None:
+    """Return why the turn is not tried again, or None. A single attempt always is: the process may have been away."""
+    if turn.attempt >= rules.max_attempts:
+        return f"{turn.attempt} attempts did not end"
+    if turn.attempt > 1 and now - turn.progressed_at > rules.give_up_after:
+        return f"no word in {(now - turn.progressed_at) // 1000} s, over {turn.attempt} attempts"
+    return None
 
 
 def _why_skipped(state: State, turn: Turn) -> str | None:

@@ -53,15 +53,15 @@ def evolve(state: State, event: Event, at: Millis) -> None:
     """Apply one event, committed or about to be, to the state."""
     match event:
         case Chunk():  # first: nearly all events are chunks
-            _chunk(_step(state, event), event, state)
+            _chunk(_step(state, event), event, state, at)
         case TurnAccepted():
             _accepted(state, event, at)
         case TurnRetargeted():
             _retargeted(state, _step(state, event), event)
         case AttemptStarted():
             turn = _step(state, event)
-            turn.attempt = event.attempt
-            if turn.fold is None and not turn.accepted.kind.is_bare:
+            turn.attempt, turn.is_recovering = event.attempt, event.attempt > 1
+            if (turn.fold is None or event.fresh) and not turn.accepted.kind.is_bare:
                 turn.fold = open_fold(state, turn)
         case CallStarted():
             _step(state, event).calls[event.call] = event.attempt
@@ -138,8 +138,9 @@ def _step(
     return turn
 
 
-def _chunk(turn: Turn, event: Chunk, state: State) -> None:
-    turn.chunks = event.index + 1
+def _chunk(turn: Turn, event: Chunk, state: State, at: Millis) -> None:
+    turn.chunks, turn.progressed_at = event.index + 1, at
+    turn.is_recovering = turn.is_recovering and event.attempt != turn.attempt
     if turn.fold is None:
         return
     body = bytes(event.body)
@@ -158,7 +159,7 @@ def _chunk(turn: Turn, event: Chunk, state: State) -> None:
 
 def _accepted(state: State, event: TurnAccepted, at: Millis) -> None:
     assert event.turn not in state.open and event.turn not in state.ended, "a turn is accepted once"
-    turn = Turn(without_bodies(event), at)
+    turn = Turn(without_bodies(event), at, progressed_at=at)
     state.open[event.turn] = turn
     state.requests[event.request] = event.turn
     state.last_turn = max(state.last_turn, event.turn)
@@ -202,6 +203,7 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     if node is not None and turn.fold is not None:  # a continuation that never began leaves another's draft alone
         node.draft = None
     turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
+    turn.progressed_at, turn.is_recovering = Millis(0), False
     turn.transients.clear()
     turn.calls.clear()
     del state.open[turn.id]

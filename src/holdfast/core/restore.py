@@ -10,7 +10,18 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ..errors import BadMessage
-from ..events import CallAnswered, CallStarted, Chunk, Event, Outcome, TurnAccepted, decode_event, kind_of, turn_of
+from ..events import (
+    AttemptStarted,
+    CallAnswered,
+    CallStarted,
+    Chunk,
+    Event,
+    Outcome,
+    TurnAccepted,
+    decode_event,
+    kind_of,
+    turn_of,
+)
 from ..ids import Millis
 from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
@@ -25,7 +36,7 @@ def restore(
     agent: AgentRow | None,
     turns: Iterable[TurnRow],
     messages: Iterable[MessageRow],
-    streamed: Iterable[Event],
+    streamed: Iterable[tuple[Millis, Event]],
 ) -> tuple[State, Sequence[str]]:
     """Return the state that these rows and the open turns' events describe, and a sentence per row left out.
 
@@ -47,9 +58,9 @@ def restore(
             _add_turn(state, row)
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read turn {row.turn}; {exc}")
-    for event in streamed:
+    for at, event in streamed:
         try:
-            _stream(state, event)
+            _stream(state, event, at)
         except Exception as exc:  # noqa: BLE001 - stored bytes may be anything; the rest of the turn still counts
             problems.append(f"unable to fold a stored {kind_of(event)} of turn {turn_of(event)}; {exc!r}")
     return state, problems
@@ -76,6 +87,7 @@ def _add_turn(state: State, row: TurnRow) -> None:
     if not isinstance(accepted, TurnAccepted):
         raise ValueError("its acceptance is another event")
     turn = Turn(accepted, row.accepted_at, attempt=row.attempt, hook_due=row.hook_due)
+    turn.progressed_at = row.accepted_at if row.ended_at is None else Millis(0)
     if row.ended_at is None:
         turn.status = Status(row.status)
         if turn.status is not Status.ACCEPTED and not accepted.kind.is_bare:
@@ -88,7 +100,16 @@ def _add_turn(state: State, row: TurnRow) -> None:
     state.ended[row.turn] = turn
 
 
-def _stream(state: State, event: Event) -> None:
+def _stream(state: State, event: Event, at: Millis) -> None:
     """Fold one event of an open turn; others were projected already."""
-    if isinstance(event, Chunk | CallStarted | CallAnswered) and event.turn in state.open:
-        evolve(state, event, Millis(0))
+    if not isinstance(event, AttemptStarted | Chunk | CallStarted | CallAnswered) or event.turn is None:
+        return
+    turn = state.open.get(event.turn)
+    if turn is None:
+        return
+    status = turn.status  # the row's, which is that of the last event: this one may lie before it
+    turn.status = Status.ACCEPTED if status is Status.ACCEPTED else Status.RUNNING
+    try:
+        evolve(state, event, at)
+    finally:
+        turn.status = status

@@ -55,6 +55,10 @@ class Turn:
     """The newest transient parts: replayed while the turn is open, never part of its message (R-12)."""
     calls: dict[CallId, int] = field(default_factory=dict)
     """The calls of our own tools that were started, with the attempt that started them last."""
+    progressed_at: Millis = Millis(0)
+    """When its last chunk came, or else when it was accepted."""
+    is_recovering: bool = False
+    """A later attempt was started and has said nothing yet (R-17)."""
     outcome: Outcome | None = None
     reason: str | None = None
     error: str | None = None
@@ -136,6 +140,11 @@ class Rules:
     """What an agent's class lays down for `decide` and `wanted`; constant while the agent is loaded."""
 
     max_attempts: int = 5
+    """How often a turn is tried, whatever ends its attempts; progress does not give any back."""
+    give_up_after: int = 15 * 60 * 1000
+    """Milliseconds without a chunk, over attempts, after which a turn is given up instead of tried again."""
+    stall_after: int | None = None
+    """Milliseconds of silence after which an attempt is given up; None for never."""
     max_queued: int = 50
     max_persisted_messages: int | None = None
     has_response_hook: bool = False
@@ -143,7 +152,7 @@ class Rules:
     """What becomes of a client's submit that overlaps open turns (R-7)."""
     continuation_delay: int = 50
     """Milliseconds in which tool results that arrive together become one continuation (R-3)."""
-    exhausted_text: str = "The answer was interrupted too often and was given up."
+    exhausted_text: str = "The answer was interrupted too often and was given up. Please try again."
     unsanitized_text: str = "The answer could not be prepared for storage."
     interrupted_text: str = "The call was interrupted; whether it had an effect is not known."
     """What a call of our own tools says that a turn's end left without an output."""

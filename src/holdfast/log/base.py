@@ -34,7 +34,7 @@ class Unchanged(msgspec.Struct, frozen=True):
 
 UNCHANGED: Final = Unchanged()
 
-REPLAYED: Final = ("chunk", "call.started", "call.answered")
+REPLAYED: Final = ("attempt.started", "chunk", "call.started", "call.answered")
 """Kinds of events that an open turn is folded from when its agent is loaded."""
 
 
@@ -75,8 +75,7 @@ class Activation(msgspec.Struct, frozen=True):
     """A lease and all that its holder needs to go on: projections, and the events of open turns.
 
     `turns` are the open ones and the newest `recent` ended ones, by ordinal. `chunks` are the stored events
-    of kind `chunk`, `call.started` and `call.answered` of the open turns, by seq. `head` is the last seq of the log, 0
-    for a new agent.
+    of the open turns whose kind is in `REPLAYED`, by seq. `head` is the last seq of the log, 0 for a new agent.
     """
 
     epoch: Epoch

@@ -38,6 +38,7 @@ class MessageFold:
         self._reasonings: dict[str, OpenPart] = {}
         self._inputs: dict[str, OpenInput] = {}
         self._finish_reason: str | None = None
+        self._is_finished = False
         for part in self._parts[self._step :]:
             if is_tool_part(part) and part.get("state") == "input-streaming":
                 is_dynamic, raw_input = part["type"] == "dynamic-tool", part.get("rawInput") or ""
@@ -51,6 +52,11 @@ class MessageFold:
     def is_empty(self) -> bool:
         """Whether there is nothing to show or keep: no parts."""
         return not self._parts
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the stream said that it is at its end."""
+        return self._is_finished
 
     @property
     def finish_reason(self) -> str | None:
@@ -310,6 +316,7 @@ class MessageFold:
 
     def _finish(self, chunk: Chunk) -> None:
         self._merge(chunk)
+        self._is_finished = True
         if chunk.get("finishReason") is not None:
             self._finish_reason = chunk["finishReason"]
 

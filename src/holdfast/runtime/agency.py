@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..core.commands import Finish, MarkHookDone
-from ..core.state import State, Turn
+from ..core.state import Rules, State, Turn
 from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, wanted
 from ..errors import AgentStopped, LogError
@@ -37,6 +37,7 @@ class Agency:
         actor: Actor,
         responder: Responder,
         clock: Clock,
+        rules: Rules,
         *,
         may_start: Callable[[], bool],
         on_wake: Callable[[Millis], None],
@@ -44,13 +45,15 @@ class Agency:
         self.wake: Millis | None = None
         self.evaluations: dict[RequestId, Evaluate] = {}
         """Functions of deferred turns; they live as long as this process."""
-        self._actor, self._responder, self._clock = actor, responder, clock
+        self._actor, self._responder, self._clock, self._rules = actor, responder, clock, rules
         self._may_start, self._on_wake = may_start, on_wake
         self._runners: dict[asyncio.Task[None], Runner] = {}
         self._hooks: dict[TurnId, asyncio.Task[None]] = {}
         self._errands: set[asyncio.Task[None]] = set()
         self._inherited: set[TurnId] | None = None
         """Turns that an earlier process began or ended; known from the first look at the state."""
+        self._failed_as: dict[TurnId, AttemptCause] = {}
+        """Turns to be tried again, and what ended the attempt before."""
         self._stopped: TurnId | None = None
         self._awaited: dict[TurnId, list[asyncio.Future[TurnResult]]] = {}
         self.last_turn = TurnId(0)
@@ -131,12 +134,20 @@ class Agency:
 
     def _start(self, accepted: Turn) -> None:
         turn = accepted.id
-        cause: AttemptCause = "retry"
+        has_failed = turn in self._failed_as
+        cause = self._failed_as.pop(turn, "retry")
         if self._inherited and turn in self._inherited:
             self._inherited.discard(turn)
             cause = "crash"
         runner = Runner(
-            self._actor, turn, self._responder, cause=cause, evaluate=self.evaluations.pop(accepted.request, None)
+            self._actor,
+            turn,
+            self._responder,
+            cause=cause,
+            evaluate=self.evaluations.pop(accepted.request, None),
+            clock=self._clock,
+            rules=self._rules,
+            has_failed=has_failed,
         )
         task = asyncio.create_task(runner.run(), name=f"turn {turn} of {self._actor.agent}")
         self._runners[task] = runner
@@ -149,6 +160,10 @@ class Agency:
                 self.look_again()  # the answer's own code cancelled it: that is a failed attempt
             return
         exc = task.exception()
+        if exc is None and runner.retry_as is not None:
+            self._failed_as[runner.turn] = runner.retry_as
+            self.look_again()
+            return
         if isinstance(exc, AgentStopped | LogError) or exc is None:
             return  # the actor is gone: whoever loads the agent next goes on
         log.error("turn %d of %r: its runner broke", runner.turn, self._actor.agent, exc_info=exc)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -94,6 +95,8 @@ class TurnCall:
     """Reads the answer as it stands, with everything written before; None while it is empty."""
     start_call: StartCall = _never
     """Commits that a tool of ours is about to run; to be awaited before its effect."""
+    working: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Marks a time in which the model's silence is no stall, because something else is being waited for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,7 @@ class Directory:
             actor,
             responder,
             self.clock,
+            rules,
             may_start=lambda: not self.is_stopping,
             on_wake=lambda at: self._time.remember(agent, at),
         )
@@ -269,10 +270,10 @@ class Directory:
 
 def _restored(agent: AgentId, activation: Activation) -> State:
     """Fold an activation into a state; what cannot be read is reported and left out."""
-    streamed: list[Event] = []
+    streamed: list[tuple[Millis, Event]] = []
     for stored in activation.chunks:
         try:
-            streamed.append(decode_event(stored.body))
+            streamed.append((stored.at, decode_event(stored.body)))
         except msgspec.DecodeError as exc:
             log.error("unable to read event %d of %r; it is skipped: %s", stored.seq, agent, exc)
     state, problems = restore(activation.agent, activation.turns, activation.messages, streamed)

@@ -8,21 +8,24 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
 from ..core.commands import Begin, Emit, Emitted, Finish, Place, StartCall
-from ..core.state import State
+from ..core.state import Rules, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, ChatError, Rejected
-from ..events import AttemptCause, AttemptStarted, Outcome
-from ..ids import Attempt, CallId, TurnId
+from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
+from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded
+from ..ids import Attempt, CallId, Millis, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
 from .actor import Actor
 from .api import CancelToken, Evaluate, Responder, TurnCall
+from .clock import Clock
+from .patience import Patience
+from .recovery import Continue, Decision, Recoverer, Recovery, Retry, Stop, Wait, backoff, recovery_of
 
 __all__ = ["Runner"]
 
@@ -33,13 +36,26 @@ class Runner:
     """Runs one turn's next attempt. `run` never raises for what the responder does: that is the turn's outcome."""
 
     def __init__(
-        self, actor: Actor, turn: TurnId, responder: Responder, *, cause: AttemptCause, evaluate: Evaluate | None
+        self,
+        actor: Actor,
+        turn: TurnId,
+        responder: Responder,
+        *,
+        cause: AttemptCause,
+        evaluate: Evaluate | None,
+        clock: Clock,
+        rules: Rules,
+        has_failed: bool = False,
     ) -> None:
         self.turn = turn
+        self.retry_as: AttemptCause | None = None
+        """Set when the attempt failed in a way that may pass: the turn stays open and is to be tried again."""
         self.is_finishing = False
         """Set before the end is posted: from then on nobody needs to stop this runner."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
+        self._clock, self._rules, self._has_failed = clock, rules, has_failed
         self._cancelled = CancelToken()
+        self._patience = Patience(clock, rules.stall_after)
         self._order = asyncio.Lock()
         """Chunks leave in the order in which they were normalised, whoever wrote them."""
 
@@ -57,10 +73,18 @@ class Runner:
         try:
             if not await self._ready():
                 return
-            begun = await self._actor.insist(Begin(self.turn, self._cause))
+            recovery = await self._actor.inspect(self._recovery)
+            fresh = await self._recovers(recovery)
+            if fresh is None:
+                return
+            self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
+            begun = await self._actor.insist(Begin(self.turn, self._cause, fresh=fresh))
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
-            if started is None:
-                return  # the rules ended it instead: skipped, or tried too often
+            if started is None:  # the rules ended it instead: skipped, or tried too often
+                if any(isinstance(event, TurnEnded) and event.reason == "attempts-exhausted" for event in begun):
+                    await self._tell_exhausted(recovery)
+                return
+            self.is_finishing = False
             call, normaliser = await self._actor.inspect(self._call)
             await self._attempt(started.attempt, call, normaliser)
         except Rejected as exc:
@@ -80,24 +104,75 @@ class Runner:
             return False
         return True
 
+    # -- trying again (R-17) --------------------------------------------------------------------------------
+
+    async def _recovers(self, recovery: Recovery | None) -> bool | None:
+        """Tell whether the next attempt starts anew; None when there is none to make."""
+        if recovery is None:
+            return False
+        if await self._actor.inspect(self._is_finished):
+            # Everything was said; only its end is missing.
+            await self._finish(Attempt(recovery.attempt - 1), Outcome.COMPLETED)
+            return None
+        if self._has_failed:
+            await self._clock.sleep_until(Millis(self._clock.now() + backoff(recovery.attempt)))
+        while isinstance(decision := await self._decided(recovery), Wait):
+            await self._clock.sleep_until(Millis(self._clock.now() + round(decision.seconds * 1000)))
+        match decision:
+            case Continue():
+                return False
+            case Retry():
+                return True
+            case Stop(text):
+                outcome = Outcome.ABORTED if text is None else Outcome.ERROR
+                await self._finish(Attempt(recovery.attempt - 1), outcome, text, reason="recovery-stopped")
+                return None
+            case _:
+                assert_never(decision)
+
+    async def _decided(self, recovery: Recovery) -> Decision:
+        if not isinstance(self._responder, Recoverer) or recovery.attempt > self._rules.max_attempts:
+            return Continue()
+        try:
+            return await self._responder.on_recovery(recovery)
+        except Exception:
+            log.exception("on_chat_recovery of %r raised for turn %d; going on", self._actor.agent, self.turn)
+            return Continue()
+
+    async def _tell_exhausted(self, recovery: Recovery | None) -> None:
+        if recovery is None or not isinstance(self._responder, Recoverer):
+            return
+        try:
+            await self._responder.on_exhausted(recovery)
+        except Exception:
+            log.exception("on_chat_recovery_exhausted of %r raised for turn %d", self._actor.agent, self.turn)
+
     async def _attempt(self, attempt: Attempt, call: TurnCall, normaliser: Normaliser) -> None:
         call = replace(
             call,
             write=lambda chunk: self._feed(attempt, normaliser, chunk),
             message=lambda: self._actor.inspect(self._partial),
             start_call=partial(self._start_call, attempt),
+            working=self._patience.working,
         )
         try:
-            async with aclosing(_stream(self._responder, call)) as stream:
+            async with self._patience, aclosing(_stream(self._responder, call)) as stream:
                 ending = await self._pump(attempt, stream, normaliser)
         except AgentStopped:
             raise
         except (Exception, asyncio.CancelledError) as exc:
             if _was_told_to_stop(exc):
                 raise
+            may_pass = isinstance(exc, Stalled) or getattr(exc, "retryable", False) is True
+            if may_pass and attempt < self._rules.max_attempts:
+                self.retry_as = "stall" if isinstance(exc, Stalled) else "retry"
+                log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, exc)
+                return
             trace = None if isinstance(exc, ChatError) else exc  # raised on purpose: its text says enough
             log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, exc, exc_info=trace)
+            recovery = await self._actor.inspect(self._recovery) if may_pass else None
             await self._finish(attempt, Outcome.ERROR, exc=exc)
+            await self._tell_exhausted(recovery)
             return
         finally:
             self._report(normaliser)
@@ -108,6 +183,7 @@ class Runner:
     ) -> tuple[Outcome, str | None]:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
         async for given in stream:
+            self._patience.heard()
             item = given if isinstance(given, str | dict) else as_chunk(given)
             if isinstance(item, dict) and item.get("type") == "error":
                 return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
@@ -139,13 +215,21 @@ class Runner:
         return True
 
     async def _finish(
-        self, attempt: Attempt, outcome: Outcome, error: str | None = None, *, exc: BaseException | None = None
+        self,
+        attempt: Attempt,
+        outcome: Outcome,
+        error: str | None = None,
+        *,
+        exc: BaseException | None = None,
+        reason: str | None = None,
     ) -> None:
         self.is_finishing = True
         detail = None
         if exc is not None:
             error, detail = self._public_text(exc), f"{type(exc).__name__}: {exc}"
-        await self._actor.insist(Finish(self.turn, attempt, outcome, error=error, detail=detail))
+            if isinstance(exc, Stalled):
+                error = self._rules.exhausted_text
+        await self._actor.insist(Finish(self.turn, attempt, outcome, reason, error=error, detail=detail))
 
     def _public_text(self, exc: BaseException) -> str:
         try:
@@ -166,6 +250,13 @@ class Runner:
             return False, []
         return True, _messages(state, turn.accepted.parent)
 
+    def _recovery(self, state: State) -> Recovery | None:
+        return recovery_of(state, self.turn, self._cause, self._clock.now())
+
+    def _is_finished(self, state: State) -> bool:
+        turn = state.open.get(self.turn)
+        return turn is not None and turn.fold is not None and turn.chunks > 0 and turn.fold.is_finished
+
     def _partial(self, state: State) -> UIMessage | None:
         turn = state.open.get(self.turn)
         message = turn.fold.message() if turn is not None and turn.fold is not None else None
@@ -173,7 +264,9 @@ class Runner:
 
     def _call(self, state: State) -> tuple[TurnCall, Normaliser]:
         """Return what the responder is told, and what its chunks go through, set to go on from what was streamed."""
-        turn = state.open[self.turn]
+        turn = state.open.get(self.turn)
+        if turn is None:
+            raise StaleAttempt(f"unable to run turn {self.turn}; it has ended meanwhile")
         accepted = turn.accepted
         has_begun = turn.fold is not None and (turn.chunks > 0 or turn.is_continuation)
         base = turn.fold.message() if turn.fold is not None and has_begun else None

@@ -45,6 +45,7 @@ def _known(turn: Turn) -> KnownTurn:
         message_ids=accepted.message_ids,
         has_chunks=turn.chunks > 0,
         outcome=turn.outcome,
+        recovers_with=turn.attempt if turn.is_recovering else None,
     )
 
 
@@ -56,6 +57,8 @@ async def read_replay(loaded: Loaded, request: RequestId) -> Replay:
     row = await loaded.store.find_turn(loaded.actor.agent, request)
     if row is None or row.generation != found:
         return Replay(loaded.actor.tail.head, request, is_known=False)
+    if row.is_open:
+        return await read_replay(loaded, request)  # accepted while the store was asked: now the state knows it
     return await loaded.actor.inspect(lambda state: _of_row(state, row, loaded.actor.tail.head))
 
 

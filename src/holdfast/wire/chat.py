@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..events import (
+    AttemptStarted,
     CallAnswered,
     ChatCleared,
     Chunk,
@@ -63,6 +64,8 @@ class KnownTurn:
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
     outcome: Outcome | None = None
+    recovers_with: int | None = None
+    """The later attempt that was started and has said nothing yet (R-17)."""
 
 
 @dataclass(slots=True)
@@ -141,18 +144,19 @@ class ChatView:
 
     def connected(self) -> list[bytes]:
         """Return what a new connection is told of the chat, before who it talks to (R-16)."""
+        waiting = list(self._open.values())
+        recovers = [frames.recovering(i.request, is_recovering=True) for i in waiting if i.recovers_with is not None]
         streaming = self._streaming()
         if streaming is not None:
             if self._is_owned_by_another(streaming):
-                return []
+                return recovers
             self._offer(streaming)
-            return [frames.resuming(streaming.request)]
-        waiting = list(self._open.values())
+            return [frames.resuming(streaming.request), *recovers]
         transcript = [self._messages(connect=True)]
         if not waiting:
             return transcript
         self._mode = _Mode.PARKED
-        return [frames.pending(waiting[-1].request), *transcript]
+        return [frames.pending(waiting[-1].request), *transcript, *recovers]
 
     def doubt(self) -> None:
         """Note that the client's list is not the stored one: once nothing runs, it is told the transcript."""
@@ -233,9 +237,10 @@ class ChatView:
         """Take in an event that a replay already covers; other turns' business is still told."""
         if isinstance(event, Chunk):
             known = self._open.get(event.turn)
-            if known is not None:
-                known.has_chunks = True
-            return []
+            if known is None:
+                return []
+            known.has_chunks = True
+            return self._recovered(known) if known.recovers_with == event.attempt else []
         return self._event(event)
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -251,21 +256,22 @@ class ChatView:
         known = self._open.get(event.turn)
         if known is None:
             return []
+        recovered = self._recovered(known) if known.recovers_with == event.attempt else []
         is_first, known.has_chunks = not known.has_chunks, True
         if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(known):
             self._offer(known)
-            return [frames.resuming(known.request)]
+            return [*recovered, frames.resuming(known.request)]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
-            return []
+            return recovered
         if self._passed_over == event.turn or not self._is_shown(known.node):
-            return []
+            return recovered
         frame = committed.frames.get("live")
         if frame is None:
             frame = frames.ChunkFrame(
                 known.request, bytes(event.body), index=event.index, is_continuation=known.is_continuation
             ).live
             committed.frames["live"] = frame
-        return [frame]
+        return [*recovered, frame] if recovered else [frame]
 
     def _event(self, event: Event) -> list[bytes]:
         match event:
@@ -276,6 +282,12 @@ class ChatView:
                 if known is not None:
                     known.node, known.owner, known.origin = event.node, event.owner, event.origin
                 return []
+            case AttemptStarted():
+                known = self._open.get(event.turn)
+                if known is None or event.attempt < 2:
+                    return []
+                was_recovering, known.recovers_with = known.recovers_with is not None, event.attempt
+                return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
             case CallAnswered():
                 return self._updated(event.node)
             case MessageEnded():
@@ -283,8 +295,11 @@ class ChatView:
             case TurnEnded():
                 return self._ended(event)
             case MessagesPut() | MessageReplaced():
-                return [] if self._is_mine(event.origin) else [self._messages()]
+                # An answer that streams meanwhile is put behind it by the client, wherever it belongs.
+                self._is_doubted = self._is_doubted or bool(self._open)
+                return [self._messages()] if not self._is_mine(event.origin) or self._has_been_shown else []
             case LeafMoved():
+                self._is_doubted = self._is_doubted or bool(self._open)
                 return [self._messages()]
             case MessagesRemoved():
                 return [self._messages()] if event.cause != "cap" else []
@@ -331,7 +346,7 @@ class ChatView:
         known.outcome = event.outcome
         if self._passed_over == event.turn:
             self._passed_over = None
-        told = self._told_of_end(event, known)
+        told = [*self._told_of_end(event, known), *self._recovered(known)]
         if self._is_doubted and not self._open and event.reason != "cleared":
             # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Only
             # a transcript after the last end is taken as it is.
@@ -380,13 +395,22 @@ class ChatView:
         self._go_live()
         self._open.clear()
         self._last_ended = None
-        self._is_doubted = True  # what was on its way may have come back to who cleared
-        return released if self._is_mine(event.origin) else [*released, frames.CLEAR]
+        self._is_doubted = True
+        self._has_been_shown = True
+        # What was on its way may have brought the old conversation back to who cleared it.
+        return [*released, self._messages()] if self._is_mine(event.origin) else [*released, frames.CLEAR]
 
     # -- small words -----------------------------------------------------------------------------------------------
 
     def _streaming(self) -> KnownTurn | None:
         return next((known for known in self._open.values() if known.has_chunks), None)
+
+    @staticmethod
+    def _recovered(known: KnownTurn) -> list[bytes]:
+        if known.recovers_with is None:
+            return []
+        known.recovers_with = None
+        return [frames.recovering(known.request, is_recovering=False)]
 
     def _is_owned_by_another(self, known: KnownTurn) -> bool:
         if not known.is_continuation or known.owner is None or known.owner == self._owner:

@@ -1,0 +1,121 @@
+"""Conversations as Anthropic wants them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from ..messages.message import Part, UIMessage
+from .history import Call, as_messages, as_text, call_of, metadata_of, read_data_url, steps
+
+__all__ = ["to_anthropic"]
+
+Block = dict[str, Any]
+_NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def to_anthropic(messages: Iterable[UIMessage | Mapping[str, Any]]) -> dict[str, Any]:
+    """Return `messages`, and `system` if there is such text: `client.messages.create(**to_anthropic(messages), …)`.
+
+    Thinking goes back with its signature and is left out without one, as are the results of other providers' own
+    tools. Every call gets a result; one that has none gets a text that says so.
+    """
+    system: list[str] = []
+    out: list[dict[str, Any]] = []
+    taken = as_messages(messages)
+    for position, message in enumerate(taken):
+        if message.role == "system":
+            system += [message.text] if message.text else []
+        elif message.role == "user":
+            _add(out, "user", [block for part in message.parts for block in _user_blocks(part)])
+        else:
+            is_last = position == len(taken) - 1
+            for step in steps(message):
+                said, results = _step_blocks(step, message.parts[-1] if is_last else None)
+                _add(out, "assistant", said)
+                _add(out, "user", results)
+    return ({"system": "\n\n".join(system)} if system else {}) | {"messages": out}
+
+
+def _add(out: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
+    """Add blocks, to the last message if it is of the same role: roles have to alternate."""
+    if not blocks:
+        return
+    if out and out[-1]["role"] == role:
+        out[-1]["content"] += blocks
+    else:
+        out.append({"role": role, "content": blocks})
+
+
+def _step_blocks(step: list[Part], last: Part | None) -> tuple[list[Block], list[Block]]:
+    said: list[Block] = []
+    results: list[Block] = []
+    for part in step:
+        call = call_of(part)
+        if call is not None and call.is_executed:
+            said += _executed_blocks(call, is_last=part is last)
+        elif call is not None:
+            said.append({"type": "tool_use", "id": _id(call.id), "name": call.tool, "input": call.input})
+            results.append(_result(call))
+        elif part["type"] == "reasoning":
+            said += _thinking(part)
+        elif part["type"] == "text" and part.get("text"):
+            block = {"type": "text", "text": part["text"]}
+            citations = metadata_of(part, "anthropic").get("citations")
+            said.append(block | ({"citations": citations} if citations else {}))
+    return said, results
+
+
+def _result(call: Call) -> Block:
+    block = {"type": "tool_result", "tool_use_id": _id(call.id), "content": as_text(call.answer.value)}
+    return block | ({"is_error": True} if call.answer.outcome != "success" else {})
+
+
+def _executed_blocks(call: Call, *, is_last: bool) -> Iterator[Block]:
+    """Yield a call that the provider ran, with its result; without one only where the provider is to go on."""
+    asked = metadata_of(call.part, "anthropic", "callProviderMetadata")
+    block = metadata_of(call.part, "anthropic", "resultProviderMetadata").get("block")
+    if not asked.get("type") or not (block or is_last):
+        return
+    yield {**asked, "id": call.id, "name": call.tool, "input": call.input}
+    if block:
+        yield block
+
+
+def _thinking(part: Part) -> Iterator[Block]:
+    own = metadata_of(part, "anthropic")
+    if own.get("redactedData"):
+        yield {"type": "redacted_thinking", "data": own["redactedData"]}
+    elif own.get("signature"):
+        yield {"type": "thinking", "thinking": part.get("text", ""), "signature": own["signature"]}
+
+
+def _user_blocks(part: Part) -> Iterator[Block]:
+    if part["type"] == "text" and part.get("text"):
+        yield {"type": "text", "text": part["text"]}
+    if part["type"] != "file":
+        return
+    url, kind = str(part.get("url", "")), str(part.get("mediaType", ""))
+    inside = read_data_url(url)
+    if inside is not None:
+        source: Block = {"type": "base64", "media_type": kind or inside.media_type, "data": inside.base64}
+    else:
+        source = {"type": "url", "url": url}
+    if kind.startswith("image/"):
+        yield {"type": "image", "source": source}
+        return
+    if kind.startswith("text/") and inside is not None:
+        source = {"type": "text", "media_type": "text/plain", "data": _decoded(inside.base64)}
+    title = {"title": part["filename"]} if part.get("filename") else {}
+    yield {"type": "document", "source": source, **title}
+
+
+def _decoded(base64: str) -> str:
+    import base64 as codec
+
+    return codec.b64decode(base64).decode("utf-8", "replace")
+
+
+def _id(call: str) -> str:
+    return _NOT_IN_AN_ID.sub("_", call)

@@ -1,0 +1,218 @@
+"""Conversations as OpenAI wants them: chat completions and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from ..messages.message import Part, UIMessage
+from .history import Call, as_messages, as_text, call_of, metadata_of, read_data_url, steps
+
+__all__ = ["to_openai", "to_openai_responses"]
+
+Item = dict[str, Any]
+_AUDIO: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def to_openai(messages: Iterable[UIMessage | Mapping[str, Any]], *, reasoning: bool = False) -> list[Item]:
+    """Return `messages` of a chat completion.
+
+    Each step is an assistant message followed by the results of its calls; a call without a result gets one that says
+    so. With `reasoning`, what a server of the same kind streamed as `reasoning_content` is sent back under that name:
+    OpenAI itself does not take it, some compatible servers demand it after a tool call. Calls that a provider ran
+    itself have no form here and are left out.
+    """
+    out: list[Item] = []
+    for message in as_messages(messages):
+        if message.role == "assistant":
+            for step in steps(message):
+                out += _chat_step(step, reasoning=reasoning)
+        elif message.role == "system":
+            out.append({"role": "system", "content": message.text})
+        else:
+            content = [piece for part in message.parts for piece in _chat_content(part)]
+            if all(piece["type"] == "text" for piece in content):
+                out.append({"role": "user", "content": "".join(piece["text"] for piece in content)})
+            else:
+                out.append({"role": "user", "content": content})
+    return out
+
+
+def _chat_step(step: list[Part], *, reasoning: bool) -> Iterator[Item]:
+    said: Item = {"role": "assistant"}
+    texts = [part for part in step if part["type"] == "text" and part.get("text")]
+    plain = "".join(part["text"] for part in texts if not metadata_of(part, "openai").get("refusal"))
+    refusal = "".join(part["text"] for part in texts if metadata_of(part, "openai").get("refusal"))
+    calls = [call for call in map(call_of, step) if call is not None and not call.is_executed]
+    if plain or not refusal:
+        said["content"] = plain or None
+    if refusal:
+        said["refusal"] = refusal
+    for part in step if reasoning else []:
+        field = metadata_of(part, "openai").get("field")
+        if part["type"] == "reasoning" and field:
+            said[field] = said.get(field, "") + part.get("text", "")
+    if calls:
+        said["tool_calls"] = [_chat_call(call) for call in calls]
+    if plain or refusal or calls:
+        yield said
+    for call in calls:
+        yield {"role": "tool", "tool_call_id": call.id, "content": as_text(call.answer.value)}
+
+
+def _chat_call(call: Call) -> Item:
+    return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": call.raw_input}}
+
+
+def _chat_content(part: Part) -> Iterator[Item]:
+    if part["type"] == "text" and part.get("text"):
+        yield {"type": "text", "text": part["text"]}
+    if part["type"] != "file":
+        return
+    url, kind = str(part.get("url", "")), str(part.get("mediaType", ""))
+    inside = read_data_url(url)
+    if kind.startswith("image/"):
+        yield {"type": "image_url", "image_url": {"url": url}}
+    elif kind in _AUDIO and inside is not None:
+        yield {"type": "input_audio", "input_audio": {"data": inside.base64, "format": _AUDIO[kind]}}
+    elif inside is not None:
+        yield {"type": "file", "file": {"filename": part.get("filename") or "file", "file_data": url}}
+    else:
+        yield {"type": "text", "text": _named_file(part)}
+
+
+def _named_file(part: Part) -> str:
+    """Return how to tell a model of a file that the provider cannot fetch."""
+    return f"[file {part.get('filename') or ''} {part.get('mediaType')}: {part.get('url')}]".replace("  ", " ")
+
+
+# -- responses -------------------------------------------------------------------------------------
+
+
+def to_openai_responses(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[Item]:
+    """Return the `input` of a response: every item of earlier answers with the id and the content it came with.
+
+    Reasoning goes back only if the provider gave it an id; with `store=False` ask for
+    `include=["reasoning.encrypted_content"]`. A call without a result gets one that says so.
+    """
+    out: list[Item] = []
+    for message in as_messages(messages):
+        if message.role == "assistant":
+            images = {
+                metadata_of(part, "openai").get("itemId"): part for part in message.parts if part["type"] == "file"
+            }
+            for step in steps(message):
+                out += _items(step, images)
+        elif message.role == "system":
+            out.append({"role": "system", "content": message.text})
+        else:
+            content = [piece for part in message.parts for piece in _input_content(part)]
+            out.append({"role": "user", "content": content})
+    return out
+
+
+def _items(step: list[Part], images: Mapping[Any, Part]) -> list[Item]:
+    out: list[Item] = []
+    results: list[Item] = []
+    for part in step:
+        call = call_of(part)
+        item = metadata_of(part, "openai", "callProviderMetadata").get("item")
+        if call is not None and item:
+            pair = _asked_items(call, item)
+            out += pair[:1]
+            results += pair[1:]
+        elif call is not None and call.is_executed:
+            out += _executed_item(part, images)
+        elif call is not None:
+            asked, answered = _call_items(call)
+            out.append(asked)
+            results.append(answered)
+        elif part["type"] == "reasoning":
+            _add_reasoning(out, part)
+        elif part["type"] == "text" and part.get("text"):
+            _add_text(out, part)
+    return out + results
+
+
+def _call_items(call: Call) -> tuple[Item, Item]:
+    own = metadata_of(call.part, "openai", "callProviderMetadata")
+    name = {"id": own["itemId"]} if own.get("itemId") else {}
+    output = as_text(call.answer.value)
+    if own.get("kind") == "custom_tool_call":
+        said = as_text(call.part.get("input") or "")
+        asked = {"type": "custom_tool_call", "call_id": call.id, "name": call.tool, "input": said, **name}
+        return asked, {"type": "custom_tool_call_output", "call_id": call.id, "output": output}
+    asked = {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": call.raw_input, **name}
+    return asked, {"type": "function_call_output", "call_id": call.id, "output": output}
+
+
+def _asked_items(call: Call, item: Item) -> list[Item]:
+    """Return a call of the provider's own tools and its answer; nothing if there is none in the shape it wants."""
+    kind, answer = item["type"], call.answer
+    if kind == "mcp_approval_request":
+        approval = call.part.get("approval") or {}
+        approve = approval.get("approved") is True
+        return [item, {"type": "mcp_approval_response", "approval_request_id": call.id, "approve": approve}]
+    if kind == "apply_patch_call":
+        status = "completed" if answer.outcome == "success" else "failed"
+        output = as_text(answer.value)
+        return [item, {"type": f"{kind}_output", "call_id": call.id, "status": status, "output": output}]
+    if answer.outcome != "success":
+        return []
+    name = "id" if kind == "local_shell_call" else "call_id"
+    return [item, {"type": f"{kind}_output", name: call.id, "output": answer.value}]
+
+
+def _executed_item(part: Part, images: Mapping[Any, Part]) -> Iterator[Item]:
+    item = metadata_of(part, "openai", "resultProviderMetadata").get("item")
+    if not isinstance(item, dict):
+        return
+    image = images.get(item.get("id"))
+    if item.get("type") == "image_generation_call":
+        inside = read_data_url(str(image.get("url"))) if image is not None else None
+        item = {**item, "result": inside.base64 if inside is not None else None}
+    yield item
+
+
+def _add_reasoning(out: list[Item], part: Part) -> None:
+    own = metadata_of(part, "openai")
+    if not own.get("itemId"):
+        return
+    item = out[-1] if out and out[-1].get("type") == "reasoning" and out[-1]["id"] == own["itemId"] else None
+    if item is None:
+        item = {"type": "reasoning", "id": own["itemId"], "summary": []}
+        out.append(item)
+    if own.get("reasoningEncryptedContent"):
+        item["encrypted_content"] = own["reasoningEncryptedContent"]
+    if part.get("text") and own.get("reasoningText"):
+        item.setdefault("content", []).append({"type": "reasoning_text", "text": part["text"]})
+    elif part.get("text"):
+        item["summary"].append({"type": "summary_text", "text": part["text"]})
+
+
+def _add_text(out: list[Item], part: Part) -> None:
+    own = metadata_of(part, "openai")
+    if own.get("refusal"):
+        content = {"type": "refusal", "refusal": part["text"]}
+    else:
+        content = {"type": "output_text", "text": part["text"], "annotations": own.get("annotations") or []}
+    name = own.get("itemId")
+    if name and out and out[-1].get("type") == "message" and out[-1].get("id") == name:
+        out[-1]["content"].append(content)
+        return
+    item: Item = {"type": "message", "role": "assistant", "content": [content], "status": "completed"}
+    out.append(item | ({"id": name} if name else {}))
+
+
+def _input_content(part: Part) -> Iterator[Item]:
+    if part["type"] == "text" and part.get("text"):
+        yield {"type": "input_text", "text": part["text"]}
+    if part["type"] != "file":
+        return
+    url, kind = str(part.get("url", "")), str(part.get("mediaType", ""))
+    if kind.startswith("image/"):
+        yield {"type": "input_image", "image_url": url, "detail": "auto"}
+    elif url.startswith("data:"):
+        yield {"type": "input_file", "filename": part.get("filename") or "file", "file_data": url}
+    else:
+        yield {"type": "input_file", "file_url": url}

@@ -1,0 +1,239 @@
+"""Conversations as Pydantic AI keeps them, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..messages.calls import find_call
+from ..messages.message import Part, UIMessage
+from .history import Call, as_messages, as_text, call_of, metadata_of, steps
+from .pydantic_parts import CARRIER, OWN, dumped, jsonable, loaded, part_metadata, result_metadata
+from .step import read_input
+from .streams import require
+
+if TYPE_CHECKING:
+    from pydantic_ai import DeferredToolResults
+    from pydantic_ai.messages import ModelMessage
+
+__all__ = ["deferred_results", "from_pydantic_ai_messages", "to_pydantic_ai"]
+
+_URLS: Final = (("image/", "ImageUrl"), ("audio/", "AudioUrl"), ("video/", "VideoUrl"), ("", "DocumentUrl"))
+_NOT_FOR_EVERY_PART: Final = {"text": ("signature",), "reasoning": (), "call": ("signature",), "file": ("signature",)}
+
+
+def to_pydantic_ai(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[ModelMessage]:
+    """Return a `message_history`: one ModelResponse per step, followed by the returns of its calls.
+
+    A call without a result gets an interrupted one, with one exception: calls of the last message that a person has
+    approved stay open, for the run to make them. Pass `deferred_results(messages)` along.
+    """
+    kinds = require("pydantic_ai.messages")
+    taken = as_messages(messages)
+    out: list[ModelMessage] = []
+    for position, message in enumerate(taken):
+        if message.role == "assistant":
+            is_last = position == len(taken) - 1
+            for step in steps(message):
+                out += _step_messages(step, kinds, is_last=is_last)
+        elif message.role == "system":
+            out.append(kinds.ModelRequest(parts=[kinds.SystemPromptPart(message.text)]))
+        else:
+            content = [piece for part in message.parts for piece in _user_content(part, kinds)]
+            is_plain = len(content) == 1 and isinstance(content[0], str)
+            out.append(kinds.ModelRequest(parts=[kinds.UserPromptPart(content[0] if is_plain else content)]))
+    return out
+
+
+def deferred_results(messages: Iterable[UIMessage | Mapping[str, Any]]) -> DeferredToolResults | None:
+    """Return the approvals that the last message's calls were given and that were not acted on yet, or None."""
+    taken = as_messages(messages)
+    if not taken or taken[-1].role != "assistant":
+        return None
+    approved = {part["toolCallId"]: True for part in taken[-1].parts if _is_approved(part)}
+    if not approved:
+        return None
+    results: DeferredToolResults = require("pydantic_ai").DeferredToolResults(approvals=approved)
+    return results
+
+
+def _is_approved(part: Part) -> bool:
+    return part.get("state") == "approval-responded" and (part.get("approval") or {}).get("approved") is True
+
+
+def _step_messages(step: list[Part], kinds: Any, *, is_last: bool) -> Iterator[Any]:
+    said: list[Any] = []
+    heard: list[Any] = []
+    for part in step:
+        call = call_of(part)
+        if call is not None:
+            said += _call_parts(call, kinds)
+            if not call.is_executed and not (is_last and _is_approved(part)):
+                heard.append(_return(call, kinds.ToolReturnPart))
+        elif part["type"] == CARRIER:
+            kind, parts = loaded(part.get("data"))
+            (said if kind == "response" else heard).extend(parts)
+        elif part["type"] == "text" and (part.get("text") or metadata_of(part, OWN)):
+            said.append(kinds.TextPart(part.get("text", ""), **_own(part, "text")))
+        elif part["type"] == "reasoning":
+            said.append(kinds.ThinkingPart(part.get("text", ""), **_own(part, "reasoning")))
+        elif part["type"] == "file" and str(part.get("url", "")).startswith("data:"):
+            content = kinds.BinaryContent.from_data_uri(part["url"])
+            said.append(kinds.FilePart(content, **_own(part, "file")))
+    if said:
+        yield kinds.ModelResponse(parts=said)
+    if heard:
+        yield kinds.ModelRequest(parts=heard)
+
+
+def _own(part: Part, family: str, field: str = "providerMetadata") -> dict[str, Any]:
+    """Return what Pydantic AI left on a part; of a part that came from another adapter, what it can use."""
+    own = dict(metadata_of(part, OWN, field))
+    if not own and family == "reasoning" and metadata_of(part, "anthropic").get("signature"):
+        own = {"signature": metadata_of(part, "anthropic")["signature"], "provider_name": "anthropic"}
+    return {name: value for name, value in own.items() if name not in _NOT_FOR_EVERY_PART[family]}
+
+
+def _call_parts(call: Call, kinds: Any) -> Iterator[Any]:
+    own = _own(call.part, "call", "callProviderMetadata")
+    kind = kinds.NativeToolCallPart if call.is_executed else kinds.ToolCallPart
+    if call.is_executed and not call.part.get("resultProviderMetadata") and call.answer.outcome != "success":
+        return  # a provider's own call that never came back is no use to anybody
+    yield kind(call.tool, _args(call.part), call.id, **own)
+    if call.is_executed:
+        kept = metadata_of(call.part, OWN, "resultProviderMetadata")
+        more = {name: kept[name] for name in ("provider_name", "provider_details") if name in kept}
+        yield _return(call, kinds.NativeToolReturnPart, **more)
+
+
+def _args(part: Part) -> Any:
+    raw = part.get("rawInput")
+    if part.get("state") == "output-error" and isinstance(raw, str):
+        try:
+            return read_input(raw)
+        except ValueError:
+            return raw
+    return part.get("input") if isinstance(part.get("input"), dict) else {}
+
+
+def _return(call: Call, kind: Any, **more: Any) -> Any:
+    kept = metadata_of(call.part, OWN, "resultProviderMetadata").get("outcome")
+    outcome = kept if kept and call.answer.outcome == "failed" else call.answer.outcome
+    return kind(call.tool, call.answer.value, call.id, outcome=outcome, **more)
+
+
+def _user_content(part: Part, kinds: Any) -> Iterator[Any]:
+    if part["type"] == "text" and part.get("text"):
+        yield part["text"]
+    elif part["type"] == CARRIER:
+        for prompt in loaded(part.get("data"))[1]:
+            yield from prompt.content if not isinstance(prompt.content, str) else [prompt.content]
+    elif part["type"] == "file":
+        url, media_type = str(part.get("url", "")), str(part.get("mediaType", ""))
+        if url.startswith("data:"):
+            yield kinds.BinaryContent.from_data_uri(url)
+        else:
+            name = next(name for start, name in _URLS if media_type.startswith(start))
+            yield getattr(kinds, name)(url, media_type=media_type or None)
+
+
+# -- back ------------------------------------------------------------------------------------------
+
+
+def from_pydantic_ai_messages(
+    messages: Iterable[ModelMessage], *, message_id: Callable[[int], str] = "message-{}".format
+) -> list[UIMessage]:
+    """Return the conversation as clients know it: one assistant message per answer, a `step-start` per response.
+
+    `message_id` names the nth message. A call without a return is left open. Instructions, time stamps and the
+    counts of single responses have no place in a UIMessage and are left out.
+    """
+    out: list[UIMessage] = []
+    for message in messages:
+        if message.kind == "response":
+            answer = _answer(out, message_id)
+            answer.parts.append({"type": "step-start"})
+            for part in message.parts:
+                _add_said(answer, part)
+            continue
+        for request in message.parts:
+            if request.part_kind == "system-prompt":
+                out.append(UIMessage(message_id(len(out)), "system", [_text(request.content)]))
+            elif request.part_kind == "user-prompt":
+                out.append(UIMessage(message_id(len(out)), "user", list(_user_parts(request))))
+            else:
+                _add_heard(_answer(out, message_id), request)
+    return out
+
+
+def _answer(out: list[UIMessage], message_id: Callable[[int], str]) -> UIMessage:
+    if not out or out[-1].role != "assistant":
+        out.append(UIMessage(message_id(len(out)), "assistant", []))
+    return out[-1]
+
+
+def _text(text: str) -> Part:
+    return {"type": "text", "text": text}
+
+
+def _user_parts(prompt: Any) -> Iterator[Part]:
+    kinds = require("pydantic_ai.messages")
+    for item in [prompt.content] if isinstance(prompt.content, str) else prompt.content:
+        if isinstance(item, str):
+            yield _text(item)
+        elif isinstance(item, kinds.BinaryContent):
+            yield {"type": "file", "url": item.data_uri, "mediaType": item.media_type}
+        elif isinstance(item, kinds.FileUrl) and not item.vendor_metadata:
+            yield {"type": "file", "url": item.url, "mediaType": item.media_type}
+        else:
+            yield dumped(kinds.UserPromptPart([item]), is_response=False)
+
+
+def _add_said(answer: UIMessage, part: Any) -> None:
+    metadata = part_metadata(part)
+    match part.part_kind:
+        case "text" | "thinking":
+            kind = "text" if part.part_kind == "text" else "reasoning"
+            shown: Part = {"type": kind, "text": part.content, "state": "done"}
+            answer.parts.append(shown | ({"providerMetadata": metadata} if metadata else {}))
+        case "tool-call" | "builtin-tool-call":
+            shown = {"type": f"tool-{part.tool_name}", "toolCallId": part.tool_call_id, "state": "input-available"}
+            answer.parts.append(shown | _input(part.args))
+            if part.part_kind == "builtin-tool-call":
+                answer.parts[-1]["providerExecuted"] = True
+            if metadata:
+                answer.parts[-1]["callProviderMetadata"] = metadata
+        case "builtin-tool-return":
+            _add_heard(answer, part)
+        case "file":
+            shown = {"type": "file", "url": part.content.data_uri, "mediaType": part.content.media_type}
+            answer.parts.append(shown | ({"providerMetadata": metadata} if metadata else {}))
+        case _:
+            answer.parts.append(dumped(part, is_response=True))
+
+
+def _input(args: Any) -> dict[str, Any]:
+    if not isinstance(args, str):
+        return {"input": jsonable(args or {})}
+    try:
+        return {"input": read_input(args)}
+    except ValueError:
+        return {"rawInput": args}
+
+
+def _add_heard(answer: UIMessage, part: Any) -> None:
+    call = find_call(answer, part.tool_call_id) if part.part_kind.endswith("tool-return") else None
+    if call is None:
+        answer.parts.append(dumped(part, is_response=False))
+        return
+    metadata = result_metadata(part)
+    if part.outcome == "success":
+        call |= {"state": "output-available", "output": jsonable(part.content)}
+    elif part.outcome == "denied":
+        approval = {"id": part.tool_call_id, "approved": False, "reason": as_text(jsonable(part.content))}
+        call |= {"state": "output-denied", "approval": approval}
+        metadata = None
+    else:
+        call |= {"state": "output-error", "errorText": as_text(jsonable(part.content))}
+    if metadata:
+        call["resultProviderMetadata"] = metadata

@@ -1,0 +1,299 @@
+"""Runs of Pydantic AI agents as chunks: every model response is a step, with the results of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import BadChunk
+from ..messages.chunks import as_chunk
+from ..messages.message import Chunk
+from .history import as_text
+from .pydantic_parts import dumped, jsonable, part_metadata, result_metadata
+from .step import StepWriter
+from .streams import decoded, opened, usage_counts
+
+__all__ = ["PydanticDecoder", "from_pydantic_ai"]
+
+_REASONS: Final = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content-filter",
+    "tool_call": "tool-calls",
+    "error": "error",
+}
+_FROM_TOOLS: Final = ("data-", "source-", "file")
+_TAKEN: Final = "pydantic-ai (run_stream_events or iter)"
+_UNFINISHED: Final = "The tool did not finish."
+
+
+class _Ended(msgspec.Struct):
+    """The end of a run that was read node by node."""
+
+    result: Any
+    event_kind: str = "agent_run_result"
+
+
+class _Cancelled(msgspec.Struct):
+    reason: str
+    event_kind: str = "cancelled"
+
+
+def from_pydantic_ai(run: Any) -> AsyncIterator[Chunk]:
+    """Yield the chunks of an agent's run.
+
+    `run` is what `agent.run_stream_events(…)` returned (entered or not), what `agent.iter(…)` returned (the same, not
+    iterated yet), or any iterable of their events. `run_stream` hides what happens before the final answer and is not
+    taken.
+
+    A call that was answered in this run (approved, or refused, and given as `deferred_tool_results`) is not announced
+    again. Calls that wait for approval or for the client end the run with finish reason `tool-calls`. A tool that
+    raises ends the run in Pydantic AI: its call fails, then the exception comes out as it is. A cancelled run ends
+    with `abort`. The agent's own events become transient data parts under their names. Failures of the provider are
+    ChatErrors, as with the other adapters.
+    """
+    return decoded(_events(run), PydanticDecoder(), provider="pydantic-ai")
+
+
+async def _events(run: Any) -> AsyncIterator[Any]:
+    try:
+        async with _entered(run) as source, opened(source, provider=_TAKEN) as items:
+            async for item in items:
+                if hasattr(item, "event_kind"):
+                    yield item
+                elif hasattr(item, "stream"):
+                    async with item.stream(source.ctx) as events:
+                        async for event in events:
+                            yield event
+        if hasattr(source, "next_node"):
+            yield _Ended(source.result)
+    except Exception as error:
+        if type(error).__name__ != "RunCancelled":
+            raise
+        yield _Cancelled(str(error))
+
+
+@asynccontextmanager
+async def _entered(run: Any) -> AsyncIterator[Any]:
+    if hasattr(run, "__aenter__") and not hasattr(run, "__aiter__"):
+        async with run as source:
+            yield source
+    else:
+        yield run
+
+
+class PydanticDecoder:
+    """Events of one run. Steps are told apart by the end of a response's last part, or by the calls that follow it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._step = StepWriter("step-0")
+        self._is_over = False  # the response is complete; another part belongs to the next one
+        self._announced: set[str] = set()
+        self._asked: dict[str, Any] = {}  # call id → its part; parallel calls may grow after their part's end
+        self._running: dict[str, None] = {}
+        self._is_finished = False
+
+    def feed(self, event: Any) -> list[Chunk]:
+        take = _TAKES.get(getattr(event, "event_kind", ""))
+        if take is not None:
+            take(self, event)
+        return self._step.take()
+
+    def finish(self) -> list[Chunk]:
+        if not self._is_finished:
+            self._end_calls(*self._asked)
+            self._step.finish("other", {})
+        return self._step.take()
+
+    def close(self) -> list[Chunk]:
+        for call in self._running:
+            self._step.fail_call(call, _UNFINISHED)
+        self._running.clear()
+        self._step.end()
+        return self._step.take()
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _part_start(self, event: Any) -> None:
+        if self._is_over:
+            self._next_step()
+        index, part = event.index, event.part
+        self._step.begin()
+        match part.part_kind:
+            case "text" | "thinking":
+                family = "text" if part.part_kind == "text" else "reasoning"
+                self._step.close(index)
+                self._step.open(family, index, part_metadata(part))
+                self._step.grow(family, index, part.content)
+            case "tool-call" | "builtin-tool-call":
+                self._announced.add(part.tool_call_id)
+                executed = part.part_kind != "tool-call"
+                self._step.start_call(
+                    part.tool_call_id, part.tool_name, is_executed=executed, metadata=part_metadata(part)
+                )
+                self._step.grow_call(part.tool_call_id, part.args if isinstance(part.args, str) else None)
+            case "builtin-tool-return":
+                self._end_calls(part.tool_call_id)
+                self._result(part)
+            case "file":
+                self._file(part)
+            case _:
+                self._step.add(dumped(part, is_response=True))
+
+    def _part_delta(self, event: Any) -> None:
+        delta = event.delta
+        match delta.part_delta_kind:
+            case "text":
+                self._step.grow("text", event.index, delta.content_delta)
+                self._cite(delta.citations_delta or ())
+            case "thinking":
+                self._step.grow("reasoning", event.index, delta.content_delta)
+            case "tool_call" if isinstance(delta.args_delta, str) and delta.tool_call_id:
+                self._step.grow_call(delta.tool_call_id, delta.args_delta)
+
+    def _part_end(self, event: Any) -> None:
+        part = event.part
+        if part.part_kind in ("text", "thinking"):
+            self._cite(getattr(part, "citations", None) or ())
+            self._step.close(event.index, part_metadata(part))
+        elif part.part_kind in ("tool-call", "builtin-tool-call"):
+            self._asked[part.tool_call_id] = part
+        self._is_over = event.next_part_kind is None
+        if self._is_over:
+            self._end_calls(*self._asked)
+
+    def _end_calls(self, *calls: str) -> None:
+        for part in [self._asked.pop(call) for call in calls if call in self._asked]:
+            self._end_call(part)
+
+    def _end_call(self, part: Any) -> None:
+        metadata = part_metadata(part)
+        if isinstance(part.args, dict):
+            self._step.end_call(part.tool_call_id, jsonable(part.args), metadata)
+        else:
+            self._step.end_call(part.tool_call_id, metadata=metadata)
+
+    def _cite(self, citations: Iterable[Any]) -> None:
+        for citation in citations:
+            source = getattr(citation, "source", citation)
+            self._step.source(getattr(source, "url", None) or "", getattr(source, "title", None))
+
+    def _file(self, part: Any) -> None:
+        file = part.content
+        chunk: Chunk = {"type": "file", "url": file.data_uri, "mediaType": file.media_type}
+        metadata = part_metadata(part)
+        self._step.add(chunk | ({"providerMetadata": metadata} if metadata else {}))
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _tool_call(self, event: Any) -> None:
+        self._is_over = True
+        part = event.part
+        if part.tool_call_id in self._announced:
+            self._asked.pop(part.tool_call_id, None)
+            self._end_call(part)
+            self._running[part.tool_call_id] = None
+
+    def _tool_result(self, event: Any) -> None:
+        self._is_over = True
+        self._end_calls(event.part.tool_call_id)
+        self._result(event.part)
+        for item in _chunks_of(event.part):
+            self._step.add(item)
+
+    def _result(self, part: Any) -> None:
+        call, outcome = part.tool_call_id, getattr(part, "outcome", "failed")
+        self._running.pop(call, None)
+        metadata = result_metadata(part)
+        if outcome == "success":
+            self._step.output(call, jsonable(part.content), metadata)
+        elif outcome == "denied" and call not in self._announced:
+            # Only a person's refusal of an earlier request makes a denied call: its approval is in the message.
+            self._step.add_beside({"type": "tool-output-denied", "toolCallId": call})
+        else:
+            self._step.fail_call(call, as_text(jsonable(part.content)), metadata)
+
+    # -- the run -----------------------------------------------------------------------------------
+
+    def _next_step(self) -> None:
+        ended = self._step
+        ended.end()
+        self._count += 1
+        self._is_over = False
+        self._step = StepWriter(f"step-{self._count}")
+        self._step.prepend(ended.take())
+
+    def _enqueued(self, event: Any) -> None:
+        self._is_over = True
+        for message in event.messages:
+            for part in getattr(message, "parts", ()):
+                self._step.add_beside(dumped(part, is_response=message.kind == "response"))
+
+    def _custom(self, event: Any) -> None:
+        fields = jsonable(event)
+        shown = {
+            name: value for name, value in fields.items() if name not in ("event_kind", "name") and value is not None
+        }
+        self._step.add_beside({"type": f"data-{event.name}", "data": shown, "transient": True})
+
+    def _run_result(self, event: Any) -> None:
+        result = event.result
+        self._is_finished = True
+        output = getattr(result, "output", None)
+        is_deferred = type(output).__name__ == "DeferredToolRequests"
+        for part in getattr(output, "approvals", ()) if is_deferred else ():
+            call = part.tool_call_id
+            self._step.add_beside({"type": "tool-approval-request", "approvalId": call, "toolCallId": call})
+        said = getattr(getattr(result, "response", None), "finish_reason", None)
+        self._step.finish("tool-calls" if is_deferred else _REASONS.get(said or "stop", "other"), _run_metadata(result))
+
+    def _cancelled(self, event: Any) -> None:
+        self._is_finished = True
+        chunks = self.close()
+        self._step.prepend(chunks)
+        self._step.add_beside({"type": "abort", "reason": event.reason})
+
+
+_TAKES: Final[dict[str, Callable[[PydanticDecoder, Any], None]]] = {
+    "part_start": PydanticDecoder._part_start,
+    "part_delta": PydanticDecoder._part_delta,
+    "part_end": PydanticDecoder._part_end,
+    "function_tool_call": PydanticDecoder._tool_call,
+    "output_tool_call": PydanticDecoder._tool_call,
+    "function_tool_result": PydanticDecoder._tool_result,
+    "output_tool_result": PydanticDecoder._tool_result,
+    "enqueued_messages": PydanticDecoder._enqueued,
+    "custom": PydanticDecoder._custom,
+    "agent_run_result": PydanticDecoder._run_result,
+    "cancelled": PydanticDecoder._cancelled,
+}
+
+
+def _chunks_of(part: Any) -> list[Chunk]:
+    """Return the chunks that a tool put into its return's metadata: data parts, sources, files."""
+    given = getattr(part, "metadata", None)
+    found: list[Chunk] = []
+    for item in given if isinstance(given, (list, tuple)) else [given]:
+        dump = getattr(item, "model_dump", None)
+        try:
+            chunk = dump(mode="json", by_alias=True, exclude_none=True) if dump is not None else as_chunk(item)
+        except BadChunk:
+            continue
+        if isinstance(chunk, dict) and str(chunk.get("type", "")).startswith(_FROM_TOOLS):
+            found.append(chunk)
+    return found
+
+
+def _run_metadata(result: Any) -> dict[str, Any]:
+    response, usage = getattr(result, "response", None), getattr(result, "usage", None)
+    asked, answered = getattr(usage, "input_tokens", None), getattr(usage, "output_tokens", None)
+    total = asked + answered if isinstance(asked, int) and isinstance(answered, int) else None
+    counts = usage_counts(inputTokens=asked, outputTokens=answered, totalTokens=total)
+    cached = getattr(usage, "cache_read_tokens", None)
+    counts |= usage_counts(cachedInputTokens=cached) if cached else {}
+    model = getattr(response, "model_name", None)
+    return ({"model": model} if model else {}) | ({"usage": counts} if counts else {})

@@ -1,0 +1,220 @@
+"""Turns whose attempt died, stalled or failed in a way that may pass: tried again, bounded, and told honestly."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast.core.state import Rules
+from holdfast.errors import ChatError
+from holdfast.events import AttemptStarted, Chunk, Outcome
+from holdfast.log.memory import MemoryLog
+from holdfast.runtime.directory import Settings
+from holdfast.runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait, backoff
+from holdfast.testing import Gate, ManualClock, ScriptedResponder
+from tests.runtime.kit import AGENT, PATIENCE, running, submit, watching
+
+
+class Dropped(ChatError):
+    """A provider's connection that went away: may pass."""
+
+    retryable = True
+
+
+class Deciding(ScriptedResponder):
+    """A scripted responder with a word in recovery."""
+
+    def __init__(self, script: Any, decisions: list[Decision], **more: Any) -> None:
+        super().__init__(script, **more)
+        self.decisions = decisions
+        self.asked: list[Recovery] = []
+        self.exhausted: list[Recovery] = []
+        self.given_up = asyncio.Event()
+
+    async def on_recovery(self, recovery: Recovery) -> Decision:
+        self.asked.append(recovery)
+        return self.decisions.pop(0) if self.decisions else Continue()
+
+    async def on_exhausted(self, recovery: Recovery) -> None:
+        self.exhausted.append(recovery)
+        self.given_up.set()
+
+
+def dying(gate: Gate) -> Any:
+    """Says half of it and waits for ever in the first attempt; goes on in the next."""
+    return lambda call: ["half ", gate] if call.attempt == 1 else ["and the rest"]
+
+
+async def pass_over(clock: ManualClock, milliseconds: int) -> None:
+    """Wait until somebody sleeps for exactly so long, then let that time pass."""
+    async with asyncio.timeout(PATIENCE):
+        while clock.now() + milliseconds not in clock._sleepers.values():  # noqa: ASYNC110 - a clock tells nobody
+            await asyncio.sleep(0)
+    clock.advance(milliseconds)
+
+
+async def left_open(store: MemoryLog, clock: ManualClock) -> None:
+    """Run a process that dies in the middle of an answer."""
+    gate = Gate()
+    async with running(store, ScriptedResponder(dying(gate)), clock, Settings(grace=0.0)) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await gate.reached.wait()
+            await watcher.until(lambda event: isinstance(event, Chunk) and b"half" in bytes(event.body))
+
+
+async def recovered(store: MemoryLog, clock: ManualClock, responder: ScriptedResponder) -> Any:
+    async with running(store, responder, clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            ended = await watcher.ended(1)
+            if ended.reason == "attempts-exhausted" and isinstance(responder, Deciding):
+                async with asyncio.timeout(PATIENCE):
+                    await responder.given_up.wait()
+            return ended, watcher.events
+
+
+async def test_the_hook_is_told_what_happened_and_the_answer_goes_on() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    await left_open(store, clock)
+    clock.advance(5_000)
+    responder = Deciding(dying(Gate()), [Continue()])
+    ended, _ = await recovered(store, clock, responder)
+    assert ended.outcome is Outcome.COMPLETED
+    (asked,) = responder.asked
+    assert (asked.cause, asked.attempt, asked.request_id, asked.age, asked.idle) == ("crash", 2, "r1", 5.0, 5.0)
+    assert asked.partial is not None and asked.partial.text == "half "
+    assert responder.calls[0].partial is not None
+
+
+async def test_retry_forgets_what_was_said() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    await left_open(store, clock)
+    responder = Deciding(dying(Gate()), [Retry()])
+    ended, events = await recovered(store, clock, responder)
+    assert ended.outcome is Outcome.COMPLETED
+    assert responder.calls[0].partial is None
+    message = next(event for event in events if type(event).__name__ == "MessageEnded").message
+    assert b"half" not in bytes(message) and b"and the rest" in bytes(message)
+
+
+@pytest.mark.parametrize(("text", "outcome"), [(None, Outcome.ABORTED), ("gone", Outcome.ERROR)])
+async def test_stop_keeps_what_was_said_and_ends_the_turn(text: str | None, outcome: Outcome) -> None:
+    store, clock = MemoryLog(), ManualClock()
+    await left_open(store, clock)
+    ended, events = await recovered(store, clock, Deciding(dying(Gate()), [Stop(text)]))
+    assert (ended.outcome, ended.error, ended.reason) == (outcome, text, "recovery-stopped")
+    assert b"half " in bytes(next(event for event in events if type(event).__name__ == "MessageEnded").message)
+
+
+async def test_wait_asks_again_later() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    await left_open(store, clock)
+    responder = Deciding(dying(Gate()), [Wait(61), Continue()])
+    async with running(store, responder, clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            await pass_over(clock, 61_000)
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+    assert len(responder.asked) == 2
+
+
+async def test_an_answer_that_was_said_to_its_end_is_only_ended() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    gate = Gate()
+    script = [{"type": "text-start", "id": "t"}, {"type": "text-delta", "id": "t", "delta": "all"}]
+    async with running(store, ScriptedResponder([*script]), clock, Settings(grace=0.0)) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.ended(1)
+    log = store._logs[AGENT]
+    while log.events[-1].kind != "chunk":
+        log.events.pop()
+    responder = ScriptedResponder(["again", gate])
+    assert bytes(log.events[-1].body).count(b'"finish"') == 1
+    state = await _state_of(store, responder, clock)
+    assert state is Outcome.COMPLETED
+    assert responder.calls == []
+
+
+async def _state_of(store: MemoryLog, responder: ScriptedResponder, clock: ManualClock) -> Any:
+    """Rebuild the rows that the cut log implies, then load it."""
+    from holdfast.runtime.rebuild import rebuild
+
+    await store.open()
+    await rebuild(store, AGENT, clock.now())
+    await store.aclose()
+    async with running(store, responder, clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            return (await watcher.ended(1)).outcome
+
+
+async def test_a_failure_that_may_pass_is_tried_again_after_a_while_and_keeps_what_was_said() -> None:
+    clock = ManualClock()
+    responder = Deciding(lambda call: ["a", Dropped("x")] if call.attempt < 3 else ["b"], [])
+    async with running(MemoryLog(), responder, clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            for attempt in (2, 3):
+                await pass_over(clock, backoff(attempt))
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+            started = [event for event in watcher.events if isinstance(event, AttemptStarted)]
+    assert [(event.attempt, event.cause) for event in started] == [(1, "first"), (2, "retry"), (3, "retry")]
+
+
+async def test_a_silent_model_is_given_up_and_asked_again() -> None:
+    clock = ManualClock()
+    gate = Gate()
+    script = lambda call: ["a", gate] if call.attempt == 1 else ["b"]  # noqa: E731 - the shape of a script
+    async with running(MemoryLog(), ScriptedResponder(script, rules=Rules(stall_after=1_000)), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await gate.reached.wait()
+            await pass_over(clock, 1_000)
+            await pass_over(clock, backoff(2))
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+            started = [event for event in watcher.events if isinstance(event, AttemptStarted)]
+    assert [event.cause for event in started] == ["first", "stall"]
+
+
+async def test_a_failure_that_does_not_pass_ends_the_turn_with_its_own_text_and_the_hook_hears_of_it_once() -> None:
+    clock = ManualClock()
+    responder = Deciding(["a", Dropped("no luck")], [], rules=Rules(max_attempts=3))
+    async with running(MemoryLog(), responder, clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            for attempt in (2, 3):
+                await pass_over(clock, backoff(attempt))
+            ended = await watcher.ended(1)
+            assert (ended.outcome, ended.error) == (Outcome.ERROR, "no luck")
+            async with asyncio.timeout(PATIENCE):
+                await responder.given_up.wait()
+    assert [recovery.attempt for recovery in responder.exhausted] == [4]
+
+
+async def test_a_turn_that_kills_every_process_is_given_up_once_and_the_hook_hears_of_it() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    rules = Rules(max_attempts=3, exhausted_text="given up")
+    await left_open(store, clock)
+    for _ in range(2):
+        gate = Gate()
+        async with running(store, ScriptedResponder([gate], rules=rules), clock):
+            await gate.reached.wait()
+    responder = Deciding([], [], rules=rules)
+    ended, events = await recovered(store, clock, responder)
+    assert (ended.outcome, ended.error) == (Outcome.ERROR, "given up")
+    assert responder.calls == [] and [recovery.attempt for recovery in responder.exhausted] == [4]
+    assert b"half " in bytes(next(event for event in events if type(event).__name__ == "MessageEnded").message)
+
+
+async def test_words_now_and_then_do_not_keep_a_turn_alive_that_is_silent_over_attempts() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    rules = Rules(max_attempts=9, give_up_after=60_000)
+    await left_open(store, clock)
+    for _ in range(2):
+        gate = Gate()
+        async with running(store, ScriptedResponder([gate], rules=rules), clock):
+            await gate.reached.wait()
+            clock.advance(40_000)
+    ended, _ = await recovered(store, clock, Deciding([], [], rules=rules))
+    assert ended.outcome is Outcome.ERROR and ended.detail is not None and "no word in 80 s" in ended.detail
