@@ -1,24 +1,15 @@
-"""A chat inside a web application, with a React page in front: see README.md in this folder.
-
-FastAPI when it is installed, else Starlette: holdfast is an ASGI application and fits both in the same way.
-"""
+"""A chat inside a FastAPI application, with a React page in front: see README.md in this folder."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.staticfiles import StaticFiles
+from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
 
 from holdfast import AIChatAgent, ChatError, Holdfast, SaveMessagesResult, Turn
-
-try:
-    from fastapi import FastAPI as Application
-except ImportError:
-    from starlette.applications import Starlette as Application  # type: ignore[assignment]
 
 PAGE = Path(__file__).parent / "page"
 PAUSE = 0.1
@@ -33,14 +24,14 @@ STORY = (
 class Chat(AIChatAgent):
     """Needs no key: tells a story, and says back whatever else it hears. Served at /agents/chat/{name}."""
 
-    async def on_chat_message(self, turn: Turn) -> Any:
+    async def on_chat_message(self, turn: Turn) -> AsyncIterator[str]:
         """Say the words one by one, from behind those that an earlier attempt has said."""
         question = next(message.text for message in reversed(self.messages) if message.role == "user")
         if not question.strip():
             raise ChatError("Say something, or ask for a story.")
         answer = STORY if "story" in question.lower() else f"You said: {question}"
-        said = self.messages[-1].text if turn.continuation else ""
-        for word in answer.removeprefix(said).split(" "):
+        told = len(self.messages[-1].text.split()) if turn.continuation else 0
+        for word in answer.split()[told:]:
             yield f"{word} "
             await asyncio.sleep(PAUSE)
 
@@ -50,14 +41,14 @@ class Chat(AIChatAgent):
 
 
 agents = Holdfast([Chat], base_path="/")  # mounted below /agents; the log is ./holdfast.db
+app = FastAPI(lifespan=agents.lifespan)
 
 
-async def health(request: Request) -> JSONResponse:
+@app.get("/health")
+async def health() -> dict[str, list[str]]:
     """Be the rest of the application."""
-    return JSONResponse({"kinds": sorted(agents.agents)})
+    return {"kinds": sorted(agents.agents)}
 
 
-app = Application(lifespan=agents.lifespan)
-app.add_route("/health", health)
 app.mount("/agents", agents)
 app.mount("/", StaticFiles(directory=PAGE, html=True))

@@ -17,6 +17,13 @@
     │   ├── BadMessage
     │   ├── BadChunk
     │   └── FoldError
+    ├── ClientError           who wrote the client: a server did not do what it wanted
+    │   ├── ChatFailed
+    │   ├── CallFailed
+    │   ├── StateRefused
+    │   ├── ConnectionLost
+    │   ├── TurnedAway
+    │   └── Unreachable
     └── LogError              the operator
         ├── Fenced
         ├── LogUnavailable
@@ -36,6 +43,7 @@ __all__ = ["AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", 
 __all__ += ["HoldfastError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += ["MailboxFull", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued", "ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
+__all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
 
 
 class HoldfastError(Exception):
@@ -189,3 +197,58 @@ class LogLocked(LogError):
     """Another process holds the database file."""
 
     code = "log_locked"
+
+
+class ClientError(HoldfastError):
+    """A server did not do what a client of it wanted."""
+
+    code = "client"
+
+
+class ChatFailed(ClientError):
+    """A turn ended in error; the text is what the server shows to its clients."""
+
+    code = "chat_failed"
+
+    def __init__(self, text: str, *, request: str = "", message: object = None) -> None:
+        super().__init__(text)
+        self.request = request
+        self.message = message
+        """What was said before it failed."""
+
+
+class CallFailed(ClientError):
+    """A method of the agent failed, or there is none of that name; the text is the agent's."""
+
+    code = "call_failed"
+
+
+class StateRefused(ClientError):
+    """The agent refused a state; the one before is in force."""
+
+    code = "state_refused"
+
+
+class ConnectionLost(ClientError):
+    """The connection went away while a call ran: it may have run or not."""
+
+    code = "connection_lost"
+
+
+class TurnedAway(ClientError):
+    """The server does not let this client in, and asking again is of no use.
+
+    `status` is the close code of the socket, or the HTTP status.
+    """
+
+    code = "turned_away"
+
+    def __init__(self, text: str, *, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Unreachable(ClientError):
+    """No server answered in time."""
+
+    code = "unreachable"

@@ -205,7 +205,7 @@ def test_an_acknowledged_running_turn_is_replayed_completed_and_then_live() -> N
     frames = decoded(tab.view.replayed(replay))
     assert kinds(frames) == ["chunk", "chunk", "complete"]
     assert all(frame["replay"] for frame in frames)
-    assert tab.view.passed(chunk(1)) == []
+    assert tab.view.passed(Told(chunk(1)), RequestId("r1")) == []
     live = tab.happens(chunk(2))
     assert kinds(live) == ["chunk"]
     assert (live[0]["seq"], "replay" in live[0]) == (2, False)

@@ -12,7 +12,7 @@ from holdfast.ids import CallId, Generation, MessageId, NodeId, RequestId, Seq
 from holdfast.wire import frames
 from holdfast.wire.chat import Replay
 from holdfast.wire.parse import BadRequest, Other, parse
-from tests.wire.test_chat import BODY, Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
+from tests.wire.test_chat import BODY, Tab, Told, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 CLEARED: list[Event] = [ended(Outcome.ABORTED, reason="cleared"), ChatCleared(Generation(1))]
 STOPPED: list[Event] = [message_ended(), ended(Outcome.ABORTED)]
@@ -87,7 +87,7 @@ def test_an_acknowledged_turn_is_replayed_and_goes_on_live_without_a_gap_or_a_do
     assert tab.happens(chunk(1)) == []
     tab.acknowledges()
     tab.view.replayed(Replay(Seq(4), RequestId("r1"), [(None, b"{}")]))
-    assert tab.view.passed(chunk(2)) == []
+    assert tab.view.passed(Told(chunk(2)), RequestId("r1")) == []
     assert [frame["seq"] for frame in tab.happens(chunk(3), chunk(4))] == [3, 4]
 
 

@@ -9,33 +9,56 @@ import { useAgentChat } from "@cloudflare/ai-chat/react";
 const name = new URLSearchParams(location.search).get("name") ?? "ann";
 
 function Chat() {
-  const agent = useAgent({ agent: "Chat", name, host: location.host });
-  const { messages, sendMessage, stop, clearHistory, status, error } = useAgentChat({ agent });
+  const [isAway, setIsAway] = useState(false);
+  const agent = useAgent({
+    agent: "Chat",
+    name,
+    host: location.host,
+    onOpen: () => setIsAway(false),
+    onClose: () => setIsAway(true),
+  });
+  const { messages, sendMessage, stop, clearHistory, status, isServerStreaming, error } = useAgentChat({ agent });
   const [text, setText] = useState("");
-  const isBusy = status === "submitted" || status === "streaming";
+  const isBusy = status === "submitted" || status === "streaming" || isServerStreaming;
 
   function send(event) {
     event.preventDefault();
+    if (!text.trim()) return;
     sendMessage({ text });
     setText("");
   }
 
   return (
     <main>
-      <h1>{name}</h1>
-      <ol>
-        {messages.map((message) => (
-          <li key={message.id} data-role={message.role}>
-            {message.parts.map((part) => (part.type === "text" ? part.text : null))}
-          </li>
-        ))}
-      </ol>
-      {error && <p className="error">{error.message}</p>}
+      <header>
+        <h1>{name}</h1>
+        <button type="button" disabled={!messages.length} onClick={() => clearHistory()}>Clear</button>
+      </header>
+      <section>
+        <ol aria-live="polite">
+          {messages.map((message) => (
+            <li key={message.id} data-role={message.role}>
+              {message.parts.map((part) => (part.type === "text" ? part.text : null))}
+            </li>
+          ))}
+        </ol>
+      </section>
+      {isAway && <p role="status">The server is away. This page tries again by itself.</p>}
+      {error && !isAway && <p role="alert">{error.message}</p>}
       <form onSubmit={send}>
-        <input value={text} onChange={(event) => setText(event.target.value)} placeholder="Ask for a story" autoFocus />
-        <button type="submit" disabled={!text}>Send</button>
-        <button type="button" disabled={!isBusy} onClick={() => stop()}>Stop</button>
-        <button type="button" onClick={() => clearHistory()}>Clear</button>
+        <input
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          placeholder="Ask for a story"
+          aria-label="Your message"
+          autoComplete="off"
+          autoFocus
+        />
+        {isBusy ? (
+          <button type="button" onClick={() => stop()}>Stop</button>
+        ) : (
+          <button type="submit" disabled={!text.trim()}>Send</button>
+        )}
       </form>
     </main>
   );

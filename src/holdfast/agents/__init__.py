@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..runtime.recovery import Continue, Recovery, Retry, Stop, Wait
+from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
 from .agent import Agent
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
 from .naming import agent_kind, kebab

@@ -12,8 +12,19 @@ from typing import Any, Literal
 from ..errors import CallPending, ChatError, UsageError
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
-from ..runtime.api import AgentPort, Policy, Rules, TurnCall, TurnResult
-from ..runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait
+from ..runtime.api import (
+    AgentPort,
+    Continue,
+    Decision,
+    Policy,
+    Recovery,
+    Retry,
+    Rules,
+    Stop,
+    TurnCall,
+    TurnResult,
+    Wait,
+)
 from .agent import Agent
 from .answers import answer_items
 from .result import SaveMessagesResult

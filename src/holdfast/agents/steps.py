@@ -18,7 +18,7 @@ from ..runtime.api import TurnCall
 from .answers import answer_items
 from .tools import AnyTool, ToolContext, ToolFailed, ToolProgress, ToolResult
 
-__all__ = ["Step", "Steps", "ToolBox"]
+__all__ = ["Step", "Steps", "ToolBox", "is_final"]
 
 _FINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 
@@ -93,7 +93,7 @@ class ToolBox:
         """An earlier attempt started the call: unless somebody has settled it since, say that nobody knows."""
         message = await self.call.message()
         part = next((p for p in tool_parts(message) if p["toolCallId"] == call_id), None) if message else None
-        if part is not None and part.get("state") not in _FINAL:
+        if part is not None and not is_final(part):
             await self._fail(call_id, INTERRUPTED)
 
     async def _fail(self, call_id: str, text: str, *, model_text: str | None = None) -> None:
@@ -190,15 +190,14 @@ class Steps:
             return False
         calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
         ours = [part for part in calls if not part.get("providerExecuted")]
-        return bool(ours) and all(part.get("state") in _FINAL and not part.get("preliminary") for part in ours)
+        return bool(ours) and all(map(is_final, ours))
 
     async def _settle_left(self, message: UIMessage) -> None:
         """Settle what a person approved, and what an attempt before this one left behind."""
-        left = [p for p in tool_parts(message) if p.get("state") not in _FINAL or p.get("preliminary")]
-        for part in left:
-            if self.box.is_answered_elsewhere(part):
+        for part in tool_parts(message):
+            if is_final(part) or self.box.is_answered_elsewhere(part):
                 continue
-            if part.get("state") in ("input-available", "approval-responded"):
+            if part.get("state") != "input-streaming":
                 await self.box.settle(part)
             else:
                 await self.box._interrupted(str(part["toolCallId"]))
@@ -219,6 +218,11 @@ class Steps:
             for part in message.parts
         ]
         return UIMessage.from_dict({**message.to_dict(), "parts": parts})
+
+
+def is_final(part: Part) -> bool:
+    """Tell whether the call has its output, its error or its refusal; progress is none of them."""
+    return part.get("state") in _FINAL and not part.get("preliminary")
 
 
 def is_open_approval(part: Part) -> bool:

@@ -9,7 +9,7 @@ from ..messages.calls import find_call, tool_name
 from ..messages.chunks import as_chunk
 from ..messages.message import Part
 from ..runtime.api import CancelToken, TurnCall
-from .steps import Steps, ToolBox
+from .steps import Steps, ToolBox, is_final
 from .tools import tools_of
 
 __all__ = ["Turn"]
@@ -94,7 +94,7 @@ class Turn:
         """
         self._calls_made += 1
         part = await self._announced(f"{self._call.message_id}-{self._calls_made}", name, given)
-        if part.get("state") in ("input-available", "approval-responded") and not self._box.is_answered_elsewhere(part):
+        if not is_final(part) and not self._box.is_answered_elsewhere(part):
             await self._box.settle(part)
             part = await self._part(part["toolCallId"]) or part
         match part.get("state"):

@@ -60,7 +60,9 @@ def with_errors(message: UIMessage, errors: list[Chunk]) -> UIMessage:
 def _is_ready(part: Part) -> bool:
     state = part.get("state")
     approved = (part.get("approval") or {}).get("approved")
-    return state == "input-available" or (state == "approval-responded" and approved is True)
+    # Progress of an attempt that died is no output: the call may be made again, if it may be made twice at all.
+    has_progress = state == "output-available" and bool(part.get("preliminary"))
+    return state == "input-available" or has_progress or (state == "approval-responded" and approved is True)
 
 
 def _has_output(part: Part) -> bool:

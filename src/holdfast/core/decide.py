@@ -28,7 +28,7 @@ from ..events import (
     to_raw,
 )
 from ..ids import Attempt, Generation, Millis, NodeId
-from ..messages.calls import find_call, open_calls
+from ..messages.calls import find_call, is_tool_part, last_step, open_calls, tool_parts
 from ..messages.message import UIMessage
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
@@ -183,12 +183,16 @@ def _why_skipped(state: State, turn: Turn) -> str | None:
     if not path or path[-1][0] != turn.node:
         return "target-not-last"
     before = state.ended.get(turn.accepted.during) if turn.accepted.during is not None else None
-    if before is None or before.finish_reason != "stop":
+    if before is None:
         return None
     body = path[-1][1].body
-    if body is not None and open_calls(UIMessage.decode(body)):
+    message = UIMessage.decode(body) if body is not None else UIMessage(id="", role="assistant")
+    if open_calls(message) or any(part.get("state") == "approval-responded" for part in tool_parts(message)):
         return None
-    return "already-answered"
+    # A completed answer whose last step calls nothing was given by somebody who knew all the results.
+    calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
+    is_answered = before.finish_reason == "stop" or (before.outcome is Outcome.COMPLETED and not calls)
+    return "already-answered" if is_answered else None
 
 
 def _closing(turn: Turn, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) -> list[Event]:

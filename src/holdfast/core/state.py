@@ -12,6 +12,7 @@ from typing import Any
 from ..events import Outcome, TurnAccepted, TurnKind
 from ..ids import CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.fold import MessageFold
+from ..messages.repair import INTERRUPTED
 from .commands import Policy
 from .transitions import Status
 
@@ -154,7 +155,7 @@ class Rules:
     """Milliseconds in which tool results that arrive together become one continuation (R-3)."""
     exhausted_text: str = "The answer was interrupted too often and was given up. Please try again."
     unsanitized_text: str = "The answer could not be prepared for storage."
-    interrupted_text: str = "The call was interrupted; whether it had an effect is not known."
+    interrupted_text: str = INTERRUPTED
     """What a call of our own tools says that a turn's end left without an output."""
     server_tools: frozenset[str] = frozenset()
     """Tools that run here: clients cannot give their results."""

@@ -16,8 +16,10 @@ from ..errors import UsageError
 from ..events import Outcome
 from ..ids import AgentId, MessageId, Millis, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
+from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
+__all__ += ["Continue", "Decision", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["StartCall", "StreamPort", "StreamRecord", "Write"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]

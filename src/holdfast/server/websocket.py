@@ -210,7 +210,7 @@ class _Socket:
             told = [
                 frame
                 for each in page
-                for frame in (view.passed(each.event) if each.seq <= replay.head else view.happened(each))
+                for frame in (view.passed(each, replay.request) if each.seq <= replay.head else view.happened(each))
             ]
             await self._send(told)
 
@@ -359,8 +359,8 @@ class _Socket:
             return
         accepted = decode_event(row.accepted)
         assert isinstance(accepted, TurnAccepted)
-        if accepted.dropped:
-            self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+        # Its question may lie on a branch that was left, or nowhere: the client keeps it until it is told.
+        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
         ids, outcome = accepted.message_ids, Outcome(row.status)
         self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
 

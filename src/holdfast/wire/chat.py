@@ -233,12 +233,15 @@ class ChatView:
         self._is_doubted = self._is_doubted or bool(self._open)
         return [*sent, terminal] if self._streaming() is not None else [*sent, terminal, self._messages()]
 
-    def passed(self, event: Event) -> list[bytes]:
-        """Take in an event that a replay already covers; other turns' business is still told."""
+    def passed(self, committed: Caches, request: RequestId) -> list[bytes]:
+        """Take in an event that the replay of `request` already covers; other turns' business is still told."""
+        event = committed.event
         if isinstance(event, Chunk):
             known = self._open.get(event.turn)
             if known is None:
                 return []
+            if known.request != request:
+                return self.happened(committed)
             known.has_chunks = True
             return self._recovered(known) if known.recovers_with == event.attempt else []
         return self._event(event)

@@ -1,0 +1,56 @@
+"""Where an agent is: one address for sockets and HTTP alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode, urlsplit
+
+from ..errors import UsageError
+
+__all__ = ["Address"]
+
+_SCHEMES = {"http": "http", "ws": "http", "https": "https", "wss": "https"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An agent of a server. `agent` may be the class's name or its kebab form."""
+
+    url: str
+    agent: str
+    name: str
+    base_path: str = "/agents"
+
+    def __post_init__(self) -> None:
+        if not self.agent or not self.name:
+            raise UsageError("unable to connect; an agent has a kind and a name, as in agent='chat', name='user-42'")
+        self._root()
+
+    def http(self, resource: str) -> str:
+        """Return the URL of one of the agent's resources, such as `get-messages`."""
+        return f"{self._root()}/{resource}"
+
+    def socket(self, query: Mapping[str, str]) -> str:
+        """Return the URL of the agent's socket."""
+        return f"ws{self._root().removeprefix('http')}?{urlencode(query)}"
+
+    def _root(self) -> str:
+        url = self.url if "://" in self.url else f"http://{self.url}"
+        split = urlsplit(url)
+        scheme = _SCHEMES.get(split.scheme)
+        if scheme is None or not split.netloc:
+            raise UsageError(f"unable to connect to {self.url!r}; give a URL such as http://localhost:8787")
+        place = "/".join(piece.strip("/") for piece in (split.path, self.base_path) if piece.strip("/"))
+        kind = quote(_kebab(self.agent), safe="")
+        return "/".join(
+            piece for piece in (f"{scheme}://{split.netloc}", place, kind, quote(self.name, safe="")) if piece
+        )
+
+
+def _kebab(name: str) -> str:
+    """Return a class's name as it stands in paths: `ChatAgent` is `chat-agent`."""
+    if name.isupper():
+        return name.lower().replace("_", "-")
+    dashed = "".join(f"-{letter.lower()}" if "A" <= letter <= "Z" else letter for letter in name)
+    return dashed.removeprefix("-").replace("_", "-").removesuffix("-")

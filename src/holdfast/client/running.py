@@ -1,0 +1,74 @@
+"""The client's own tools at work: which calls were taken up, and which were answered here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..messages.calls import tool_name, tool_parts
+from ..messages.message import Part, UIMessage
+from ..wire.client import ChatProtocol
+from .agent import AgentClient
+from .tools import ClientTool
+
+__all__ = ["Running"]
+
+
+class Running:
+    """Runs the calls that answers to this client's own questions make, each once."""
+
+    def __init__(self, protocol: ChatProtocol, agent: AgentClient, tools: dict[str, ClientTool]) -> None:
+        self._protocol, self._agent, self._tools = protocol, agent, tools
+        self._started: set[str] = set()
+        self._busy: set[str] = set()
+        self._answered: set[str] = set()
+
+    def look(self) -> None:
+        """Start what is new: called after everything that happens."""
+        messages = self._protocol.messages
+        mine = {self._protocol.answers.get(request) for request in self._protocol.questions}
+        for message in messages[-8:]:
+            if message["id"] in mine:
+                for part in tool_parts(UIMessage.from_dict(message)):
+                    self._consider(part)
+
+    def _consider(self, part: Part) -> None:
+        call, tool = part.get("toolCallId"), self._tools.get(tool_name(part))
+        if tool is None or call is None or call in self._started or part.get("state") != "input-available":
+            return
+        self._started.add(call)
+        self._busy.add(call)
+        self._agent.spawn(self._run(call, tool, part.get("input")))
+
+    async def _run(self, call: str, tool: ClientTool, given: object) -> None:
+        declared = [each.declaration for each in self._tools.values()]
+        more: dict[str, Any] = {"toolName": tool.name, "clientTools": declared}
+        try:
+            output = await tool.run(given)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the model is told, and the turn goes on
+            self._protocol.answer(call, error=str(error) or type(error).__name__, **more)
+        else:
+            self._protocol.answer(call, output, **more)
+        self._busy.discard(call)
+        self.note(call)
+        self._agent.connection.flush()
+
+    def note(self, call: str) -> None:
+        """Remember that a call was answered here, so that whoever follows its turn goes on with it."""
+        self._answered.add(call)
+
+    def is_busy(self, calls: set[str]) -> bool:
+        return bool(self._busy & calls)
+
+    def continued(self) -> str | None:
+        """Return the newest request of a message whose calls were answered here and not followed yet."""
+        for message in reversed(self._protocol.messages):
+            if self.take({part["toolCallId"] for part in tool_parts(UIMessage.from_dict(message))}):
+                answers = self._protocol.answers.items()
+                return next((request for request, name in reversed(answers) if name == message["id"]), None)
+        return None
+
+    def take(self, calls: set[str]) -> bool:
+        """Tell whether any of the calls was answered here since it was last asked."""
+        taken = self._answered & calls
+        self._answered -= taken
+        return bool(taken)

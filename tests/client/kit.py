@@ -1,0 +1,59 @@
+"""Small words for the client's tests: a real server, a client that comes back at once, and facts to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from itertools import pairwise
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from holdfast.client import Backoff, ChatClient, Reply
+from holdfast.messages.message import UIMessage
+
+PATIENCE = 20.0
+QUICK = Backoff(first=0.005, factor=1.2, most=0.05)
+T = TypeVar("T")
+
+
+def port_of(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None
+    return port
+
+
+def client(url: str, name: str = "ann", **options: Any) -> ChatClient:
+    return ChatClient(url, agent="chat", name=name, backoff=QUICK, **options)
+
+
+async def patiently(waiting: Awaitable[T]) -> T:
+    """Wait for something that has to come."""
+    async with asyncio.timeout(PATIENCE):
+        return await waiting
+
+
+async def snapshots(reply: Reply) -> list[UIMessage]:
+    """Follow a reply to its end."""
+    async with asyncio.timeout(PATIENCE):
+        return [message async for message in reply]
+
+
+async def until_text(chat: ChatClient, text: str) -> None:
+    """Wait until the last message of the conversation says exactly this."""
+    await patiently(chat.connection.until(lambda: bool(chat.messages) and chat.messages[-1].text == text))
+
+
+async def settled(chat: ChatClient) -> None:
+    """Wait until everything that the server has for this client is here."""
+    await patiently(chat._confirmed(chat.protocol.stop("nothing that runs")))
+
+
+def is_growing(messages: list[UIMessage]) -> bool:
+    """Tell whether each snapshot says all that the one before it said, of one and the same message."""
+    texts = [message.text for message in messages]
+    return len({message.id for message in messages}) <= 1 and all(b.startswith(a) for a, b in pairwise(texts))
+
+
+async def shown_is_stored(chat: ChatClient) -> bool:
+    await settled(chat)
+    return chat.messages == await chat.history()

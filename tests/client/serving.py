@@ -1,0 +1,77 @@
+"""A server in a process of its own, which a test kills: `python -m tests.client.serving <file> <port>`.
+
+Its agent says the words of the question one by one. In its first attempts, as many as the question's `hold` says, it
+stands still in the middle; taken up again after a crash, it goes on from what it has said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from holdfast.agents import AIChatAgent, Turn
+from holdfast.server import Holdfast
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn: Turn) -> Any:
+        question = next(m for m in reversed(self.messages) if m.role == "user").text
+        said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
+        words = [f"{word} " for word in question.split()]
+        for number, word in enumerate(words):
+            if len("".join(words[:number])) < len(said):
+                continue
+            if number == len(words) // 2 and turn.attempt <= turn.body.get("hold", 0):
+                await turn.cancelled
+            yield word
+
+
+class Killable:
+    """The server's process; killed as `kill -9` does, and started again on the same port and file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port: int = listener.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._start)
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "tests.client.serving", str(self._file), str(self.port)]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n", "the server did not start"
+
+    async def kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            await asyncio.to_thread(process.communicate)
+
+
+class _Announced(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        os.write(1, b"ready\n")
+
+
+if __name__ == "__main__":
+    config = uvicorn.Config(
+        Holdfast([Chat], store=sys.argv[1]), log_level="warning", access_log=False, ws="websockets-sansio"
+    )
+    asyncio.run(_Announced(config).serve(sockets=[socket.create_server(("127.0.0.1", int(sys.argv[2])))]))

@@ -1,0 +1,48 @@
+"""Where an agent is."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client.addressing import Address
+from holdfast.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("url", "root"),
+    [
+        ("http://localhost:8787", "http://localhost:8787/agents/chat/ann"),
+        ("http://localhost:8787/", "http://localhost:8787/agents/chat/ann"),
+        ("localhost:8787", "http://localhost:8787/agents/chat/ann"),
+        ("ws://localhost", "http://localhost/agents/chat/ann"),
+        ("wss://example.org/api/", "https://example.org/api/agents/chat/ann"),
+    ],
+)
+def test_sockets_and_http_have_one_root(url: str, root: str) -> None:
+    address = Address(url, "chat", "ann")
+    assert address.http("get-messages") == f"{root}/get-messages"
+    assert address.socket({"_pk": "a b"}) == f"ws{root.removeprefix('http')}?_pk=a+b"
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind"),
+    [
+        ("chat", "chat"),
+        ("ChatAgent", "chat-agent"),
+        ("MyAIAgent", "my-a-i-agent"),
+        ("CHAT_AGENT", "chat-agent"),
+        ("Chat_", "chat"),
+    ],
+)
+def test_a_class_s_name_is_written_as_paths_have_it(agent: str, kind: str) -> None:
+    assert Address("http://h", agent, "n").http("") == f"http://h/agents/{kind}/n/"
+
+
+def test_a_name_may_have_any_characters() -> None:
+    assert Address("http://h", "chat", "a/b ü?", "/x").http("chat") == "http://h/x/chat/a%2Fb%20%C3%BC%3F/chat"
+
+
+@pytest.mark.parametrize(("url", "name"), [("ftp://h", "ann"), ("http://", "ann"), ("http://h", "")])
+def test_what_is_no_address_is_refused(url: str, name: str) -> None:
+    with pytest.raises(UsageError, match="unable to connect"):
+        Address(url, "chat", name)
