@@ -158,6 +158,7 @@ def test_what_was_on_its_way_before_a_clear_is_not_shown() -> None:
     chunk(protocol, "r1", {"type": "text-delta", "id": "t", "delta": " more"})
     hear(protocol, "chat_messages", messages=[QUESTION])
     assert protocol.messages == []
+    hear(protocol, "chat_messages", messages=[])  # what the server says of the clear itself
     protocol.receive(json.dumps({"type": "rpc", "id": mark, "success": False, "error": ""}))
     assert protocol.endings == {"r1": Ended("aborted")}
     assert protocol.messages == []

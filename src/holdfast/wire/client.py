@@ -63,7 +63,7 @@ class ChatProtocol:
         """Request of this client → id of the message that it asks with."""
         self._messages: list[JsonObject] = []
         self._streams: dict[str, _Stream] = {}
-        self._unshown: set[str] = set()
+        self._unshown: dict[str, None] = {}
         """Requests whose stream has grown since their message was last put among the messages."""
         self._asked: dict[str, JsonObject] = {}
         """Requests of ours that have not ended, with their question."""
@@ -74,6 +74,11 @@ class ChatProtocol:
         self._pending: str | None = None
         self._clearing: str | None = None
         self._cleared: set[str] = set()
+        """Requests of the conversation that is being cleared: what still comes of them is not shown."""
+        self._held: list[JsonObject] | None = None
+        """The last transcript that came while a clear was on its way: the truth once that is confirmed."""
+        self._inquired: set[str] = set()
+        """What was asked about on this connection."""
         self._unaccepted: set[str] = set()
         """Messages that are shown although the newest transcript does not have them."""
         self._is_away = False
@@ -101,6 +106,7 @@ class ChatProtocol:
         self._streams.clear()
         self._outgoing.clear()
         self._pending, self._is_away = None, True
+        self._inquired.clear()
         self._doubted = set(self._awaited)
 
     def probe(self) -> str:
@@ -135,7 +141,8 @@ class ChatProtocol:
         """Begin anew: what is still on its way from before is not shown any more."""
         self.messages = []
         self._streams.clear()
-        self._cleared |= self._awaited.keys()
+        self._cleared |= self._awaited.keys() | self.endings.keys()
+        self._held = None
         for request in self._asked:
             self._unheard.confirm(request)
         self._clearing = self._command(type="cf_agent_chat_clear")
@@ -267,7 +274,8 @@ class ChatProtocol:
     def _inquire(self) -> None:
         """Ask for the ends of what was under way when the connection was lost, unless another turn streams."""
         if not self._streams:
-            for request in sorted(self._doubted):
+            for request in sorted(self._doubted - self._inquired):
+                self._inquired.add(request)
                 self._post(type="cf_agent_stream_resume_ack", id=request)
 
     def _heard(self, request: str) -> None:
@@ -280,9 +288,11 @@ class ChatProtocol:
             return False
         if mark == self._clearing:
             self._clearing = None
-            for request in self._cleared & self._awaited.keys():
+            for request in [request for request in self._awaited if request in self._cleared]:
                 self._end(request, Ended("aborted"))
             self._cleared.clear()
+            if self._held is not None:
+                self._transcript(self._held, is_greeting=True)
             self.status = "submitted" if self._asked else "ready"
         return True
 
@@ -340,7 +350,7 @@ class ChatProtocol:
             stream.fold.apply(chunk)
         except FoldError as error:
             self.problems.append(str(error))
-        self._unshown.add(request)
+        self._unshown[request] = None
         self.status = "streaming"
 
     def _show(self) -> None:
@@ -351,7 +361,7 @@ class ChatProtocol:
             stream = self._streams.get(request)
             if stream is not None and stream.is_replaying:
                 continue
-            self._unshown.discard(request)
+            self._unshown.pop(request, None)
             message = stream.fold.message() if stream is not None else None
             if message is not None and message.id and message.parts:
                 self.answers[request] = message.id
@@ -378,7 +388,9 @@ class ChatProtocol:
 
     def _transcript(self, messages: list[JsonObject], *, is_greeting: bool) -> None:
         if self._clearing is not None:
-            return  # written before the clear was heard
+            self._held = messages  # written before the clear was heard, unless none follows
+            self._streams.clear()
+            return
         self.has_transcript = True
         self._show()
         streaming = [stream.fold.message() for stream in self._streams.values() if not stream.is_replaying]
