@@ -311,7 +311,8 @@ class _Socket:
             return
         actor, view = self._loaded.actor, self._view
         assert view is not None, "who asks was greeted"
-        if self._directory.clock.now() - self._shown[1] > ARRIVED_AFTER:
+        is_written = view.transcripts == self._shown[0]  # none waits for a socket that is full
+        if is_written and self._directory.clock.now() - self._shown[1] > ARRIVED_AFTER:
             view.has_arrived()
         known = await self._is_from_long_ago(frame.id)
         if await actor.inspect(lambda state: _is_stale(state, frame)):

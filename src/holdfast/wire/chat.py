@@ -61,6 +61,8 @@ class KnownTurn:
     has_chunks: bool = False
     is_saved: bool = False
     """Its message has ended and may be shown."""
+    is_hidden: bool = False
+    """Its branch was not shown when it spoke: a stream without its beginning helps nobody, so the rest stays unsaid."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
     outcome: Outcome | None = None
@@ -149,6 +151,7 @@ class ChatView:
         streaming = self._streaming()
         if streaming is not None:
             if self._is_owned_by_another(streaming):
+                self._passed_over = streaming.turn
                 return recovers
             self._offer(streaming)
             return [frames.resuming(streaming.request), *recovers]
@@ -266,7 +269,9 @@ class ChatView:
             return [*recovered, frames.resuming(known.request)]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             return recovered
-        if self._passed_over == event.turn or not self._is_shown(known.node):
+        if not known.is_hidden and not self._is_shown(known.node):
+            known.is_hidden = self._is_doubted = True
+        if self._passed_over == event.turn or known.is_hidden:
             return recovered
         frame = committed.frames.get("live")
         if frame is None:

@@ -336,6 +336,8 @@ class ChatProtocol:
     def _chunk(self, request: str, frame: JsonObject, chunk: JsonObject) -> None:
         is_continuation = frame.get("continuation", False)
         stream = self._streams.get(request)
+        if stream is None and self._clearing is not None and chunk.get("type") != "start" and not is_continuation:
+            return  # the rest of what is being cleared
         starts_anew = frame.get("replay") and chunk.get("type") == "start" and not is_continuation
         if stream is None or starts_anew:
             base = self._last_assistant() if is_continuation else None
@@ -389,7 +391,6 @@ class ChatProtocol:
     def _transcript(self, messages: list[JsonObject], *, is_greeting: bool) -> None:
         if self._clearing is not None:
             self._held = messages  # written before the clear was heard, unless none follows
-            self._streams.clear()
             return
         self.has_transcript = True
         self._show()

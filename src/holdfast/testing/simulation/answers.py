@@ -1,0 +1,173 @@
+"""What simulated agents say: drawn per turn and attempt, with tools, gates, side effects and every way to fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from ...core.state import Rules
+from ...errors import ChatError
+from ...ids import Millis
+from ...messages.message import Chunk
+from ...runtime.api import TurnCall, TurnResult
+
+__all__ = ["Gate", "Model", "Stage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A point at which an answer waits until the simulation lets it go on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something done to the world, under a key that is the same in every attempt."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Waiting: for the clock, or for so many rounds of the loop."""
+
+    milliseconds: int = 0
+    rounds: int = 0
+
+
+Item = str | Chunk | Gate | Effect | Pause | Exception
+
+
+class Stage(Protocol):
+    """What an answer touches of the simulated world; a dead life's answers touch nothing."""
+
+    async def pass_gate(self, name: str) -> None: ...
+    def touch(self, key: str) -> None: ...
+    def hear(self, result: TurnResult) -> None: ...
+    async def sleep_until(self, at: Millis) -> None: ...
+    def now(self) -> Millis: ...
+
+
+class Model:
+    """Implements `runtime.api.Responder` for one life of one agent."""
+
+    def __init__(self, stage: Stage, seed: int, rules: Rules) -> None:
+        self.rules = rules
+        self._stage, self._seed = stage, seed
+
+    async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
+        chance = Random(f"{self._seed} {call.request} {call.attempt}")
+        for item in script(chance, call):
+            match item:
+                case Gate():
+                    await self._stage.pass_gate(item.name)
+                case Effect():
+                    self._stage.touch(f"{call.request} {item.key}")
+                case Pause():
+                    for _ in range(item.rounds):
+                        await asyncio.sleep(0)
+                    if item.milliseconds:
+                        await self._stage.sleep_until(Millis(self._stage.now() + item.milliseconds))
+                case Exception():
+                    raise item
+                case _:
+                    yield item
+
+    def error_text(self, exc: BaseException) -> str:
+        return str(exc) if isinstance(exc, ChatError) else "The answer failed."
+
+    async def on_response(self, result: TurnResult) -> None:
+        await asyncio.sleep(0)
+        self._stage.hear(result)
+
+
+def script(chance: Random, call: TurnCall) -> list[Item]:
+    """Return what an attempt says. Calls have ids of their own per attempt; effects have not."""
+    name = f"{call.request}/{call.attempt}"
+    items: list[Item] = []
+    if chance.random() < 0.05:
+        return [_failure(chance)]
+    for place in range(chance.choice((0, 1, 1, 2, 3, 5))):
+        items += chance.choices(_PIECES, _WEIGHTS)[0](chance, f"{name}/{place}")
+    items.append(Effect("end"))
+    draw = chance.random()
+    if draw < 0.12:
+        items.insert(chance.randrange(len(items) + 1), _failure(chance))
+    elif draw < 0.45 and not (call.is_continuation and draw < 0.35):
+        items += _asking(chance, name)
+    elif draw < 0.7:
+        items.append({"type": "finish", "finishReason": "stop"})
+    return items
+
+
+def _failure(chance: Random) -> Item:
+    return chance.choice(
+        (
+            ValueError("secret"),
+            ChatError("shown on purpose"),
+            {"type": "error", "errorText": "rate limited"},
+            {"type": "abort"},
+        )
+    )
+
+
+def _words(chance: Random, name: str) -> list[Item]:
+    return [f"{chance.choice(('red', 'green', 'blue'))} " for _ in range(chance.choice((1, 2, 4)))]
+
+
+def _gated(chance: Random, name: str) -> list[Item]:
+    return ["before ", Gate(name), "after "]
+
+
+def _paused(chance: Random, name: str) -> list[Item]:
+    return [Pause(chance.choice((0, 0, 10, 60, 800)), chance.choice((0, 1, 3, 10)))]
+
+
+def _tool(chance: Random, name: str) -> list[Item]:
+    output: Chunk = {"type": "tool-output-available", "toolCallId": name, "output": {"n": chance.randrange(9)}}
+    return [_input(name, "look"), Effect(f"tool {name.rpartition('/')[2]}"), *_paused(chance, name), output]
+
+
+def _step(chance: Random, name: str) -> list[Item]:
+    return [{"type": "finish-step"}, {"type": "start-step"}]
+
+
+def _part(chance: Random, name: str) -> list[Item]:
+    shared: Chunk = {"type": "data-chart", "id": "chart", "data": chance.randrange(9)}
+    passing: Chunk = {"type": "data-progress", "data": chance.randrange(100), "transient": True}
+    return [chance.choice((shared, passing))]
+
+
+def _reasoning(chance: Random, name: str) -> list[Item]:
+    opened: list[Item] = [
+        {"type": "reasoning-start", "id": "r"},
+        {"type": "reasoning-delta", "id": "r", "delta": "hm "},
+    ]
+    return [*opened, {"type": "reasoning-end", "id": "r"}] if chance.random() < 0.7 else opened
+
+
+def _asking(chance: Random, name: str) -> list[Item]:
+    """Return calls that a client or a person has to settle."""
+    items: list[Item] = []
+    for number in range(chance.choice((1, 1, 2))):
+        call = f"ask-{name}-{number}"
+        items.append(_input(call, "locate"))
+        if chance.random() < 0.4:
+            items.append({"type": "tool-approval-request", "toolCallId": call, "approvalId": f"a-{call}"})
+    if chance.random() < 0.3:
+        items += [Gate(f"{name}/asked"), *_words(chance, name)]
+    if chance.random() < 0.7:
+        items.append({"type": "finish", "finishReason": chance.choice(("tool-calls", "tool-calls", "stop"))})
+    return items
+
+
+def _input(call: str, tool: str) -> dict[str, Any]:
+    return {"type": "tool-input-available", "toolCallId": call, "toolName": tool, "input": {}}
+
+
+_PIECES: list[Callable[[Random, str], list[Item]]] = [_words, _gated, _paused, _tool, _step, _part, _reasoning]
+_WEIGHTS = [6, 3, 4, 2, 1, 2, 1]

@@ -1,0 +1,291 @@
+"""What outlives every life: the log, the clock, the tabs, and a record of everything that happened."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import msgspec
+
+from ...core.commands import Policy, PolicyName
+from ...core.state import Rules
+from ...events import Chunk, Event, MessagesPut, TurnAccepted, TurnEnded, decode_event
+from ...ids import AgentId, Millis, TurnId
+from ...log.base import Batch
+from ...log.memory import MemoryLog
+from ...runtime.api import TurnResult
+from ...server import websocket
+from ..clock import ManualClock
+from .answers import Model
+from .disk import Fate, MortalLog
+from .insiders import Follower, Insider
+from .life import Life
+from .network import Link
+from .tabs import Tab
+
+__all__ = ["Faults", "World"]
+
+JsonObject = dict[str, Any]
+
+POLICIES: tuple[PolicyName, ...] = ("queue", "latest", "merge", "drop", "debounce")
+
+
+@dataclass(slots=True)
+class Faults:
+    """How often what goes wrong."""
+
+    crash: float = 0.0
+    fail: float = 0.0
+    read: float = 0.0
+
+    @staticmethod
+    def drawn(chance: Random) -> Faults:
+        if chance.random() < 0.4:
+            return Faults()
+        return Faults(chance.choice((0, 0.01, 0.04)), chance.choice((0, 0, 0.03)), chance.choice((0, 0, 0, 0.01)))
+
+
+@dataclass(slots=True)
+class World:
+    """The whole simulated world of one seed. `trace` tells its history, line by line."""
+
+    seed: int
+    chance: Random
+    kept: MemoryLog = field(default_factory=MemoryLog)
+    clock: ManualClock = field(default_factory=ManualClock)
+    trace: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    """(name of the check, what it found)"""
+    tabs: list[Tab] = field(default_factory=list)
+    agents: list[str] = field(default_factory=list)
+    life: Life | None = None
+    lives: list[Life] = field(default_factory=list)
+    disturbances: int = 0
+    effects: Counter[str] = field(default_factory=Counter)
+    told: Counter[tuple[str, TurnId]] = field(default_factory=Counter)
+    chunks: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    """Committed chunks by agent, request and index."""
+    ends: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    """How the accepted requests ended, by agent and request; None while they have not."""
+    placed: set[tuple[str, str]] = field(default_factory=set)
+    """Ids of messages that were ever committed, with their agents."""
+    faults: Faults = field(default_factory=Faults)
+    rules: Rules = field(default_factory=Rules)
+    retention: int = 24 * 60 * 60 * 1000
+    followers: list[Follower] = field(default_factory=list)
+    insider: Insider | None = None
+    gates_stay_open: bool = False
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    _requests: dict[tuple[str, TurnId], str] = field(default_factory=dict)
+    _links: int = 0
+
+    @staticmethod
+    def drawn(seed: int, chance: Random) -> World:
+        """Lay out a world: agents, tabs, rules, and what goes wrong."""
+        world = World(seed, chance)
+        world.faults = Faults.drawn(chance)
+        policy = Policy(chance.choice(POLICIES))
+        cap = chance.choice((None, None, None, 4))
+        sanitize = chance.choices((_as_it_is, _redacted, _refused), (8, 1, 1))[0]
+        world.rules = Rules(has_response_hook=True, policy=policy, max_persisted_messages=cap, sanitize=sanitize)
+        world.agents = [f"chat/{number}" for number in range(chance.choice((1, 1, 1, 2)))]
+        world.retention = chance.choice((40_000, world.retention, world.retention))
+        world.insider = Insider(chance) if chance.random() < 0.3 else None
+        world.followers = [Follower(agent, chance) for agent in world.agents if chance.random() < 0.4]
+        for number in range(chance.choice((1, 2, 2, 3))):
+            world.tabs.append(Tab(f"t{number}", chance.choice(world.agents), chance))
+        world.note(f"{policy.name}, at most {cap} messages, {sanitize.__name__}, {world.faults}")
+        return world
+
+    def note(self, what: str) -> None:
+        self.trace.append(f"{self.clock.now() - 1_700_000_000_000:>7} {what}")
+
+    def blame(self, check: str, what: str) -> None:
+        self.note(f"PROBLEM {check}: {what}")
+        self.problems.append((check, what))
+
+    # -- lives -----------------------------------------------------------------------------------------------------
+
+    async def start_life(self) -> None:
+        assert self.life is None
+        await self.kept.aclose()
+        number = len(self.lives) + 1
+        self.note(f"life {number} starts")
+        # A new server counts its sockets from one again.
+        websocket._serials = itertools.count(1)
+        life: Life
+
+        def may_read() -> bool:
+            if self.chance.random() >= self.faults.read:
+                return True
+            self._disturb("read fails")
+            return False
+
+        store = MortalLog(
+            self.kept,
+            self.chance,
+            fate=self._fate,
+            may_read=may_read,
+            on_commit=self._committed,
+            on_crash=lambda: self._crashed(life),
+        )
+        stages: dict[AgentId, Model] = {}
+
+        def responder(agent: AgentId) -> Model:
+            return stages.setdefault(agent, Model(_Stage(self, life_box), self.seed, self.rules))
+
+        life_box: list[Life] = []
+        life = Life(number, store, responder, self.clock, self.retention)
+        life_box.append(life)
+        self.life = life
+        self.lives.append(life)
+
+    def _disturb(self, what: str) -> None:
+        self.disturbances += 1
+        self.note(what)
+
+    def _fate(self, batch: Batch) -> Fate:
+        draw = self.chance.random()
+        if draw < self.faults.crash:
+            return "crash-before" if self.chance.random() < 0.5 else "crash-after"
+        if draw < self.faults.crash + self.faults.fail:
+            self._disturb("append fails")
+            return "fail"
+        return "commit"
+
+    def _crashed(self, life: Life) -> None:
+        self._disturb(f"life {life.number} crashes")
+        life.die()
+        for link in life.links:
+            link.lose_server(self.chance.randrange(len(link.down) + 1))
+
+    def _committed(self, batch: Batch) -> None:
+        for seq, entry in enumerate(batch.entries, batch.first):
+            self._remember(batch.agent, decode_event(entry.body))
+            self.note(f"{batch.agent} commits {seq} {entry.body.decode()}")
+
+    def _remember(self, agent: str, event: Event) -> None:
+        match event:
+            case TurnAccepted():
+                self._requests[agent, event.turn] = event.request
+                self.ends[agent, event.request] = None
+                self.placed.add((agent, event.message_id))
+                self.placed.update((agent, placed.id) for placed in event.messages)
+            case Chunk():
+                request = self._requests[agent, event.turn]
+                self.chunks[agent, request, event.index] = bytes(event.body).decode()
+            case TurnEnded():
+                self.ends[agent, self._requests[agent, event.turn]] = event.outcome.value
+            case MessagesPut():
+                self.placed.update((agent, placed.id) for placed in event.messages)
+            case _:
+                pass
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    def connect(self, tab: Tab) -> bool:
+        """Connect a tab that has no link; False when there is no server to connect to."""
+        if self.life is None or not self.life.is_open or tab.link is not None:
+            return False
+        self._links += 1
+        link = Link(f"{tab.name}#{self._links}", self.chance.choice((2, 8, 64)), lambda text: self._sent(tab, text))
+        self.note(f"{link.name} connects")
+        self.life.serve(link, tab.agent, tab.name)
+        tab.connect(link)
+        return True
+
+    def drop(self, tab: Tab) -> Link:
+        """Take a tab's link away, with some of what is in flight, cleanly or half-open."""
+        link = tab.link
+        assert link is not None
+        told = self.chance.random() < 0.6
+        for _ in range(self.chance.randrange(len(link.down) + 1)):
+            self.deliver_down(tab)
+            if tab.link is None:
+                return link
+        arriving = self.chance.randrange(len(link.up) + 1)
+        self.note(f"{link.name} drops, {'told' if told else 'half-open'}, {arriving} arrive")
+        link.lose_client(arriving, told=told)
+        tab.disconnect()
+        return link
+
+    def deliver_down(self, tab: Tab) -> None:
+        assert tab.link is not None
+        link, item = tab.link, tab.link.take_down()
+        self.note(f"{link.name} <- {item}")
+        tab.arrive(item)
+
+    def deliver_up(self, link: Link) -> None:
+        self.note(f"{link.name} -> {link.deliver_up()}")
+
+    def _sent(self, tab: Tab, text: str) -> None:
+        """Check a frame as it leaves the server: what it says is committed (I-3), byte for byte (I-4)."""
+        frame = msgspec.json.decode(text)
+        match frame.get("type"):
+            case "cf_agent_use_chat_response":
+                request = frame["id"]
+                is_so = "seq" not in frame or self.chunks.get((tab.agent, request, frame["seq"])) == frame["body"]
+                if "outcome" in frame:  # a request that was refused never became a turn
+                    is_so = self.ends.get((tab.agent, request), frame["outcome"]) == frame["outcome"]
+            case "cf_agent_chat_messages":
+                is_so = all((tab.agent, message["id"]) in self.placed for message in frame["messages"])
+            case _:
+                is_so = True
+        if not is_so:
+            self.blame("committed", f"{tab.name} is sent what is not in the log: {text}")
+
+    # -- what answers touch ----------------------------------------------------------------------------------------
+
+    def open_gates(self) -> None:
+        for gate in self.gates.values():
+            gate.set()
+
+
+def _as_it_is(message: JsonObject) -> JsonObject:
+    return message
+
+
+def _redacted(message: JsonObject) -> JsonObject:
+    parts = [
+        {**part, "text": part["text"].replace("red", "***")} if "text" in part else part for part in message["parts"]
+    ]
+    return {**message, "parts": parts}
+
+
+def _refused(message: JsonObject) -> JsonObject:
+    if any("blue blue" in part.get("text", "") for part in message["parts"]):
+        raise ValueError("it must not be stored")
+    return message
+
+
+class _Stage:
+    """The world, as the answers of one life see it."""
+
+    def __init__(self, world: World, life: list[Life]) -> None:
+        self._world, self._life = world, life
+
+    @property
+    def _is_over(self) -> bool:
+        return bool(self._life) and self._life[0].is_dead
+
+    async def pass_gate(self, name: str) -> None:
+        if not self._world.gates_stay_open:
+            await self._world.gates.setdefault(name, asyncio.Event()).wait()
+
+    def touch(self, key: str) -> None:
+        if not self._is_over:
+            self._world.effects[key] += 1
+
+    def hear(self, result: TurnResult) -> None:
+        if not self._is_over:
+            self._world.told[result.agent, result.turn] += 1
+
+    async def sleep_until(self, at: Millis) -> None:
+        await self._world.clock.sleep_until(at)
+
+    def now(self) -> Millis:
+        return self._world.clock.now()

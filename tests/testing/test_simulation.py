@@ -1,0 +1,174 @@
+"""Whole servers and their clients, played from seeds: whatever happens, the log is right and everybody sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from holdfast.core.project import project
+from holdfast.core.state import State
+from holdfast.events import Event, HookDone, Outcome
+from holdfast.ids import Seq
+from holdfast.rows import MessageRow, Row
+from holdfast.runtime import actor
+from holdfast.runtime.actor import Actor
+from holdfast.runtime.agency import Agency
+from holdfast.runtime.subscription import Subscription
+from holdfast.runtime.tail import Committed
+from holdfast.runtime.timekeeper import Timekeeper
+from holdfast.testing.simulation import simulate
+from holdfast.wire import frames
+from tools.simulate import main
+
+SEEDS, PARTS = 300, 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_whatever_happens_the_log_is_right_once_all_is_quiet(part: int) -> None:
+    for seed in range(part, SEEDS, PARTS):
+        run = simulate(seed)
+        assert not run.problems, run.report()
+
+
+def test_the_seeds_reach_crashes_and_every_way_to_end() -> None:
+    runs = [simulate(seed) for seed in range(80)]
+    trace = "\n".join(line for run in runs for line in run.trace)
+    assert sum(run.lives for run in runs) > len(runs)
+    for outcome in Outcome:
+        assert f'"outcome":"{outcome.value}"' in trace
+    for word in ("crashes", "append fails", "half-open", "call.answered", "chat.cleared", "superseded", "dropped"):
+        assert word in trace, word
+
+
+def test_the_same_seed_gives_the_same_trace_byte_for_byte() -> None:
+    for seed in range(20):
+        assert "\n".join(simulate(seed).trace).encode() == "\n".join(simulate(seed).trace).encode()
+
+
+def test_different_seeds_give_different_traces() -> None:
+    assert len({"\n".join(simulate(seed).trace) for seed in range(20)}) == 20
+
+
+# -- the simulation finds what is wrong ------------------------------------------------------------------------------
+
+
+def visible_before_committed() -> AbstractContextManager[Any]:
+    commit = Actor._commit
+
+    async def early(self: Actor, pending: Any) -> None:
+        first = self.tail.head + 1
+        news = [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]
+        head = self.tail.head
+        if news:
+            self.tail.publish(news)
+            self.tail.head = head
+        await commit(self, pending)
+
+    return patch.object(Actor, "_commit", early)
+
+
+def hooks_that_are_never_done() -> AbstractContextManager[Any]:
+    async def forgetful(self: Agency, turn: Any, result: Any) -> None:
+        await self._responder.on_response(result)
+
+    return patch.object(Agency, "_run_hook", forgetful)
+
+
+def messages_that_are_not_projected() -> AbstractContextManager[Any]:
+
+    def lossy(state: State, event: Event) -> list[Row]:
+        rows = list(project(state, event))
+        return [] if isinstance(event, HookDone) else [row for row in rows if not isinstance(row, MessageRow)]
+
+    return patch.object(actor, "project", lossy)
+
+
+def two_runners_for_one_turn() -> AbstractContextManager[Any]:
+    return patch.object(Agency, "_is_running", lambda self, turn: False)
+
+
+def a_clock_that_wakes_nobody() -> AbstractContextManager[Any]:
+    return patch.object(Timekeeper, "remember", lambda self, agent, at: None)
+
+
+def a_timekeeper_that_never_stops() -> AbstractContextManager[Any]:
+    async def stay(self: Timekeeper) -> None:
+        return
+
+    return patch.object(Timekeeper, "stop", stay)
+
+
+def ends_that_are_told_as_completed() -> AbstractContextManager[Any]:
+    terminal = frames.terminal
+
+    def rosy(request: Any, outcome: Outcome, **more: Any) -> bytes:
+        return terminal(request, Outcome.COMPLETED, **more)
+
+    return patch.object(frames, "terminal", rosy)
+
+
+def readers_that_miss_a_page() -> AbstractContextManager[Any]:
+    poll = Subscription.poll
+
+    async def careless(self: Subscription, upto: Seq | None = None) -> Sequence[Committed]:
+        page = await poll(self, upto)
+        return page[1:] if len(page) > 4 else page
+
+    return patch.object(Subscription, "poll", careless)
+
+
+BUGS: dict[Callable[[], AbstractContextManager[Any]], str] = {
+    visible_before_committed: "committed",
+    hooks_that_are_never_done: "hooks",
+    messages_that_are_not_projected: "rebuild",
+    two_runners_for_one_turn: "effects",
+    a_clock_that_wakes_nobody: "endings",
+    a_timekeeper_that_never_stops: "leaks",
+    ends_that_are_told_as_completed: "told",
+    readers_that_miss_a_page: "transcript",
+}
+
+
+def found(check: str, seed: int) -> bool:
+    return check in {name for name, _ in simulate(seed).problems}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_seeded_bug_is_found_within_a_few_hundred_seeds(bug: Callable[[], AbstractContextManager[Any]]) -> None:
+    check = BUGS[bug]
+    for seed in range(SEEDS):
+        with bug():
+            is_found = found(check, seed)
+        if is_found and not found(check, seed):
+            return
+    pytest.fail(f"{SEEDS} seeds did not find {bug.__name__}")
+
+
+# -- showing it ------------------------------------------------------------------------------------------------------
+
+
+def test_a_failing_seed_is_shown_with_its_last_steps_and_how_to_see_it_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with ends_that_are_told_as_completed():
+        assert main(["--seeds", "20", "--show", "1", "--last", "5"]) == 1
+    shown = capsys.readouterr().out
+    assert "was told" in shown
+    assert "the last 5 of" in shown
+    assert "again: python -m tools.simulate --first" in shown
+    assert "failing seeds:" in shown
+
+
+def test_seeds_that_pass_are_only_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3"]) == 0
+    assert capsys.readouterr().out.startswith("3 seeds in ")
+
+
+def test_a_check_can_be_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    with ends_that_are_told_as_completed():
+        assert main(["--seeds", "20", "--without", "told,committed,cleared"]) == 0
+    assert "0 failed" in capsys.readouterr().out
