@@ -279,10 +279,10 @@ async def test_a_fenced_owners_client_is_told_why_its_command_was_not_taken() ->
 async def test_a_runner_that_breaks_internally_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, broken = Runner._call, [RuntimeError("first"), RuntimeError("second")]
 
-    def sometimes(runner: Runner, state: Any) -> Any:
+    def sometimes(runner: Runner, state: Any, **more: Any) -> Any:
         if broken:
             raise broken.pop()
-        return whole(runner, state)
+        return whole(runner, state, **more)
 
     monkeypatch.setattr(Runner, "_call", sometimes)
     async with running(MemoryLog(), ScriptedResponder(["yes"])) as directory:
@@ -296,10 +296,10 @@ async def test_a_runner_that_breaks_internally_is_started_again(monkeypatch: pyt
 async def test_a_runner_that_always_breaks_is_given_up_and_the_next_turn_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Runner._call
 
-    def broken(runner: Runner, state: Any) -> Any:
+    def broken(runner: Runner, state: Any, **more: Any) -> Any:
         if runner.turn == 1:
             raise RuntimeError("always")
-        return whole(runner, state)
+        return whole(runner, state, **more)
 
     monkeypatch.setattr(Runner, "_call", broken)
     rules = Rules(max_attempts=3)

@@ -79,13 +79,16 @@ class ToolBox:
             cancelled=self.call.cancelled,
         )
         output: Chunk = {"type": "tool-output-available", "toolCallId": call_id}
+        final: Chunk = {}
         with self.call.working():
             async for said in tool.run(given, context):
                 match said:
                     case ToolProgress(value):
+                        # A page that watches keeps the mark until it is told otherwise.
+                        final = {"preliminary": False}
                         await self.call.write({**output, "output": value, "preliminary": True})
                     case ToolResult(value):
-                        await self.call.write({**output, "output": value})
+                        await self.call.write({**output, "output": value, **final})
                     case ToolFailed():
                         await self._fail(call_id, said.client_text, model_text=said.model_text)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from .. import __version__
@@ -19,8 +20,13 @@ from .loading import load_app
 __all__ = ["run_dev", "run_serve"]
 
 DEV_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*")
+FORCE_CHECK = 0.1
+"""Seconds between two looks for a second Ctrl+C."""
+
 DEV_GRACE = 1.0
 """Seconds that answers have to finish when a developer stops the server: the next one goes on with them anyway."""
+
+Drain = Callable[[], Coroutine[Any, Any, None]]
 
 LARGEST_FRAME = 128 * 1024 * 1024
 """What the server reads of one frame. Above `Limits.frame`, so that a frame beyond that is answered and not cut off."""
@@ -37,16 +43,19 @@ def run_dev(named: str | None, host: str, port: int, db: str | None) -> int:
         app.invite(*DEV_ORIGINS)
         app.grace = DEV_GRACE
         shown = Page(list(app.agents), base_path=app.base_path, behind=app)
-    return _run(shown, host, port, lambda url: _greeting(app, url, is_demo=named is None), "warning")
+    drain = app.aclose if isinstance(app, Holdfast) else None
+    return _run(shown, host, port, lambda url: _greeting(app, url, is_demo=named is None), "warning", drain)
 
 
 def run_serve(named: str, host: str, port: int) -> int:
     """Serve an app, without a page."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    return _run(load_app(named), host, port, lambda url: f"holdfast {__version__} serves {named} at {url}", "info")
+    app = load_app(named)
+    drain = app.aclose if isinstance(app, Holdfast) else None
+    return _run(app, host, port, lambda url: f"holdfast {__version__} serves {named} at {url}", "info", drain)
 
 
-def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: str) -> int:
+def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: str, drain: Drain | None = None) -> int:
     try:
         import uvicorn
     except ImportError as exc:
@@ -60,6 +69,16 @@ def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: 
             await super().startup(sockets)
             if self.started:
                 print(greeting(url), flush=True)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # The web server would hang up first; who watches an answer sees it finish (R-19).
+            if drain is not None:
+                await _first_of(drain(), self._forced())
+            await super().shutdown(sockets)
+
+        async def _forced(self) -> None:
+            while not self.force_exit:  # noqa: ASYNC110 - set by a signal handler of the web server
+                await asyncio.sleep(FORCE_CHECK)
 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
     config = uvicorn.Config(
@@ -79,6 +98,16 @@ def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: 
     except SystemExit:  # the application did not start, and has said why
         return 1
     return 0 if server.started else 1
+
+
+async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:

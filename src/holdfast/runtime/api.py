@@ -14,13 +14,13 @@ from ..core.commands import Policy
 from ..core.state import Rules
 from ..errors import UsageError
 from ..events import Outcome
-from ..ids import AgentId, MessageId, Millis, RequestId, TurnId
+from ..ids import AgentId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
 from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
 __all__ += ["Continue", "Decision", "Recovery", "Retry", "Stop", "Wait"]
-__all__ += ["StartCall", "StreamPort", "StreamRecord", "Write"]
+__all__ += ["StartCall", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "Write"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -116,6 +116,27 @@ class TurnResult:
     recovered: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn as it stands: `status` is accepted, running, cancelling, or how it ended."""
+
+    turn: TurnId
+    request: RequestId
+    status: str
+    error: str | None
+    accepted_at: Millis
+    ended_at: Millis | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """One of the messages that stand in one place of the conversation; `is_shown` is true of one of them at most."""
+
+    node: NodeId
+    message: UIMessage
+    is_shown: bool
+
+
 class Responder(Protocol):
     """Answers the turns of one agent. Its code never runs inside the actor (R-26)."""
 
@@ -164,6 +185,18 @@ class AgentPort(Protocol):
         """Store messages and answer them; return how the turn ended, whichever attempt or process ends it (R-10)."""
         ...
 
+    async def submit(self, messages: Sequence[dict[str, Any]], *, request: RequestId, body: Any = None) -> TurnRecord:
+        """Accept a turn without waiting for its end; a known request id gives the turn that it has."""
+        ...
+
+    async def submission(self, request: RequestId) -> TurnRecord | None:
+        """Return the turn of a request id, however long ago it was accepted."""
+        ...
+
+    async def submissions(self) -> list[TurnRecord]:
+        """Return the turns that `submit` accepted, oldest first: the open ones, and those of the newest that ended."""
+        ...
+
     async def continue_turn(self, *, body: Any = None) -> TurnResult | None:
         """Go on with the last assistant message; None when the last message is not one."""
         ...
@@ -182,6 +215,26 @@ class AgentPort(Protocol):
 
     async def clear(self) -> None:
         """Start the conversation anew."""
+        ...
+
+    async def versions(self, message: MessageId) -> list[VersionRecord]:
+        """Return all that stand in the place of a message, oldest first; empty for an unknown one."""
+        ...
+
+    async def show(self, node: NodeId) -> None:
+        """Show the branch of a node, down to its newest leaf.
+
+        Raises:
+            Rejected: there is no such node.
+        """
+        ...
+
+    async def fork(self, message: MessageId, name: str) -> AgentPort:
+        """Copy the conversation up to a message into another agent of this kind, which must be empty.
+
+        Raises:
+            Rejected: the message is unknown or not whole yet, or the other agent has messages.
+        """
         ...
 
     async def has_pending_interaction(self) -> bool:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from ..core.commands import Cancel, Clear, Command, Continue, PutMessages, Submit
-from ..core.state import State
-from ..core.tree import shown_path
+import msgspec
+
+from ..core.commands import Cancel, Clear, Command, Continue, MoveLeaf, PutMessages, Submit
+from ..core.state import State, Turn
+from ..core.tree import active_path, node_of_message, shown_path, versions
 from ..errors import AgentStopped, LogError, Rejected, UsageError
-from ..events import TurnAccepted, to_raw
-from ..ids import AgentId, MessageId, RequestId, TurnId
+from ..events import Outcome, TurnAccepted, TurnKind, to_raw
+from ..ids import AgentId, MessageId, NodeId, RequestId, TurnId, agent_id, split_agent_id
 from ..messages.calls import open_calls
 from ..messages.message import UIMessage
-from .api import Evaluate, TurnResult
+from ..rows import TurnRow
+from .api import Evaluate, TurnRecord, TurnResult, VersionRecord
 from .directory import Directory, Loaded
 
 __all__ = ["Port", "fresh_message_id", "fresh_request_id"]
+
+_SUBMISSION: Final = "submission"
+"""The trigger of turns that were accepted for later."""
 
 
 def fresh_request_id() -> RequestId:
@@ -54,6 +60,8 @@ class Port:
     async def run_turn(
         self, messages: Sequence[dict[str, Any]] | Evaluate, *, body: Any = None, request: RequestId | None = None
     ) -> TurnResult:
+        if request is not None and (ended := await self._ended(request)) is not None:
+            return ended
         request = request if request is not None else fresh_request_id()
         deferred = callable(messages)
         command = Submit(
@@ -64,6 +72,23 @@ class Port:
             body=to_raw(body),
         )
         return await self._run(command, request, messages if deferred and callable(messages) else None)
+
+    async def submit(self, messages: Sequence[dict[str, Any]], *, request: RequestId, body: Any = None) -> TurnRecord:
+        known = await self.submission(request)
+        if known is not None:
+            return known
+        command = Submit(request, fresh_message_id(), messages, trigger=_SUBMISSION, trusted=True, body=to_raw(body))
+        async with self._directory.attach(self._agent) as loaded:
+            await loaded.actor.ask(command)
+            return await loaded.actor.inspect(lambda state: _record(state, request))
+
+    async def submission(self, request: RequestId) -> TurnRecord | None:
+        row = await self._directory.store.find_turn(self._agent, request)
+        return _record_of_row(row) if row is not None else None
+
+    async def submissions(self) -> list[TurnRecord]:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(_submissions)
 
     async def continue_turn(self, *, body: Any = None) -> TurnResult | None:
         request = fresh_request_id()
@@ -86,6 +111,24 @@ class Port:
     async def clear(self) -> None:
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.insist(Clear())
+
+    async def versions(self, message: MessageId) -> list[VersionRecord]:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(lambda state: _versions(state, message))
+
+    async def show(self, node: NodeId) -> None:
+        async with self._directory.attach(self._agent) as loaded:
+            await loaded.actor.ask(MoveLeaf(node))
+
+    async def fork(self, message: MessageId, name: str) -> Port:
+        other = Port(self._directory, agent_id(split_agent_id(self._agent)[0], name))
+        async with self._directory.attach(self._agent) as loaded:
+            path = await loaded.actor.inspect(lambda state: _path_to(state, message))
+        async with self._directory.attach(other.agent) as loaded:
+            if await loaded.actor.inspect(lambda state: bool(state.nodes)):
+                raise Rejected(f"unable to fork into {other.agent!r}; it has messages already. Choose another name.")
+            await loaded.actor.ask(PutMessages(path, cause="forked"))
+        return other
 
     async def has_pending_interaction(self) -> bool:
         async with self._directory.attach(self._agent) as loaded:
@@ -119,6 +162,25 @@ class Port:
                     raise
                 await self._directory.loaded_again(self._agent)
 
+    async def _ended(self, request: RequestId) -> TurnResult | None:
+        """Return how the turn of a request id ended, however long ago; None if it has not, or is unknown."""
+        store, agent = self._directory.store, self._agent
+        row = await store.find_turn(agent, request)
+        if row is None or row.is_open:
+            return None
+        bodies = (place.body for place in await store.messages(agent) if place.node == row.node)
+        body = next(bodies, None)
+        return TurnResult(
+            agent=agent,
+            turn=row.turn,
+            request=row.request,
+            outcome=Outcome(row.status),
+            error=row.error,
+            message=UIMessage.decode(body) if body is not None else None,
+            is_continuation=row.kind is TurnKind.CONTINUATION,
+            reason=row.reason,
+        )
+
     async def _accepted(
         self, loaded: Loaded, command: Command, request: RequestId, evaluate: Evaluate | None
     ) -> TurnId:
@@ -141,3 +203,42 @@ def _is_asked(state: State) -> bool:
 
 def _is_idle(state: State) -> bool:
     return not any(True for _ in state.chat_turns())
+
+
+def _versions(state: State, message: MessageId) -> list[VersionRecord]:
+    node = node_of_message(state, message)
+    if node is None:
+        return []
+    shown = set(active_path(state))
+    places = [(each, state.nodes[each].shown) for each in versions(state, node)]
+    return [VersionRecord(each, UIMessage.decode(body), each in shown) for each, body in places if body is not None]
+
+
+def _path_to(state: State, message: MessageId) -> list[dict[str, Any]]:
+    node = node_of_message(state, message)
+    if node is None:
+        raise Rejected(f"unable to fork at message {message!r}; there is no such message")
+    if state.nodes[node].body is None or any(turn.node == node for turn in state.chat_turns()):
+        raise Rejected(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end.")
+    return [msgspec.json.decode(place.body) for _, place in shown_path(state, node) if place.body is not None]
+
+
+def _submissions(state: State) -> list[TurnRecord]:
+    turns = sorted([*state.ended.values(), *state.open.values()], key=lambda turn: turn.id)
+    return [_record_of(turn) for turn in turns if turn.accepted.trusted and turn.accepted.trigger == _SUBMISSION]
+
+
+def _record(state: State, request: RequestId) -> TurnRecord:
+    turn = state.by_request(request)
+    if turn is None:
+        raise Rejected(f"unable to find the turn of {request!r}; it was not accepted")
+    return _record_of(turn)
+
+
+def _record_of(turn: Turn) -> TurnRecord:
+    status = turn.outcome.value if turn.outcome is not None else turn.status.value
+    return TurnRecord(turn.id, turn.request, status, turn.error, turn.accepted_at, turn.ended_at)
+
+
+def _record_of_row(row: TurnRow) -> TurnRecord:
+    return TurnRecord(row.turn, row.request, row.status, row.error, row.accepted_at, row.ended_at)

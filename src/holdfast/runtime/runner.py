@@ -85,7 +85,7 @@ class Runner:
                     await self._tell_exhausted(recovery)
                 return
             self.is_finishing = False
-            call, normaliser = await self._actor.inspect(self._call)
+            call, normaliser = await self._actor.inspect(partial(self._call, is_fresh=started.fresh))
             await self._attempt(started.attempt, call, normaliser)
         except Rejected as exc:
             log.debug("turn %d of %r goes no further here: %s", self.turn, self._actor.agent, exc)
@@ -262,13 +262,13 @@ class Runner:
         message = turn.fold.message() if turn is not None and turn.fold is not None else None
         return message if message is not None and message.parts else None
 
-    def _call(self, state: State) -> tuple[TurnCall, Normaliser]:
+    def _call(self, state: State, *, is_fresh: bool = False) -> tuple[TurnCall, Normaliser]:
         """Return what the responder is told, and what its chunks go through, set to go on from what was streamed."""
         turn = state.open.get(self.turn)
         if turn is None:
             raise StaleAttempt(f"unable to run turn {self.turn}; it has ended meanwhile")
         accepted = turn.accepted
-        has_begun = turn.fold is not None and (turn.chunks > 0 or turn.is_continuation)
+        has_begun = turn.fold is not None and ((turn.chunks > 0 and not is_fresh) or turn.is_continuation)
         base = turn.fold.message() if turn.fold is not None and has_begun else None
         begun = base if base is not None and base.parts else None
         messages = _messages(state, accepted.parent)
@@ -287,7 +287,7 @@ class Runner:
             cancelled=self._cancelled,
         )
         # An attempt that died before its first chunk left nothing to go on from: a continuation still owes its step.
-        return call, Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0)
+        return call, Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0 or is_fresh)
 
 
 async def _stream(responder: Responder, call: TurnCall) -> AsyncGenerator[str | Chunk | msgspec.Struct, None]:

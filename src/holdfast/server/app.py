@@ -24,6 +24,7 @@ from ..log.base import LogStore
 from ..runtime.api import Responder, Rules
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
+from ..runtime.recovery import Recoverer
 from .access import Authorize, Connecting, Door, Principal, Reject
 from .addressing import Address, find_address
 from .http import Caller, Service, answer_http
@@ -271,6 +272,8 @@ class _Bounded:
     def __init__(self, responder: Responder, queued_turns: int) -> None:
         self._responder, self._queued_turns = responder, queued_turns
         self.stream, self.error_text, self.on_response = responder.stream, responder.error_text, responder.on_response
+        if isinstance(responder, Recoverer):
+            self.on_recovery, self.on_exhausted = responder.on_recovery, responder.on_exhausted
 
     @property
     def rules(self) -> Rules:

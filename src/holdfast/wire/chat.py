@@ -295,6 +295,7 @@ class ChatView:
                 if known is None or event.attempt < 2:
                     return []
                 was_recovering, known.recovers_with = known.recovers_with is not None, event.attempt
+                self._is_doubted = self._is_doubted or event.fresh  # what was shown of it counts no more
                 return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
             case CallAnswered():
                 return self._updated(event.node)
