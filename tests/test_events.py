@@ -26,6 +26,7 @@ from holdfast.events import (
     MessagesRemoved,
     Outcome,
     Placed,
+    StateSet,
     TurnAccepted,
     TurnEnded,
     TurnKind,
@@ -56,6 +57,7 @@ FULL: list[Any] = [
     MessagesRemoved([1, 2], "cause"),  # type: ignore[list-item]
     LeafMoved(1, "o"),  # type: ignore[arg-type]
     ChatCleared(1, "o"),  # type: ignore[arg-type]
+    StateSet(JSON, "o"),
 ]
 
 

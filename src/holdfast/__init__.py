@@ -5,6 +5,7 @@ from __future__ import annotations
 from .agents import (
     Agent,
     AIChatAgent,
+    Connection,
     Continue,
     Debounce,
     Recovery,
@@ -15,8 +16,10 @@ from .agents import (
     Turn,
     Wait,
     create_ui_message_stream,
+    get_current_agent,
     tool,
 )
+from .agents import callable_ as callable
 from .agents.resumable import ResumableStream
 from .codec.lifecycle import LifecycleTracker, create_lifecycle_tracker
 from .errors import ChatError, HoldfastError, ToolError
@@ -33,6 +36,7 @@ __all__ = [
     "Agent",
     "ChatError",
     "Connecting",
+    "Connection",
     "Continue",
     "Debounce",
     "Holdfast",
@@ -52,9 +56,11 @@ __all__ = [
     "UIMessage",
     "Wait",
     "__version__",
+    "callable",
     "convert_to_model_messages",
     "create_lifecycle_tracker",
     "create_ui_message_stream",
+    "get_current_agent",
     "prune_messages",
     "tool",
     "validate_ui_messages",

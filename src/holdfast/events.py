@@ -17,7 +17,7 @@ from .ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, Request
 
 __all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CallStarted", "CancelRequested"]
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
-__all__ += ["MessagesRemoved", "Outcome", "Placed", "TurnAccepted", "TurnEnded", "TurnKind"]
+__all__ += ["MessagesRemoved", "Outcome", "Placed", "StateSet", "TurnAccepted", "TurnEnded", "TurnKind"]
 __all__ += ["TurnRetargeted", "absent", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
 
 
@@ -232,6 +232,14 @@ class ChatCleared(_Event, frozen=True, tag="chat.cleared"):
     origin: str | None = None
 
 
+class StateSet(_Event, frozen=True, tag="state.set"):
+    """The agent's state was replaced, as a whole (R-21)."""
+
+    state: Raw
+    origin: str | None = None
+    """Serial of the socket that sent it: it has it already."""
+
+
 Event = (
     TurnAccepted
     | TurnRetargeted
@@ -248,6 +256,7 @@ Event = (
     | MessagesRemoved
     | LeafMoved
     | ChatCleared
+    | StateSet
 )
 
 _encoder = msgspec.json.Encoder()

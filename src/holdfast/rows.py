@@ -11,7 +11,7 @@ import msgspec
 from .events import TurnKind
 from .ids import Generation, MessageId, Millis, NodeId, RequestId, TurnId
 
-__all__ = ["AgentRow", "MessageRow", "Row", "RowsCleared", "RowsRemoved", "TurnRow"]
+__all__ = ["AgentRow", "KeptRow", "MessageRow", "Row", "RowsCleared", "RowsRemoved", "TurnRow"]
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -69,6 +69,14 @@ class MessageRow(msgspec.Struct, frozen=True):
     at: Millis
 
 
+class KeptRow(msgspec.Struct, frozen=True):
+    """Something else that the agent must find again when it is loaded; key: `kind` and `key`. No body: it is gone."""
+
+    kind: str
+    key: str
+    body: bytes | None
+
+
 class RowsRemoved(msgspec.Struct, frozen=True):
     """Delete the message rows of these nodes."""
 
@@ -81,4 +89,4 @@ class RowsCleared(msgspec.Struct, frozen=True):
     generation: Generation
 
 
-Row = AgentRow | TurnRow | MessageRow | RowsRemoved | RowsCleared
+Row = AgentRow | TurnRow | MessageRow | KeptRow | RowsRemoved | RowsCleared

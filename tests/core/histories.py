@@ -41,7 +41,7 @@ from holdfast.events import Event, Outcome, TurnKind, to_raw
 from holdfast.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
 from holdfast.messages.calls import Approval, ToolError, ToolResult, open_calls
 from holdfast.messages.message import UIMessage
-from holdfast.rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from holdfast.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
@@ -54,6 +54,7 @@ class Rows:
     agent: AgentRow | None = None
     turns: dict[TurnId, TurnRow] = field(default_factory=dict)
     messages: dict[NodeId, MessageRow] = field(default_factory=dict)
+    kept: dict[tuple[str, str], KeptRow] = field(default_factory=dict)
 
     def apply(self, rows: list[Row]) -> None:
         for row in rows:
@@ -64,6 +65,10 @@ class Rows:
                     self.turns[row.turn] = row
                 case MessageRow():
                     self.messages[row.node] = row
+                case KeptRow():
+                    self.kept = {key: old for key, old in self.kept.items() if key != (row.kind, row.key)}
+                    if row.body is not None:
+                        self.kept[row.kind, row.key] = row
                 case RowsRemoved():
                     for node in row.nodes:
                         self.messages.pop(node, None)
@@ -135,7 +140,8 @@ def fingerprint(state: State) -> dict[str, Any]:
             "chunks": (turn.chunks, turn.transients),
             "message": turn.fold.message().to_dict() if turn.fold is not None else None,
             "ending": (turn.outcome, turn.reason, turn.error, turn.detail, turn.finish_reason, turn.usage),
-            "times": (turn.accepted_at, turn.ended_at, turn.hook_due),
+            "times": (turn.accepted_at, turn.ended_at, turn.hook_due, turn.progressed_at),
+            "tries": (turn.is_recovering, dict(turn.calls)),
         }
 
     nodes = {n: (p.parent, p.id, p.role, p.at, p.body, p.draft) for n, p in sorted(state.nodes.items())}
@@ -145,6 +151,7 @@ def fingerprint(state: State) -> dict[str, Any]:
         "open": [turn(t) for t in state.open.values()],
         "ended": [turn(t) for _, t in sorted(state.ended.items())],
         "requests": dict(sorted(state.requests.items())),
+        "value": state.value,
     }
 
 

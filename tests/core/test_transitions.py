@@ -27,6 +27,7 @@ from holdfast.events import (
     MessagesRemoved,
     Outcome,
     Placed,
+    StateSet,
     TurnAccepted,
     TurnEnded,
     TurnKind,
@@ -56,7 +57,7 @@ EVENTS: list[Event] = [
 ]
 """One of every kind that belongs to a turn."""
 
-OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared}
+OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared, StateSet}
 ROWS = [(status, kind) for status, row in TRANSITIONS.items() for kind in row]
 
 

@@ -239,7 +239,11 @@ async def test_no_text_frame_ends_the_socket_or_disturbs_a_neighbour(text: str) 
 
 async def test_calls_and_states_that_the_agent_does_not_take_are_answered_in_general_words() -> None:
     """Trap 200: what exactly was wrong is nobody's business but the server's."""
-    async with serving(chat(scripted(["x"]))) as url, socket(url) as client:
+
+    def refuse(self: Any, state: Any, source: Any) -> None:
+        raise ValueError("a secret reason")
+
+    async with serving(chat(scripted(["x"], validate_state_change=refuse))) as url, socket(url) as client:
         await client.send(type="cf_agent_state", state={"a": 1})
         refused = await client.until(lambda frame: frame["type"] == "cf_agent_state_error")
         assert refused["error"] == "State update rejected"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
-from .agent import Agent
+from .agent import Agent, get_current_agent
+from .callables import callable_
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
+from .connections import Connection
 from .naming import agent_kind, kebab
 from .result import SaveMessagesResult
 from .steps import Step, Steps
@@ -13,6 +15,7 @@ from .turn import Turn
 from .ui_stream import UIMessageStreamWriter, create_ui_message_stream
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
+__all__ += ["Connection", "callable_", "get_current_agent"]
 __all__ += ["Continue", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["Step", "Steps", "Tool", "ToolContext", "UIMessageStreamWriter", "client_tool", "create_ui_message_stream"]
 __all__ += ["responder_for", "tool", "tools_of"]

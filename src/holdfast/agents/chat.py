@@ -25,8 +25,9 @@ from ..runtime.api import (
     TurnResult,
     Wait,
 )
-from .agent import Agent
+from .agent import Agent, running_as
 from .answers import answer_items
+from .responder import AgentResponder
 from .result import SaveMessagesResult
 from .tools import tools_of
 from .turn import Turn
@@ -172,6 +173,7 @@ class ChatResponder:
     async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
         """Call `on_chat_message` and yield what it gives."""
         _in_turn.set(list(call.messages))
+        running_as(self.agent)
         try:
             async with aclosing(answer_items(_call(self.agent, Turn(call, agent=self.agent)))) as items:
                 async for item in items:
@@ -184,6 +186,10 @@ class ChatResponder:
 
     async def on_response(self, result: TurnResult) -> None:
         await self.agent.on_chat_response(SaveMessagesResult.of(result))
+
+    async def on_start(self) -> None:
+        running_as(self.agent)
+        await self.agent.on_start()
 
     async def on_recovery(self, recovery: Recovery) -> Decision:
         return await self.agent.on_chat_recovery(recovery)
@@ -198,9 +204,10 @@ class ChatResponder:
         return agent.sanitize_message_for_persistence(UIMessage.from_dict(message)).to_dict()
 
 
-def responder_for(cls: type[AIChatAgent], port: AgentPort) -> ChatResponder:
+def responder_for(cls: type[Agent], port: AgentPort) -> ChatResponder | AgentResponder:
     """Make an instance of an agent class, ready for the runtime."""
-    return ChatResponder(cls(port))
+    agent = cls(port)
+    return ChatResponder(agent) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
 
 
 def _call(agent: AIChatAgent, turn: Turn) -> Any:

@@ -13,7 +13,8 @@ from ..ids import Attempt, CallId, MessageId, NodeId, RequestId, TurnId
 from ..messages.calls import CallAnswer
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Emit", "Emitted", "Finish", "MarkHookDone"]
-__all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "StartCall", "Submit"]
+__all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
+__all__ += ["Submit"]
 
 PolicyName = Literal["queue", "latest", "merge", "drop", "debounce"]
 
@@ -189,6 +190,14 @@ class MarkHookDone:
     turn: TurnId
 
 
+@dataclass(frozen=True, slots=True)
+class SetState:
+    """Replace the agent's state; validated before, by the agent's own code (R-21)."""
+
+    state: Raw
+    origin: str | None = None
+
+
 Command = (
     Submit
     | Continue
@@ -205,4 +214,5 @@ Command = (
     | RemoveMessages
     | MoveLeaf
     | MarkHookDone
+    | SetState
 )

@@ -24,6 +24,7 @@ from ..events import (
     MessageEnded,
     MessagesRemoved,
     Outcome,
+    StateSet,
     TurnEnded,
     to_raw,
 )
@@ -49,6 +50,7 @@ from .commands import (
     Place,
     PutMessages,
     RemoveMessages,
+    SetState,
     StartCall,
     Submit,
 )
@@ -101,6 +103,8 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case MarkHookDone():
             turn = state.ended.get(command.turn)
             return [HookDone(command.turn)] if turn is not None and turn.hook_due else []
+        case SetState():
+            return [StateSet(command.state, command.origin)]
         case _:
             assert_never(command)
 

@@ -28,6 +28,7 @@ from ..events import (
     MessagesPut,
     MessagesRemoved,
     Placed,
+    StateSet,
     TurnAccepted,
     TurnEnded,
     TurnKind,
@@ -89,6 +90,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             state.generation = event.generation
             state.nodes.clear()
             state.leaf = None
+        case StateSet():
+            state.value = bytes(event.state)
         case _:
             assert_never(event)
 

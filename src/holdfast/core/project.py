@@ -22,6 +22,7 @@ from ..events import (
     MessageReplaced,
     MessagesPut,
     MessagesRemoved,
+    StateSet,
     TurnAccepted,
     TurnEnded,
     TurnKind,
@@ -29,7 +30,7 @@ from ..events import (
     encode_event,
 )
 from ..ids import NodeId, TurnId
-from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .evolve import APPROVAL_REQUEST
 from .state import State, Turn
 from .transitions import Status
@@ -75,6 +76,8 @@ def project(state: State, event: Event) -> list[Row]:
             return [agent_row(state)]
         case ChatCleared():
             return [RowsCleared(event.generation), agent_row(state)]
+        case StateSet():
+            return [KeptRow("state", "", bytes(event.state))]
         case _:
             assert_never(event)
 
@@ -82,7 +85,8 @@ def project(state: State, event: Event) -> list[Row]:
 def all_rows(state: State) -> list[Row]:
     """Return every row that the state itself implies: the projections of a rebuilt agent, recent turns only."""
     turns = sorted([*state.open.values(), *state.ended.values()], key=lambda turn: turn.id)
-    return [*map(turn_row, turns), *_messages(state, state.nodes), agent_row(state)]
+    kept = [KeptRow("state", "", state.value)] if state.value is not None else []
+    return [*map(turn_row, turns), *_messages(state, state.nodes), agent_row(state), *kept]
 
 
 def agent_row(state: State) -> AgentRow:

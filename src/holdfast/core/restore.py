@@ -24,7 +24,7 @@ from ..events import (
 )
 from ..ids import Millis
 from ..messages.message import UIMessage
-from ..rows import AgentRow, MessageRow, TurnRow
+from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 from .evolve import evolve, open_fold
 from .state import Node, State, Turn
 from .transitions import Status
@@ -37,6 +37,7 @@ def restore(
     turns: Iterable[TurnRow],
     messages: Iterable[MessageRow],
     streamed: Iterable[tuple[Millis, Event]],
+    kept: Iterable[KeptRow] = (),
 ) -> tuple[State, Sequence[str]]:
     """Return the state that these rows and the open turns' events describe, and a sentence per row left out.
 
@@ -58,6 +59,9 @@ def restore(
             _add_turn(state, row)
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read turn {row.turn}; {exc}")
+    for row_kept in kept:
+        if row_kept.kind == "state":
+            state.value = row_kept.body
     for at, event in streamed:
         try:
             _stream(state, event, at)

@@ -98,6 +98,8 @@ class State:
     open: dict[TurnId, Turn] = field(default_factory=dict)
     ended: dict[TurnId, Turn] = field(default_factory=dict)
     requests: dict[RequestId, TurnId] = field(default_factory=dict)
+    value: bytes | None = None
+    """The agent's own state, as JSON; None until it was set."""
 
     @property
     def current(self) -> Turn | None:

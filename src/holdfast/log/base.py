@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
-from ..rows import AgentRow, MessageRow, Row, TurnRow
+from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 
 __all__ = [
     "REPLAYED",
@@ -84,6 +84,7 @@ class Activation(msgspec.Struct, frozen=True):
     turns: Sequence[TurnRow]
     messages: Sequence[MessageRow]
     chunks: Sequence[Stored]
+    kept: Sequence[KeptRow] = ()
 
 
 class Pruned(msgspec.Struct, frozen=True):
@@ -138,6 +139,10 @@ class LogStore(Protocol):
 
     async def messages(self, agent: AgentId) -> list[MessageRow]:
         """Return all message rows without taking a lease, by node; empty for an unknown agent."""
+        ...
+
+    async def kept(self, agent: AgentId) -> list[KeptRow]:
+        """Return what else the agent keeps, without taking a lease, by kind and key; empty for an unknown agent."""
         ...
 
     async def agent_row(self, agent: AgentId) -> AgentRow | None:

@@ -14,7 +14,7 @@ from typing import assert_never
 from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId
-from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .base import REPLAYED, Activation, Batch, Pruned, Stored, Unchanged
 
 __all__ = ["MemoryLog"]
@@ -28,12 +28,13 @@ class _Rows:
         self.turns: dict[TurnId, TurnRow] = {}
         self.requests: dict[RequestId, TurnId] = {}
         self.messages: dict[NodeId, MessageRow] = {}
+        self.kept: dict[tuple[str, str], KeptRow] = {}
 
     def changed(self, rows: Iterable[Row], agent: AgentId) -> _Rows:
         """Return a copy with `rows` put in; raises `LogUnavailable` when one of them breaks a rule."""
         new = _Rows()
         new.agent, new.turns = self.agent, dict(self.turns)
-        new.requests, new.messages = dict(self.requests), dict(self.messages)
+        new.requests, new.messages, new.kept = dict(self.requests), dict(self.messages), dict(self.kept)
         for row in rows:
             new._put(row, agent)
         return new
@@ -46,6 +47,10 @@ class _Rows:
                 self._put_turn(row, agent)
             case MessageRow():
                 self.messages[row.node] = row
+            case KeptRow():
+                self.kept.pop((row.kind, row.key), None)
+                if row.body is not None:
+                    self.kept[row.kind, row.key] = row
             case RowsRemoved():
                 for node in row.nodes:
                     self.messages.pop(node, None)
@@ -112,6 +117,7 @@ class MemoryLog:
             turns=[row for row in turns if row.turn not in left_out],
             messages=_by_node(log.rows),
             chunks=[event for event in log.events if event.kind in REPLAYED and event.turn in open_turns],
+            kept=_by_key(log.rows),
         )
 
     async def append(self, batch: Batch) -> None:
@@ -150,6 +156,11 @@ class MemoryLog:
 
     async def messages(self, agent: AgentId) -> list[MessageRow]:
         return _by_node(self._log(agent).rows)
+
+    async def kept(self, agent: AgentId) -> list[KeptRow]:
+        self._check_open()
+        log = self._logs.get(agent)
+        return [] if log is None else _by_key(log.rows)
 
     async def agent_row(self, agent: AgentId) -> AgentRow | None:
         return self._log(agent).rows.agent
@@ -208,6 +219,10 @@ class MemoryLog:
 def _ending(row: TurnRow) -> tuple[str, str | None, str | None, Millis | None]:
     """What never changes again once a turn has ended."""
     return row.status, row.reason, row.error, row.ended_at
+
+
+def _by_key(rows: _Rows) -> list[KeptRow]:
+    return [rows.kept[key] for key in sorted(rows.kept)]
 
 
 def _by_node(rows: _Rows) -> list[MessageRow]:

@@ -21,7 +21,7 @@ from ..errors import AgentStopped, HoldfastError, Rejected
 from ..events import Chunk, Event, encode_event, kind_of, turn_of
 from ..ids import AgentId, Epoch, Millis, Seq
 from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
-from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
 from .mailbox import Inquiry, Letter, Mailbox
 from .tail import Committed, Tail
@@ -204,6 +204,8 @@ def _keep(rows: dict[object, Row], row: Row) -> None:
             rows["turn", row.turn] = row
         case MessageRow():
             rows["message", row.node] = row
+        case KeptRow():
+            rows["kept", row.kind, row.key] = row
         case RowsRemoved():
             for node in row.nodes:
                 rows.pop(("message", node), None)

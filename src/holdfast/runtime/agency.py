@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from ..core.commands import Finish, MarkHookDone
 from ..core.state import Rules, State, Turn
@@ -59,6 +60,8 @@ class Agency:
         self.last_turn = TurnId(0)
         self.shown: list[tuple[NodeId, bytes, bool]] = []
         """The committed conversation, as bytes per message and whether it is a draft: readable between two commits."""
+        self.value: bytes | None = None
+        """The agent's committed state, as JSON."""
         self.path: frozenset[NodeId] = frozenset()
         """The nodes of the branch that is shown, those without a message included."""
 
@@ -83,6 +86,7 @@ class Agency:
             self._on_wake(work.wake)
         self.wake = work.wake
         self.last_turn = state.last_turn
+        self.value = state.value
         self.path = frozenset(active_path(state))
         self.shown = [
             (node, place.shown, place.draft is not None) for node, place in shown_path(state) if place.shown is not None
@@ -171,7 +175,11 @@ class Agency:
 
     def look_again(self) -> None:
         """Reconcile once more, though nothing was committed: a timer ran out, or a runner broke."""
-        errand = asyncio.create_task(self._look_again(), name=f"second look at {self._actor.agent}")
+        self.spawn(self._look_again(), f"second look at {self._actor.agent}")
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run something of the agent's own beside everything else; it is over when the agent is unloaded."""
+        errand = asyncio.create_task(work, name=name)
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
 

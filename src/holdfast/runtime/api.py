@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -20,7 +20,7 @@ from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
 __all__ += ["Continue", "Decision", "Recovery", "Retry", "Stop", "Wait"]
-__all__ += ["StartCall", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "Write"]
+__all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "Write"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -158,6 +158,13 @@ class Responder(Protocol):
         ...
 
 
+@runtime_checkable
+class Starter(Protocol):
+    """A responder that wants to know when its agent was loaded."""
+
+    async def on_start(self) -> None: ...
+
+
 class AgentPort(Protocol):
     """What an agent's own code may ask of the runtime: the same commands that clients and runners post.
 
@@ -173,6 +180,18 @@ class AgentPort(Protocol):
         Raises:
             UsageError: the agent is not loaded; `load` it.
         """
+        ...
+
+    def state(self) -> bytes | None:
+        """Return the agent's committed state as JSON; None until one was set.
+
+        Raises:
+            UsageError: the agent is not loaded; `load` it.
+        """
+        ...
+
+    async def set_state(self, state: Any, *, origin: str | None = None) -> None:
+        """Replace the agent's state by a JSON value; `origin` is the socket that has it already."""
         ...
 
     async def load(self) -> None:

@@ -23,7 +23,7 @@ from ..ids import AgentId, Millis, Seq
 from ..log.base import Activation, LogStore
 from .actor import Actor
 from .agency import Agency
-from .api import Responder
+from .api import Responder, Starter
 from .clock import Clock, SystemClock
 from .subscription import Subscription
 from .timekeeper import Timekeeper
@@ -57,6 +57,7 @@ class Loaded:
     agency: Agency
     store: LogStore
     rules: Rules
+    responder: Responder
     users: int = 0
     used_at: Millis = Millis(0)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -158,11 +159,12 @@ class Directory:
             may_start=lambda: not self.is_stopping,
             on_wake=lambda at: self._time.remember(agent, at),
         )
-        loaded = Loaded(actor, agency, self.store, rules, used_at=self.clock.now())
+        loaded = Loaded(actor, agency, self.store, rules, responder, used_at=self.clock.now())
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
         await actor.inspect(agency.reconcile)
+        await _started(agent, responder)
         return loaded
 
     # -- losing agents ------------------------------------------------------------------------------------------
@@ -268,6 +270,16 @@ class Directory:
         await self.aclose()
 
 
+async def _started(agent: AgentId, responder: Responder) -> None:
+    """Let the agent's own code know that it was loaded, before anybody uses it."""
+    if not isinstance(responder, Starter):
+        return
+    try:
+        await responder.on_start()
+    except Exception:
+        log.exception("on_start of %r raised; it is used all the same", agent)
+
+
 def _restored(agent: AgentId, activation: Activation) -> State:
     """Fold an activation into a state; what cannot be read is reported and left out."""
     streamed: list[tuple[Millis, Event]] = []
@@ -276,7 +288,7 @@ def _restored(agent: AgentId, activation: Activation) -> State:
             streamed.append((stored.at, decode_event(stored.body)))
         except msgspec.DecodeError as exc:
             log.error("unable to read event %d of %r; it is skipped: %s", stored.seq, agent, exc)
-    state, problems = restore(activation.agent, activation.turns, activation.messages, streamed)
+    state, problems = restore(activation.agent, activation.turns, activation.messages, streamed, activation.kept)
     for problem in problems:
         log.error("%r: %s", agent, problem)
     return state

@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
-from ..core.commands import Cancel, Clear, Command, Continue, MoveLeaf, PutMessages, Submit
+from ..core.commands import Cancel, Clear, Command, Continue, MoveLeaf, PutMessages, SetState, Submit
 from ..core.state import State, Turn
 from ..core.tree import active_path, node_of_message, shown_path, versions
 from ..errors import AgentStopped, LogError, Rejected, UsageError
 from ..events import Outcome, TurnAccepted, TurnKind, to_raw
 from ..ids import AgentId, MessageId, NodeId, RequestId, TurnId, agent_id, split_agent_id
 from ..messages.calls import open_calls
+from ..messages.jsonvalues import encode_json
 from ..messages.message import UIMessage
 from ..rows import TurnRow
 from .api import Evaluate, TurnRecord, TurnResult, VersionRecord
@@ -52,6 +54,16 @@ class Port:
         if loaded is None:
             raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. `await agent.load()`.")
         return [UIMessage.decode(body) for _, body, _ in loaded.agency.shown]
+
+    def state(self) -> bytes | None:
+        loaded = self._directory.peek(self._agent)
+        if loaded is None:
+            raise UsageError(f"unable to read the state of {self._agent!r}; it is not loaded. `await agent.load()`.")
+        return loaded.agency.value
+
+    async def set_state(self, state: Any, *, origin: str | None = None) -> None:
+        async with self._directory.attach(self._agent) as loaded:
+            await loaded.actor.ask(SetState(Raw(encode_json(state)), origin))
 
     async def load(self) -> None:
         async with self._directory.attach(self._agent):

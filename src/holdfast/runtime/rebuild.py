@@ -16,7 +16,7 @@ from ..errors import LogCorrupt
 from ..events import decode_event
 from ..ids import AgentId, Millis, NodeId, Seq, TurnId
 from ..log.base import LogAdmin, LogStore
-from ..rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
 __all__ = ["AdminStore", "Projections", "Rebuilt", "fold_log", "rebuild"]
 
@@ -34,6 +34,7 @@ class Projections:
     agent: AgentRow | None = None
     turns: dict[TurnId, TurnRow] = field(default_factory=dict)
     messages: dict[NodeId, MessageRow] = field(default_factory=dict)
+    kept: dict[tuple[str, str], KeptRow] = field(default_factory=dict)
 
     def put(self, rows: Iterable[Row]) -> None:
         """Apply rows in the order in which they were projected."""
@@ -45,6 +46,10 @@ class Projections:
                     self.turns[row.turn] = row
                 case MessageRow():
                     self.messages[row.node] = row
+                case KeptRow():
+                    self.kept[row.kind, row.key] = row
+                    if row.body is None:
+                        del self.kept[row.kind, row.key]
                 case RowsRemoved():
                     for node in row.nodes:
                         self.messages.pop(node, None)
@@ -57,7 +62,8 @@ class Projections:
         """Return every row, turns and messages by their ordinals."""
         turns = [self.turns[turn] for turn in sorted(self.turns)]
         messages = [self.messages[node] for node in sorted(self.messages)]
-        return [*turns, *messages, *([self.agent] if self.agent is not None else [])]
+        kept = [self.kept[key] for key in sorted(self.kept)]
+        return [*turns, *messages, *([self.agent] if self.agent is not None else []), *kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ async def rebuild(store: AdminStore, agent: AgentId, now: Millis) -> Rebuilt:
     stored = Projections(await store.agent_row(agent))
     stored.put(await store.turns(agent))
     stored.put(await store.messages(agent))
+    stored.put(await store.kept(agent))
     await store.replace_rows(agent, rows.rows(), wanted(state, now).wake)
     return Rebuilt(agent, events, _changes(stored, rows))
 
@@ -105,6 +112,8 @@ def _changes(stored: Projections, rebuilt: Projections) -> list[str]:
         *_phrases("turn", stored.turns, rebuilt.turns),
         *_phrases("message", stored.messages, rebuilt.messages),
     ]
+    if stored.kept != rebuilt.kept:
+        changes.append("what else it keeps")
     if stored.agent != rebuilt.agent:
         changes.append("the agent's own row")
     return changes

@@ -21,7 +21,7 @@ from ..agents import Agent, agent_kind, responder_for
 from ..errors import AgentStopped, BadInput, HoldfastError, TooManyQueued, UsageError
 from ..ids import AgentId, agent_id, split_agent_id
 from ..log.base import LogStore
-from ..runtime.api import Responder, Rules
+from ..runtime.api import Responder, Rules, Starter
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
 from ..runtime.recovery import Recoverer
@@ -173,7 +173,7 @@ class Holdfast:
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
         port = Port(self._directory, agent)
-        return _Bounded(responder_for(cls, port), self.limits.queued_turns)  # type: ignore[arg-type]
+        return _Bounded(responder_for(cls, port), self.limits.queued_turns)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -272,6 +272,9 @@ class _Bounded:
     def __init__(self, responder: Responder, queued_turns: int) -> None:
         self._responder, self._queued_turns = responder, queued_turns
         self.stream, self.error_text, self.on_response = responder.stream, responder.error_text, responder.on_response
+        self.agent = getattr(responder, "agent", None)
+        if isinstance(responder, Starter):
+            self.on_start = responder.on_start
         if isinstance(responder, Recoverer):
             self.on_recovery, self.on_exhausted = responder.on_recovery, responder.on_exhausted
 

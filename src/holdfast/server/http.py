@@ -14,10 +14,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
+from ..agents import Agent
+from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
 from ..core.state import Node, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, BadInput, LogError, MailboxFull, Rejected, TooManyQueued
+from ..errors import AgentStopped, BadInput, ChatError, LogError, MailboxFull, Rejected, TooManyQueued
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq
 from ..log.base import LogStore
@@ -26,6 +28,7 @@ from ..runtime.port import fresh_message_id, fresh_request_id
 from ..wire.sse import UI_STREAM_HEADERS
 from .access import Principal
 from .bodies import TooLarge, read_json, read_question
+from .hosting import agent_of
 from .limits import Limits, Pace, Seats
 from .responses import StreamedResponse, refusal
 from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames
@@ -74,6 +77,9 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
     """Return the response to an admitted request; what goes wrong becomes a status and a sentence."""
     answers = RESOURCES.get(resource)
     if answers is None:
+        answered = await _own_answer(service, caller)
+        if answered is not None:
+            return answered
         known = ", ".join(sorted(RESOURCES))
         return refusal(404, f"unable to find {resource!r}; an agent has {known}")
     method = caller.request.method
@@ -278,3 +284,18 @@ RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
     "chat/stop": {"POST": post_stop},
     "events": {"GET": get_events},
 }
+
+
+async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
+    """Ask the agent's own code for an answer to a path that we know nothing of."""
+    async with service.directory.attach(caller.agent) as loaded:
+        own = agent_of(loaded)
+        if own is None or type(own).on_request is Agent.on_request:
+            return None
+        running_as(own)
+        try:
+            answer: ASGIApp | None = await own.on_request(caller.request)
+        except Exception as exc:
+            log.exception("on_request of %r raised", own)
+            return refusal(500, str(exc) if isinstance(exc, ChatError) else "unable to answer; the agent failed")
+        return answer

@@ -14,10 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Any, assert_never
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from ..agents import AIChatAgent
+from ..agents.connections import Connection
 from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
@@ -47,6 +49,7 @@ from ..wire.parse import (
     SyncMessages,
     parse,
 )
+from .hosting import Host, agent_of
 from .replays import read_replay, take_snapshot
 
 __all__ = ["Presence", "SocketSettings", "serve_socket"]
@@ -111,7 +114,8 @@ async def serve_socket(
     try:
         with presence.present(agent, owner):
             async with directory.attach(agent) as loaded, loaded.subscribe() as subscription:
-                await _Socket(websocket, directory, loaded, subscription, presence, settings, owner).serve()
+                socket = _Socket(websocket, directory, loaded, subscription, presence, settings, owner)
+                code, reason = await socket.serve()
     except WebSocketDisconnect:
         return
     except MailboxFull as exc:
@@ -123,6 +127,12 @@ async def serve_socket(
         code, reason = 1011, "internal error"
     with suppress(RuntimeError, WebSocketDisconnect):  # the client may be gone already
         await websocket.close(code, reason[:100])
+
+
+def _close_code(reading: asyncio.Task[None]) -> tuple[int, str]:
+    """Return why a socket is gone, as its reader heard it."""
+    exc = None if reading.cancelled() else reading.exception()
+    return (exc.code, exc.reason or "") if isinstance(exc, WebSocketDisconnect) else (1006, "")
 
 
 class _Socket:
@@ -145,21 +155,45 @@ class _Socket:
         self._shown = (0, Millis(0))
         """How many transcripts were written, and when the last one was."""
         self._outbox: Outbox[Question] = Outbox(subscription)
+        self._closed: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+        """Set when the agent's own code closes the socket."""
+        own = agent_of(loaded)
+        self._is_chat = own is None or isinstance(own, AIChatAgent)
+        self._host = Host(loaded, own, self._connection(), self._outbox.post) if own is not None else None
 
-    async def serve(self) -> None:
-        """Read and write until one of the two is over; raises what ended it."""
+    async def serve(self) -> tuple[int, str]:
+        """Read and write until one of the two is over, and raise why; or until the agent closes it, and return how."""
         view = await self._greet()
+        if self._host is not None:
+            self._host.joined()
         reading = asyncio.create_task(self._read(), name=f"reader of {self._serial}")
         writing = asyncio.create_task(self._write(view), name=f"writer of {self._serial}")
         try:
-            done, _ = await asyncio.wait([reading, writing], return_when=asyncio.FIRST_COMPLETED)
+            over: list[asyncio.Future[Any]] = [reading, writing, self._closed]
+            done, _ = await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
         finally:
             reading.cancel()
             writing.cancel()
             await asyncio.wait([reading, writing])
+            if self._host is not None:
+                self._host.left(*_close_code(reading))
         for task in (reading, writing):
             if task in done and not task.cancelled() and (exc := task.exception()) is not None:
                 raise exc
+        return self._closed.result() if self._closed.done() else (1000, "")
+
+    def _connection(self) -> Connection:
+        def send(message: object) -> None:
+            with suppress(MailboxFull):  # who does not read is closed by what is in the log
+                self._outbox.post(frames.text_frame(message))
+
+        def close(code: int, reason: str) -> None:
+            if not self._closed.done():
+                self._closed.set_result((code, reason))
+
+        is_readonly = self._settings.is_read_only
+        request = self._websocket
+        return Connection(self._serial, self._owner, send=send, close=close, request=request, is_readonly=is_readonly)
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -178,7 +212,11 @@ class _Socket:
         )
         self._view = view
         kind, name = split_agent_id(agent)
-        await self._send([*view.connected(), frames.identity(name, kind, state_follows=False), frames.mcp_servers()])
+        value = self._host.state() if self._host is not None else None
+        state = [frames.state(value)] if value is not None else []
+        identity = frames.identity(name, kind, state_follows=bool(state))
+        chat = view.connected() if self._is_chat else []
+        await self._send([*chat, identity, *state, frames.mcp_servers()])
         return view
 
     async def _write(self, view: ChatView) -> None:
@@ -226,7 +264,10 @@ class _Socket:
         while True:
             text = await self._receive()
             try:
-                await self._received(self._refusal(text) or parse(text))
+                frame = self._refusal(text) or parse(text)
+                if not self._is_chat and not isinstance(frame, SetState | CallMethod):
+                    frame = Other(text)  # who does not chat is told what others say, as it came
+                await self._received(frame)
             except (AgentStopped, MailboxFull, LogError):
                 raise
             except HoldfastError as exc:
@@ -259,17 +300,27 @@ class _Socket:
                 self._fail(frame.id, frame.text)
             case ChatRequest():
                 await self._ask_turn(frame)
-            case SetState():
-                self._outbox.post(frames.state_error("State update rejected"))
-            case CallMethod():
-                self._outbox.post(frames.rpc_error(frame.id, f"Method {frame.method} does not exist"))
-            case Other():
-                log.debug("%r got a frame that is not of the protocol", self._loaded.actor.agent)
+            case SetState() | CallMethod() | Other():
+                await self._meet(frame)
             case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
                 if not self._settings.is_read_only:
                     await self._command(frame)
             case _:
                 assert_never(frame)
+
+    async def _meet(self, frame: SetState | CallMethod | Other) -> None:
+        """Hand over what is for the agent's own code."""
+        if self._host is None:  # a responder that is no agent: it has no state and no methods
+            if isinstance(frame, SetState):
+                self._outbox.post(frames.state_error("State update rejected"))
+            elif isinstance(frame, CallMethod):
+                self._outbox.post(frames.rpc_error(frame.id, f"Method {frame.method} does not exist"))
+        elif isinstance(frame, SetState):
+            await self._host.set_state(frame)
+        elif isinstance(frame, CallMethod):
+            self._host.call(frame)
+        else:
+            self._host.heard(frame.text)
 
     async def _command(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> None:
         actor = self._loaded.actor

@@ -25,6 +25,7 @@ from ..events import (
     MessagesPut,
     MessagesRemoved,
     Outcome,
+    StateSet,
     TurnAccepted,
     TurnEnded,
     TurnKind,
@@ -314,6 +315,8 @@ class ChatView:
                 return [self._messages()] if event.cause != "cap" else []
             case ChatCleared():
                 return self._cleared(event)
+            case StateSet():
+                return [] if self._is_mine(event.origin) else [frames.state(bytes(event.state))]
             case _:
                 return []
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
-from ...rows import AgentRow, MessageRow, TurnRow
+from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
 from .records import Record, message_row, to_agent_row, turn_row, turn_rows
 from .scribe import Grant, Head
@@ -46,6 +46,7 @@ class Reader:
             assert place is not None
             turns = turn_rows(self._all("turns_to_load", grant.key, recent))
             messages = [message_row(each) for each in self._all("messages", grant.key)]
+            kept = [KeptRow(*each) for each in self._all("kept", grant.key)]
             open_turns = {row.turn for row in turns if row.is_open}
             chunks: list[Stored] = []
             if open_turns:
@@ -59,6 +60,7 @@ class Reader:
             turns=turns,
             messages=messages,
             chunks=chunks,
+            kept=kept,
         )
 
     def read(self, agent: AgentId, after: Seq, limit: int) -> list[Stored]:
@@ -77,6 +79,10 @@ class Reader:
     def messages(self, agent: AgentId) -> list[MessageRow]:
         with self._place(agent) as place:
             return [] if place is None else [message_row(each) for each in self._all("messages", place.key)]
+
+    def kept(self, agent: AgentId) -> list[KeptRow]:
+        with self._place(agent) as place:
+            return [] if place is None else [KeptRow(*each) for each in self._all("kept", place.key)]
 
     def agent_row(self, agent: AgentId) -> AgentRow | None:
         with self._place(agent) as place:

@@ -13,7 +13,7 @@ from typing import NamedTuple, assert_never
 
 from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Millis
-from ...rows import AgentRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import REPLAYED, Batch, Unchanged
 from .connection import is_damage
 from .records import Record, agent_record, message_record, turn_record
@@ -145,7 +145,7 @@ class Scribe:
             raise UsageError(f"unable to replace the rows of {replacement.agent!r}; it has no log")
         self._touched[replacement.agent] = lease
         spans = {turn: span for turn, *span in self._connection.execute(SQL["turn_spans"], (lease.key,))}
-        for name in ("clear_agent", "clear_turns", "clear_messages"):
+        for name in ("clear_agent", "clear_turns", "clear_messages", "clear_kept"):
             self._connection.execute(SQL[name], (lease.key,))
         lease.quiet.clear()
         lease.last_turn = 0
@@ -261,6 +261,11 @@ class Scribe:
                 self._put_turn(lease, row, span)
             case MessageRow():
                 execute(SQL["put_message"], message_record(lease.key, row))
+            case KeptRow(kind, key, body):
+                if body is None:
+                    execute(SQL["remove_kept"], (lease.key, kind, key))
+                else:
+                    execute(SQL["put_kept"], (lease.key, kind, key, body))
             case RowsRemoved():
                 self._connection.executemany(SQL["remove_message"], [(lease.key, node) for node in row.nodes])
             case RowsCleared():

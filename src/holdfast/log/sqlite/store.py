@@ -9,7 +9,7 @@ from functools import partial
 
 from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Millis, RequestId, Seq, TurnId
-from ...rows import AgentRow, MessageRow, Row, TurnRow
+from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
 from .connection import SYNCHRONOUS, Durability, open_reader, open_writer
 from .lock import FileLock
@@ -81,6 +81,9 @@ class SqliteLog:
 
     async def messages(self, agent: AgentId) -> list[MessageRow]:
         return await self._readers.run(repr(agent), lambda reader: reader.messages(agent))
+
+    async def kept(self, agent: AgentId) -> list[KeptRow]:
+        return await self._readers.run(repr(agent), lambda reader: reader.kept(agent))
 
     async def agent_row(self, agent: AgentId) -> AgentRow | None:
         return await self._readers.run(repr(agent), lambda reader: reader.agent_row(agent))

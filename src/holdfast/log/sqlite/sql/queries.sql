@@ -68,6 +68,19 @@ DELETE FROM message WHERE agent = ?1 AND node = ?2;
 -- name: clear_messages
 DELETE FROM message WHERE agent = ?1;
 
+-- name: put_kept
+INSERT INTO kept (agent, kind, key, body) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (agent, kind, key) DO UPDATE SET body = excluded.body;
+
+-- name: remove_kept
+DELETE FROM kept WHERE agent = ?1 AND kind = ?2 AND key = ?3;
+
+-- name: clear_kept
+DELETE FROM kept WHERE agent = ?1;
+
+-- name: kept
+SELECT kind, key, body FROM kept WHERE agent = ?1 ORDER BY kind, key;
+
 -- name: clear_turns
 DELETE FROM turn WHERE agent = ?1;
 

@@ -1,0 +1,71 @@
+"""Methods that clients may call over the socket: found by their mark, with arguments checked against their hints."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ..errors import BadInput, UsageError
+
+__all__ = ["callable_", "check_arguments", "find_callable"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK = "__holdfast_callable__"
+
+
+def callable_(method: F) -> F:
+    """Let clients call this method: `await agent.call("add", [1, 2])`. An async generator streams its values.
+
+    Exported as `holdfast.callable`.
+    """
+    if not inspect.isfunction(method):
+        raise UsageError("unable to make this callable; put @callable directly on a method, below other decorators")
+    setattr(method, _MARK, True)
+    return method
+
+
+def find_callable(agent: Any, name: str) -> Callable[..., Any]:
+    """Return the method that a client means.
+
+    Raises:
+        BadInput: there is none, or it is not for clients; the text is for them.
+    """
+    function = None if name.startswith("_") else inspect.getattr_static(type(agent), name, None)
+    if function is None or not inspect.isfunction(function):
+        raise BadInput(f"Method {name} does not exist")
+    if not getattr(function, _MARK, False):
+        raise BadInput(f"Method {name} is not callable")
+    method: Callable[..., Any] = getattr(agent, name)
+    return method
+
+
+def check_arguments(method: Callable[..., Any], name: str, given: Sequence[Any]) -> list[Any]:
+    """Return the arguments as the method's hints want them.
+
+    Raises:
+        BadInput: there are too few or too many, or one does not fit; the text is for the caller.
+    """
+    signature = inspect.signature(method)
+    try:
+        bound = signature.bind(*given)
+    except TypeError as exc:
+        raise BadInput(f"unable to call {name}; {exc}. It takes {signature}") from None
+    from pydantic import TypeAdapter, ValidationError
+
+    hints = typing.get_type_hints(method)
+    checked: list[Any] = []
+    for parameter, value in bound.arguments.items():
+        values = value if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL else (value,)
+        for each in values:
+            if parameter not in hints:
+                checked.append(each)
+                continue
+            try:
+                checked.append(TypeAdapter(hints[parameter]).validate_python(each))
+            except ValidationError as exc:
+                first = exc.errors()[0]
+                place = ".".join([parameter, *map(str, first["loc"])])
+                raise BadInput(f"unable to call {name}; {place}: {first['msg']}") from None
+    return checked
