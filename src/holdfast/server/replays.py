@@ -31,7 +31,13 @@ async def take_snapshot(loaded: Loaded) -> Snapshot:
 
 def _snapshot(state: State, head: Seq) -> Snapshot:
     last = state.last_ended
-    return Snapshot(head, [_known(turn) for turn in state.chat_turns()], _known(last) if last is not None else None)
+    recovered = [turn for turn in (*state.ended.values(), *state.open.values()) if turn.attempt > 1]
+    return Snapshot(
+        head,
+        [_known(turn) for turn in state.chat_turns()],
+        _known(last) if last is not None else None,
+        recovered=recovered[-1].request if recovered else None,
+    )
 
 
 def _known(turn: Turn) -> KnownTurn:

@@ -78,6 +78,8 @@ class Snapshot:
     head: Seq
     open: list[KnownTurn] = field(default_factory=list)
     last_ended: KnownTurn | None = None
+    recovered: RequestId | None = None
+    """The newest turn that took more than one attempt: who was away when it recovered may not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class ChatView:
         self._socket, self._owner = socket, owner
         self._transcript, self._is_present, self._is_shown = transcript, is_present, is_shown
         self._open = {known.turn: known for known in snapshot.open}
-        self._last_ended = snapshot.last_ended
+        self._last_ended, self._once_recovered = snapshot.last_ended, snapshot.recovered
         self._mode = _Mode.LIVE
         self._offered: TurnId | None = None
         self._is_doubted = bool(snapshot.open)
@@ -149,6 +151,8 @@ class ChatView:
         """Return what a new connection is told of the chat, before who it talks to (R-16)."""
         waiting = list(self._open.values())
         recovers = [frames.recovering(i.request, is_recovering=True) for i in waiting if i.recovers_with is not None]
+        if not recovers and self._once_recovered is not None:
+            recovers = [frames.recovering(self._once_recovered, is_recovering=False)]
         streaming = self._streaming()
         if streaming is not None:
             if self._is_owned_by_another(streaming):
@@ -158,7 +162,7 @@ class ChatView:
             return [frames.resuming(streaming.request), *recovers]
         transcript = [self._messages(connect=True)]
         if not waiting:
-            return transcript
+            return [*transcript, *recovers]
         self._mode = _Mode.PARKED
         return [frames.pending(waiting[-1].request), *transcript, *recovers]
 
