@@ -19,6 +19,9 @@ from holdfast.events import (
     Chunk,
     Event,
     HookDone,
+    JobAdded,
+    JobEnded,
+    JobStarted,
     LeafMoved,
     MessageEnded,
     MessageReplaced,
@@ -58,6 +61,9 @@ FULL: list[Any] = [
     LeafMoved(1, "o"),  # type: ignore[arg-type]
     ChatCleared(1, "o"),  # type: ignore[arg-type]
     StateSet(JSON, "o"),
+    JobAdded("j", "cron", "m", 5, JSON, "* * * * *", "UTC", 3, 7),  # type: ignore[arg-type]
+    JobStarted("j", 1, 2),  # type: ignore[arg-type]
+    JobEnded("j", 1, "retry", 5, "why"),  # type: ignore[arg-type]
 ]
 
 

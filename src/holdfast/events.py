@@ -13,9 +13,10 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Raw
 
-from .ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
+from .ids import Attempt, CallId, Generation, JobId, MessageId, Millis, NodeId, RequestId, TurnId
 
 __all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CallStarted", "CancelRequested"]
+__all__ += ["JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
 __all__ += ["MessagesRemoved", "Outcome", "Placed", "StateSet", "TurnAccepted", "TurnEnded", "TurnKind"]
 __all__ += ["TurnRetargeted", "absent", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
@@ -240,6 +241,45 @@ class StateSet(_Event, frozen=True, tag="state.set"):
     """Serial of the socket that sent it: it has it already."""
 
 
+JobKind = Literal["queue", "once", "cron", "every"]
+JobOutcome = Literal["done", "retry", "failed", "cancelled", "set-aside"]
+
+
+class JobAdded(_Event, frozen=True, tag="job.added"):
+    """Work was put aside for later: a method of the agent, to be called with `payload` at `due`."""
+
+    job: JobId
+    kind: JobKind
+    callback: str
+    due: Millis
+    payload: Raw = ABSENT
+    rule: str | None = None
+    """When it comes again: a cron line, or milliseconds."""
+    zone: str | None = None
+    """The time zone of a cron line."""
+    max_attempts: int = 5
+    number: int = 0
+    """Counts the agent's jobs: queued ones run in this order."""
+
+
+class JobStarted(_Event, frozen=True, tag="job.started"):
+    """A run of a job began; committed before the method is called. `missed` runs fell into a time when nobody ran."""
+
+    job: JobId
+    run: int
+    missed: int = 0
+
+
+class JobEnded(_Event, frozen=True, tag="job.ended"):
+    """A run of a job is over, or the job was cancelled. With a `due` it comes again; without, that was all."""
+
+    job: JobId
+    run: int
+    outcome: JobOutcome
+    due: Millis | None = None
+    detail: str | None = None
+
+
 Event = (
     TurnAccepted
     | TurnRetargeted
@@ -257,6 +297,9 @@ Event = (
     | LeafMoved
     | ChatCleared
     | StateSet
+    | JobAdded
+    | JobStarted
+    | JobEnded
 )
 
 _encoder = msgspec.json.Encoder()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NewType
 
-__all__ = ["AgentId", "Attempt", "CallId", "Epoch", "Generation", "MessageId", "Millis", "NodeId", "RequestId"]
-__all__ += ["Seq", "TurnId", "agent_id", "split_agent_id"]
+__all__ = ["AgentId", "Attempt", "CallId", "Epoch", "Generation", "JobId", "MessageId", "Millis", "NodeId"]
+__all__ += ["RequestId", "Seq", "TurnId", "agent_id", "split_agent_id"]
 
 AgentId = NewType("AgentId", str)
 """`kind/name`: the agent's class in kebab case and the instance's name. One id, one log."""
@@ -24,6 +24,9 @@ TurnId = NewType("TurnId", int)
 
 NodeId = NewType("NodeId", int)
 """Ordinal of a place in the agent's message tree; never reused."""
+
+JobId = NewType("JobId", str)
+"""A durable job's id; ours."""
 
 Attempt = NewType("Attempt", int)
 """Ordinal of a try at a turn: 1, 2, …; 0 means not tried yet."""

@@ -152,6 +152,9 @@ def fingerprint(state: State) -> dict[str, Any]:
         "ended": [turn(t) for _, t in sorted(state.ended.items())],
         "requests": dict(sorted(state.requests.items())),
         "value": state.value,
+        "jobs": {
+            job: (each.added, each.due, each.run, each.attempts, each.is_started) for job, each in state.jobs.items()
+        },
     }
 
 

@@ -20,6 +20,9 @@ from holdfast.events import (
     Chunk,
     Event,
     HookDone,
+    JobAdded,
+    JobEnded,
+    JobStarted,
     LeafMoved,
     MessageEnded,
     MessageReplaced,
@@ -57,7 +60,7 @@ EVENTS: list[Event] = [
 ]
 """One of every kind that belongs to a turn."""
 
-OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared, StateSet}
+OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared, StateSet, JobAdded, JobStarted, JobEnded}
 ROWS = [(status, kind) for status, row in TRANSITIONS.items() for kind in row]
 
 
@@ -66,8 +69,8 @@ def a_life() -> Stage:
     told = stage(has_response_hook=True)
     told.ask("r1", user("u1"))
     told.begin(1)
-    told.emit(1, call("k1"), call("k2"), call("k3"), *open_text("half"))
-    told.tell(StartCall(TURN, Attempt(1), CallId("k1"), "find"))
+    told.emit(1, call("k1"), call("k2"), call("k3"), call("k4"), *open_text("half"))
+    told.tell(StartCall(TURN, Attempt(1), CallId("k4"), "find"))
     told.answer("k1", ToolResult(1), "c1")  # turn 2 waits
     told.answer("k2", ToolResult(1), "c2")  # and is retargeted
     told.begin(1, "crash")

@@ -223,17 +223,31 @@ STEPS: Sequence[Step] = [
 ]
 
 
-async def play(world: World, store: Callable[[], LogStore], crashes: Sequence[Crash], on_crash: OnCrash) -> None:
+def _scripted(world: World, log: LogStore) -> Directory:
+    model = Model(world.hold, world.note_response)
+    model.directory = Directory(log, model, clock=world.clock, settings=QUICK)
+    return model.directory
+
+
+async def play(
+    world: World,
+    store: Callable[[], LogStore],
+    crashes: Sequence[Crash],
+    on_crash: OnCrash,
+    *,
+    script: Sequence[Step] = STEPS,
+    process: Process = _scripted,
+) -> None:
     """Play the script to its end through processes that die where `crashes` say.
 
     `store` gives what the next process opens. `on_crash` may look at the store of a dead one, which is still open.
     """
-    steps = deque(STEPS)
+    steps = deque(script)
     for crash in [*crashes, None]:
         kept = store()
         log = CrashingLog(kept) if crash is None else CrashingLog(kept, crash.at, crash.when)
         world.processes += 1
-        is_over = await _live_and_die(world, log, steps)
+        is_over = await _live_and_die(world, log, steps, process)
         world.appends.append(log.appends)
         if is_over:
             return
@@ -242,11 +256,13 @@ async def play(world: World, store: Callable[[], LogStore], crashes: Sequence[Cr
 
 
 OnCrash = Callable[[LogStore], Awaitable[None]]
+Process = Callable[[World, LogStore], Directory]
+"""What runs over a store while one process lives."""
 
 
-async def _live_and_die(world: World, log: CrashingLog, steps: deque[Step]) -> bool:
+async def _live_and_die(world: World, log: CrashingLog, steps: deque[Step], process: Process) -> bool:
     """Run one process until the script is over (True) or the process is dead (False)."""
-    life = asyncio.create_task(_live(world, log, steps))
+    life = asyncio.create_task(_live(world, log, steps, process))
     death = asyncio.create_task(log.crashed.wait())
     await asyncio.wait([life, death], return_when=asyncio.FIRST_COMPLETED)
     if life.done():
@@ -259,9 +275,8 @@ async def _live_and_die(world: World, log: CrashingLog, steps: deque[Step]) -> b
     return False
 
 
-async def _live(world: World, log: CrashingLog, steps: deque[Step]) -> None:
-    model = Model(world.hold, world.note_response)
-    directory = model.directory = Directory(log, model, clock=world.clock, settings=QUICK)
+async def _live(world: World, log: CrashingLog, steps: deque[Step], process: Process) -> None:
+    directory = process(world, log)
     await directory.open()
     async with directory.attach(AGENT) as loaded:
         person = Person(world, loaded)

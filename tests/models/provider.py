@@ -37,16 +37,18 @@ class Dropped(Exception):
 
 
 class FakeProvider:
-    """Answers requests in order with `replies`; `bodies` are what it was asked."""
+    """Answers requests in order with `replies`; `bodies` are what it was asked, `raw` the same as bytes."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.replies: deque[Reply] = deque()
         self.bodies: list[dict[str, Any]] = []
+        self.raw: list[bytes] = []
         self.left = threading.Event()
 
     async def answer(self, request: Request) -> Response:
-        self.bodies.append(json.loads(await request.body()))
+        self.raw.append(await request.body())
+        self.bodies.append(json.loads(self.raw[-1]))
         reply = self.replies.popleft()
         if reply.status != 200:
             return JSONResponse(reply.error, reply.status, headers=reply.headers)
@@ -68,6 +70,7 @@ class FakeProvider:
     def clear(self) -> None:
         self.replies.clear()
         self.bodies.clear()
+        self.raw.clear()
         self.left.clear()
 
 

@@ -7,14 +7,18 @@ from .agent import Agent, get_current_agent
 from .callables import callable_
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
 from .connections import Connection
+from .jobs import Every, QueuedJob, Schedule
 from .naming import agent_kind, kebab
 from .result import SaveMessagesResult
 from .steps import Step, Steps
+from .think import StepContext, Submission, Think, TurnContext, Version
 from .tools import Tool, ToolContext, client_tool, tool, tools_of
 from .turn import Turn
 from .ui_stream import UIMessageStreamWriter, create_ui_message_stream
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
+__all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
+__all__ += ["Every", "QueuedJob", "Schedule"]
 __all__ += ["Connection", "callable_", "get_current_agent"]
 __all__ += ["Continue", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["Step", "Steps", "Tool", "ToolContext", "UIMessageStreamWriter", "client_tool", "create_ui_message_stream"]

@@ -14,6 +14,7 @@ from ..ids import split_agent_id
 from ..messages.jsonvalues import plain_json
 from ..runtime.api import AgentPort
 from .connections import Connection, excluding
+from .jobs import Jobs
 from .naming import agent_kind
 
 __all__ = ["Agent", "get_current_agent", "running_as"]
@@ -35,7 +36,7 @@ def running_as(agent: Agent) -> None:
     _current.set(agent)
 
 
-class Agent:
+class Agent(Jobs):
     """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
 
     Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and

@@ -16,6 +16,7 @@ from ..runtime.api import (
     AgentPort,
     Continue,
     Decision,
+    JobCall,
     Policy,
     Recovery,
     Retry,
@@ -27,6 +28,7 @@ from ..runtime.api import (
 )
 from .agent import Agent, running_as
 from .answers import answer_items
+from .jobs import call_job
 from .responder import AgentResponder
 from .result import SaveMessagesResult
 from .tools import tools_of
@@ -190,6 +192,10 @@ class ChatResponder:
     async def on_start(self) -> None:
         running_as(self.agent)
         await self.agent.on_start()
+
+    async def run_job(self, call: JobCall) -> None:
+        running_as(self.agent)
+        await call_job(self.agent, call)
 
     async def on_recovery(self, recovery: Recovery) -> Decision:
         return await self.agent.on_chat_recovery(recovery)

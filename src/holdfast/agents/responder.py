@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 from ..errors import UsageError
 from ..messages.message import Chunk
-from ..runtime.api import Rules, TurnCall, TurnResult
+from ..runtime.api import JobCall, Rules, TurnCall, TurnResult
 from .agent import Agent, running_as
+from .jobs import call_job
 
 __all__ = ["AgentResponder"]
 
@@ -35,3 +36,7 @@ class AgentResponder:
     async def on_start(self) -> None:
         running_as(self.agent)
         await self.agent.on_start()
+
+    async def run_job(self, call: JobCall) -> None:
+        running_as(self.agent)
+        await call_job(self.agent, call)

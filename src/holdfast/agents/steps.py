@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..errors import BadInput, UsageError
-from ..messages.calls import is_open, is_tool_part, last_step, tool_name, tool_parts
+from ..messages.calls import is_open, is_tool_part, last_step, own_approval_id, tool_name, tool_parts
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.repair import INTERRUPTED, repair_calls
 from ..runtime.api import TurnCall
@@ -34,6 +34,7 @@ class ToolBox:
         declared = call.client_tools if isinstance(call.client_tools, list) else []
         self._clients = {each.get("name") for each in declared if isinstance(each, dict)}
         self._clients |= {name for name, tool in tools.items() if not tool.is_server}
+        self._clients -= {name for name, tool in tools.items() if tool.is_server}  # ours, whatever a page declares
 
     def definitions(self) -> list[dict[str, Any]]:
         """Return `{name, description, parameters}` of every tool that the model may call, the page's included."""
@@ -62,7 +63,7 @@ class ToolBox:
             await self._fail(call_id, f"The tool {name} was called with unsuitable input.", model_text=str(exc))
             return
         if asks:
-            request = {"type": "tool-approval-request", "approvalId": f"approve-{call_id}", "toolCallId": call_id}
+            request = {"type": "tool-approval-request", "approvalId": own_approval_id(call_id), "toolCallId": call_id}
             await self.call.write(request)
             return
         if not await self.call.start_call(call_id, name, tool.idempotent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import assert_never
 
 import msgspec
@@ -19,7 +20,7 @@ from ..events import (
     TurnRetargeted,
     to_raw,
 )
-from ..ids import Attempt, Millis, NodeId, TurnId
+from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.calls import (
     Approval,
     CallAnswer,
@@ -28,6 +29,7 @@ from ..messages.calls import (
     answer_chunks,
     answered_part,
     find_call,
+    own_approval_id,
     tool_name,
 )
 from ..messages.message import UIMessage
@@ -59,7 +61,7 @@ def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> lis
 def _streaming_call(state: State, command: Answer, rules: Rules) -> Turn | None:
     """Return the turn whose streaming message has this call open."""
     for turn in state.chat_turns():
-        if turn.fold is not None and _takes(turn.fold.message(), command, rules):
+        if turn.fold is not None and _takes(turn.fold.message(), command, rules, turn.calls):
             return turn
     return None
 
@@ -79,11 +81,15 @@ def _stored_call(state: State, command: Answer, rules: Rules) -> NodeId | None:
     return None
 
 
-def _takes(message: UIMessage, command: Answer, rules: Rules) -> bool:
+def _takes(message: UIMessage, command: Answer, rules: Rules, running: Container[CallId] = ()) -> bool:
     """Tell whether the message has this call open for this answer; a result of a tool that runs here is forged."""
     part = find_call(message, command.call)
-    if part is None or (not isinstance(command.answer, Approval) and tool_name(part) in rules.server_tools):
+    if part is None:
         return False
+    if not isinstance(command.answer, Approval):
+        asked = (part.get("approval") or {}).get("id")
+        if tool_name(part) in rules.server_tools or command.call in running or asked == own_approval_id(command.call):
+            return False
     return answered_part(part, command.answer) is not None
 
 

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from msgspec import Raw
 
-from ..events import AttemptCause, Outcome, TurnKind, absent
-from ..ids import Attempt, CallId, MessageId, NodeId, RequestId, TurnId
+from ..events import AttemptCause, JobKind, JobOutcome, Outcome, TurnKind, absent
+from ..ids import Attempt, CallId, JobId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.calls import CallAnswer
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Emit", "Emitted", "Finish", "MarkHookDone"]
 __all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
-__all__ += ["Submit"]
+__all__ += ["AddJob", "CancelJobs", "EndJob", "StartJob", "Submit"]
 
 PolicyName = Literal["queue", "latest", "merge", "drop", "debounce"]
 
@@ -198,6 +198,42 @@ class SetState:
     origin: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AddJob:
+    """Put work aside. `rule` and `zone` say when it comes again, to whoever ends a run; they mean nothing here."""
+
+    job: JobId
+    kind: JobKind
+    callback: str
+    due: Millis
+    payload: Raw = field(default_factory=absent)
+    rule: str | None = None
+    zone: str | None = None
+    max_attempts: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    job: JobId
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """End a run; with a `due` the job comes again then."""
+
+    job: JobId
+    run: int
+    outcome: JobOutcome
+    due: Millis | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJobs:
+    jobs: Sequence[JobId]
+
+
 Command = (
     Submit
     | Continue
@@ -215,4 +251,8 @@ Command = (
     | MoveLeaf
     | MarkHookDone
     | SetState
+    | AddJob
+    | StartJob
+    | EndJob
+    | CancelJobs
 )

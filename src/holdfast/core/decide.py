@@ -35,14 +35,17 @@ from .accept import accept_continuation, accept_stream, accept_submit, place_def
 from .answers import answer_call
 from .calls import interrupted_calls, start_call, with_errors
 from .commands import (
+    AddJob,
     Answer,
     Begin,
     Cancel,
+    CancelJobs,
     Clear,
     Command,
     Continue,
     Emit,
     Emitted,
+    EndJob,
     Finish,
     MarkHookDone,
     MoveLeaf,
@@ -52,8 +55,10 @@ from .commands import (
     RemoveMessages,
     SetState,
     StartCall,
+    StartJob,
     Submit,
 )
+from .jobs import add_job, cancel_jobs, end_job, start_job
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import active_path, ancestors, shown_path
@@ -105,6 +110,14 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return [HookDone(command.turn)] if turn is not None and turn.hook_due else []
         case SetState():
             return [StateSet(command.state, command.origin)]
+        case AddJob():
+            return add_job(state, command)
+        case StartJob():
+            return start_job(state, command)
+        case EndJob():
+            return end_job(state, command)
+        case CancelJobs():
+            return cancel_jobs(state, command)
         case _:
             assert_never(command)
 

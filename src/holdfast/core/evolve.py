@@ -22,6 +22,9 @@ from ..events import (
     Chunk,
     Event,
     HookDone,
+    JobAdded,
+    JobEnded,
+    JobStarted,
     LeafMoved,
     MessageEnded,
     MessageReplaced,
@@ -38,6 +41,7 @@ from ..ids import Millis
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from .jobs import evolve_job
 from .state import RECENT_TRANSIENTS, RECENT_TURNS, Node, State, Turn
 from .transitions import Status, next_status
 
@@ -92,6 +96,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             state.leaf = None
         case StateSet():
             state.value = bytes(event.state)
+        case JobAdded() | JobStarted() | JobEnded():
+            evolve_job(state, event)
         case _:
             assert_never(event)
 

@@ -17,6 +17,9 @@ from ..events import (
     Chunk,
     Event,
     HookDone,
+    JobAdded,
+    JobEnded,
+    JobStarted,
     LeafMoved,
     MessageEnded,
     MessageReplaced,
@@ -32,6 +35,7 @@ from ..events import (
 from ..ids import NodeId, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .evolve import APPROVAL_REQUEST
+from .jobs import job_row
 from .state import State, Turn
 from .transitions import Status
 
@@ -76,6 +80,8 @@ def project(state: State, event: Event) -> list[Row]:
             return [agent_row(state)]
         case ChatCleared():
             return [RowsCleared(event.generation), agent_row(state)]
+        case JobAdded() | JobStarted() | JobEnded():
+            return [job_row(state, event.job)]
         case StateSet():
             return [KeptRow("state", "", bytes(event.state))]
         case _:
@@ -85,7 +91,9 @@ def project(state: State, event: Event) -> list[Row]:
 def all_rows(state: State) -> list[Row]:
     """Return every row that the state itself implies: the projections of a rebuilt agent, recent turns only."""
     turns = sorted([*state.open.values(), *state.ended.values()], key=lambda turn: turn.id)
-    kept = [KeptRow("state", "", state.value)] if state.value is not None else []
+    kept = [job_row(state, job) for job in state.jobs]
+    if state.value is not None:
+        kept.append(KeptRow("state", "", state.value))
     return [*map(turn_row, turns), *_messages(state, state.nodes), agent_row(state), *kept]
 
 

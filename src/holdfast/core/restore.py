@@ -26,6 +26,7 @@ from ..ids import Millis
 from ..messages.message import UIMessage
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 from .evolve import evolve, open_fold
+from .jobs import restore_job
 from .state import Node, State, Turn
 from .transitions import Status
 
@@ -59,15 +60,26 @@ def restore(
             _add_turn(state, row)
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read turn {row.turn}; {exc}")
-    for row_kept in kept:
-        if row_kept.kind == "state":
-            state.value = row_kept.body
+    _restore_kept(state, list(kept), problems)
     for at, event in streamed:
         try:
             _stream(state, event, at)
         except Exception as exc:  # noqa: BLE001 - stored bytes may be anything; the rest of the turn still counts
             problems.append(f"unable to fold a stored {kind_of(event)} of turn {turn_of(event)}; {exc!r}")
     return state, problems
+
+
+def _restore_kept(state: State, kept: Sequence[KeptRow], problems: list[str]) -> None:
+    for row in kept:
+        if row.kind == "state":
+            state.value = row.body
+    for row in (row for row in kept if row.kind == "job"):
+        try:
+            state.jobs |= restore_job([row])
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read job {row.key!r}; {exc}")
+    state.jobs = dict(sorted(state.jobs.items(), key=lambda item: item[1].added.number))
+    state.last_job = max((job.added.number for job in state.jobs.values()), default=0)
 
 
 def _check_body(message: MessageRow) -> str | None:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..events import Outcome, TurnAccepted, TurnKind
-from ..ids import CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
+from ..events import JobAdded, Outcome, TurnAccepted, TurnKind
+from ..ids import CallId, Generation, JobId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.fold import MessageFold
 from ..messages.repair import INTERRUPTED
 from .commands import Policy
 from .transitions import Status
 
-__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Node", "Rules", "State", "Turn"]
+__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Job", "Node", "Rules", "State", "Turn"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers; older request ids are looked up in the store."""
@@ -87,6 +87,17 @@ class Turn:
 
 
 @dataclass(slots=True)
+class Job:
+    """A durable job. `attempts` counts the runs that began since the last one that was done."""
+
+    added: JobAdded
+    due: Millis
+    run: int = 0
+    attempts: int = 0
+    is_started: bool = False
+
+
+@dataclass(slots=True)
 class State:
     """One agent. `open` keeps the order of acceptance; `ended` the newest `RECENT_TURNS`."""
 
@@ -98,6 +109,9 @@ class State:
     open: dict[TurnId, Turn] = field(default_factory=dict)
     ended: dict[TurnId, Turn] = field(default_factory=dict)
     requests: dict[RequestId, TurnId] = field(default_factory=dict)
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    """Work that was put aside, in the order in which it was."""
+    last_job: int = 0
     value: bytes | None = None
     """The agent's own state, as JSON; None until it was set."""
 

@@ -5,11 +5,12 @@ There is no recovery subsystem: the runtime compares this answer with what it ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..ids import Millis, TurnId
+from ..ids import JobId, Millis, TurnId
 from ..messages.calls import is_mid_batch
 from ..messages.message import UIMessage
+from .jobs import due_jobs
 from .state import State, Turn
 from .transitions import Status
 from .tree import shown_path
@@ -32,10 +33,21 @@ class Wanted:
     stop: TurnId | None = None
     hooks: tuple[TurnId, ...] = ()
     wake: Millis | None = None
+    jobs: tuple[JobId, ...] = ()
+    """The jobs that should be running."""
 
 
 def wanted(state: State, now: Millis) -> Wanted:
     """Return what the state calls for at `now`."""
+    turns = _wanted_turns(state, now)
+    if not state.jobs:
+        return turns
+    jobs = due_jobs(state, now)
+    wakes = [at for at in (turns.wake, NOW if jobs.run else jobs.wake) if at is not None]
+    return replace(turns, jobs=jobs.run, wake=min(wakes, default=None))
+
+
+def _wanted_turns(state: State, now: Millis) -> Wanted:
     hooks = tuple(sorted(turn.id for turn in state.ended.values() if turn.hook_due))
     current = state.current
     if current is not None and current.status is Status.CANCELLING:

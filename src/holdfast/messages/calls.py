@@ -10,7 +10,7 @@ import msgspec
 from .message import Chunk, Part, UIMessage
 
 __all__ = ["Approval", "CallAnswer", "ToolError", "ToolResult", "answer_chunks", "answered_part"]
-__all__ += ["approval_request"]
+__all__ += ["approval_request", "own_approval_id"]
 __all__ += ["find_call", "find_tool_part", "is_mid_batch", "is_open", "is_settled", "is_tool_part"]
 __all__ += ["last_step", "open_calls", "settle", "tool_name", "tool_parts"]
 
@@ -167,6 +167,11 @@ def answer_chunks(call_id: str, answer: CallAnswer) -> list[Chunk]:
             return [] if approved else [{"type": "tool-output-denied", "toolCallId": call_id}]
         case _:
             assert_never(answer)
+
+
+def own_approval_id(call_id: str) -> str:
+    """Return the id under which we ask for the approval of a call that runs here: nobody else may settle it."""
+    return f"approve-{call_id}"
 
 
 def approval_request(part: Part) -> Chunk:

@@ -17,11 +17,12 @@ from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, wanted
 from ..errors import AgentStopped, LogError
 from ..events import AttemptCause, Outcome
-from ..ids import Attempt, Millis, NodeId, RequestId, TurnId
+from ..ids import Attempt, JobId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import UIMessage
 from .actor import Actor
 from .api import Evaluate, Responder, TurnResult
 from .clock import Clock
+from .jobs import run_job
 from .mailbox import Letter
 from .runner import Runner
 
@@ -50,6 +51,7 @@ class Agency:
         self._may_start, self._on_wake = may_start, on_wake
         self._runners: dict[asyncio.Task[None], Runner] = {}
         self._hooks: dict[TurnId, asyncio.Task[None]] = {}
+        self._jobs: dict[JobId, asyncio.Task[None]] = {}
         self._errands: set[asyncio.Task[None]] = set()
         self._inherited: set[TurnId] | None = None
         """Turns that an earlier process began or ended; known from the first look at the state."""
@@ -73,7 +75,7 @@ class Agency:
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
         """Everything that runs here, for whoever shuts it down."""
-        return [*self._runners, *self._hooks.values(), *self._errands]
+        return [*self._runners, *self._hooks.values(), *self._jobs.values(), *self._errands]
 
     @property
     def runners(self) -> list[asyncio.Task[None]]:
@@ -103,6 +105,23 @@ class Agency:
             for turn in work.hooks:
                 if turn not in self._hooks:
                     self._call_hook(state, turn)
+            for job in work.jobs:
+                if job not in self._jobs:
+                    self._run_job(job)
+
+    def _run_job(self, job: JobId) -> None:
+        work = run_job(self._actor, self._responder, job, self._clock)
+        task = asyncio.create_task(work, name=f"job {job} of {self._actor.agent}")
+        self._jobs[job] = task
+        task.add_done_callback(lambda task: self._job_done(job, task))
+
+    def _job_done(self, job: JobId, task: asyncio.Task[None]) -> None:
+        del self._jobs[job]
+        exc = None if task.cancelled() else task.exception()
+        if exc is not None and not isinstance(exc, AgentStopped | LogError):
+            log.error("job %s of %r broke", job, self._actor.agent, exc_info=exc)
+        elif not task.cancelled() and exc is None:
+            self.look_again()  # what waited behind it
 
     def ending(self, state: State, turn: TurnId) -> asyncio.Future[TurnResult]:
         """Return a future of how the turn ends; call it from an inquiry, with the committed state."""

@@ -13,13 +13,14 @@ import msgspec
 from ..core.commands import Policy
 from ..core.state import Rules
 from ..errors import UsageError
-from ..events import Outcome
-from ..ids import AgentId, MessageId, Millis, NodeId, RequestId, TurnId
+from ..events import JobKind, Outcome
+from ..ids import AgentId, JobId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
 from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
 __all__ += ["Continue", "Decision", "Recovery", "Retry", "Stop", "Wait"]
+__all__ += ["JobCall", "JobPort", "JobRecord", "Worker"]
 __all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "Write"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
@@ -165,6 +166,76 @@ class Starter(Protocol):
     async def on_start(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class JobCall:
+    """One run of a job, as the agent's own code is told of it."""
+
+    id: JobId
+    callback: str
+    payload: Any
+    kind: str
+    run: int
+    missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job as it stands."""
+
+    id: JobId
+    kind: JobKind
+    callback: str
+    payload: Any
+    due: Millis
+    attempts: int
+    rule: str | None = None
+    zone: str | None = None
+
+
+@runtime_checkable
+class Worker(Protocol):
+    """A responder whose agent has methods that jobs call."""
+
+    async def run_job(self, call: JobCall) -> None:
+        """Do it; raising means that it failed, and is tried again."""
+        ...
+
+
+class JobPort(Protocol):
+    """An agent's durable jobs, through its own mailbox."""
+
+    def now(self) -> Millis:
+        """Return the time."""
+        ...
+
+    async def add(
+        self,
+        job: JobId,
+        kind: JobKind,
+        callback: str,
+        due: int,
+        payload: Any = None,
+        *,
+        rule: str | None = None,
+        zone: str | None = None,
+        max_attempts: int = 5,
+    ) -> None:
+        """Put work aside; a cron line's first time is found from its rule.
+
+        Raises:
+            UsageError: the rule or the zone cannot be used.
+        """
+        ...
+
+    async def cancel(self, jobs: Sequence[JobId]) -> int:
+        """Cancel jobs; return how many there were."""
+        ...
+
+    async def all(self) -> Sequence[JobRecord]:
+        """Return what was put aside, in order."""
+        ...
+
+
 class AgentPort(Protocol):
     """What an agent's own code may ask of the runtime: the same commands that clients and runners post.
 
@@ -192,6 +263,11 @@ class AgentPort(Protocol):
 
     async def set_state(self, state: Any, *, origin: str | None = None) -> None:
         """Replace the agent's state by a JSON value; `origin` is the socket that has it already."""
+        ...
+
+    @property
+    def work(self) -> JobPort:
+        """What the agent puts aside for later."""
         ...
 
     async def load(self) -> None:

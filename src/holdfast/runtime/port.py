@@ -10,7 +10,16 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from ..core.commands import Cancel, Clear, Command, Continue, MoveLeaf, PutMessages, SetState, Submit
+from ..core.commands import (
+    Cancel,
+    Clear,
+    Command,
+    Continue,
+    MoveLeaf,
+    PutMessages,
+    SetState,
+    Submit,
+)
 from ..core.state import State, Turn
 from ..core.tree import active_path, node_of_message, shown_path, versions
 from ..errors import AgentStopped, LogError, Rejected, UsageError
@@ -22,6 +31,7 @@ from ..messages.message import UIMessage
 from ..rows import TurnRow
 from .api import Evaluate, TurnRecord, TurnResult, VersionRecord
 from .directory import Directory, Loaded
+from .jobdesk import JobDesk
 
 __all__ = ["Port", "fresh_message_id", "fresh_request_id"]
 
@@ -64,6 +74,10 @@ class Port:
     async def set_state(self, state: Any, *, origin: str | None = None) -> None:
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.ask(SetState(Raw(encode_json(state)), origin))
+
+    @property
+    def work(self) -> JobDesk:
+        return JobDesk(self._directory, self._agent)
 
     async def load(self) -> None:
         async with self._directory.attach(self._agent):

@@ -16,7 +16,7 @@ from ..core.commands import Begin, Emit, Emitted, Finish, Place, StartCall
 from ..core.state import Rules, State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
-from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded
+from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded, to_raw
 from ..ids import Attempt, CallId, Millis, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
 from ..messages.message import Chunk, UIMessage
@@ -54,6 +54,7 @@ class Runner:
         """Set before the end is posted: from then on nobody needs to stop this runner."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
         self._clock, self._rules, self._has_failed = clock, rules, has_failed
+        self._usage: Any = None
         self._cancelled = CancelToken()
         self._patience = Patience(clock, rules.stall_after)
         self._order = asyncio.Lock()
@@ -184,6 +185,7 @@ class Runner:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
         async for given in stream:
             self._patience.heard()
+            self._note_usage(given)
             item = given if isinstance(given, str | dict) else as_chunk(given)
             if isinstance(item, dict) and item.get("type") == "error":
                 return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
@@ -192,6 +194,12 @@ class Runner:
             await self._feed(attempt, normaliser, item)
         await self._feed(attempt, normaliser, None)
         return Outcome.COMPLETED, None
+
+    def _note_usage(self, item: object) -> None:
+        """Keep what the model said that it used: it is recorded with the turn's end."""
+        if isinstance(item, dict) and item.get("type") == "finish":
+            metadata = item.get("messageMetadata")
+            self._usage = metadata.get("usage") if isinstance(metadata, dict) else None
 
     async def _feed(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> None:
         """Normalise text, a chunk or (None) the end, and hand the result over."""
@@ -229,7 +237,9 @@ class Runner:
             error, detail = self._public_text(exc), f"{type(exc).__name__}: {exc}"
             if isinstance(exc, Stalled):
                 error = self._rules.exhausted_text
-        await self._actor.insist(Finish(self.turn, attempt, outcome, reason, error=error, detail=detail))
+        usage = to_raw(self._usage)
+        end = Finish(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage)
+        await self._actor.insist(end)
 
     def _public_text(self, exc: BaseException) -> str:
         try:

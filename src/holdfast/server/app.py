@@ -21,7 +21,7 @@ from ..agents import Agent, agent_kind, responder_for
 from ..errors import AgentStopped, BadInput, HoldfastError, TooManyQueued, UsageError
 from ..ids import AgentId, agent_id, split_agent_id
 from ..log.base import LogStore
-from ..runtime.api import Responder, Rules, Starter
+from ..runtime.api import Responder, Rules, Starter, Worker
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
 from ..runtime.recovery import Recoverer
@@ -273,6 +273,8 @@ class _Bounded:
         self._responder, self._queued_turns = responder, queued_turns
         self.stream, self.error_text, self.on_response = responder.stream, responder.error_text, responder.on_response
         self.agent = getattr(responder, "agent", None)
+        if isinstance(responder, Worker):
+            self.run_job = responder.run_job
         if isinstance(responder, Starter):
             self.on_start = responder.on_start
         if isinstance(responder, Recoverer):

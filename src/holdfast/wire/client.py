@@ -63,6 +63,8 @@ class ChatProtocol:
         """Request of this client → id of the message that it asks with."""
         self._messages: list[JsonObject] = []
         self._streams: dict[str, _Stream] = {}
+        self._bases: dict[str, UIMessage | None] = {}
+        """Open continuations → the message that they extend, as it was before."""
         self._unshown: dict[str, None] = {}
         """Requests whose stream has grown since their message was last put among the messages."""
         self._asked: dict[str, JsonObject] = {}
@@ -340,7 +342,7 @@ class ChatProtocol:
             return  # the rest of what is being cleared
         starts_anew = frame.get("replay") and chunk.get("type") == "start" and not is_continuation
         if stream is None or starts_anew:
-            base = self._last_assistant() if is_continuation else None
+            base = self._continued(request) if is_continuation else None
             stream = self._streams[request] = _Stream(base)
         stream.is_replaying = frame.get("replay", False) and not is_continuation
         index = frame.get("seq")
@@ -380,6 +382,7 @@ class ChatProtocol:
         if question in self._unaccepted:  # it ended, and the conversation does not have it
             self.messages = [message for message in self.messages if message["id"] != question]
         self._asked.pop(request, None)
+        self._bases.pop(request, None)
         self._awaited.pop(request, None)
         self._doubted.discard(request)
         self._unheard.confirm(request)
@@ -419,6 +422,12 @@ class ChatProtocol:
                 return
         if not only_known:
             self._messages.append(message)
+
+    def _continued(self, request: str) -> UIMessage | None:
+        """Return the message that a continuation extends, without anything of the continuation: replays begin there."""
+        if request not in self._bases:
+            self._bases[request] = self._last_assistant()
+        return self._bases[request]
 
     def _last_assistant(self) -> UIMessage | None:
         for message in reversed(self.messages):

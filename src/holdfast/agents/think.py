@@ -1,0 +1,211 @@
+"""Think: an agent that answers with a model and tools by itself. Name the model; everything else is there."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, ClassVar, Self, TypeVar, overload
+
+from ..errors import CallPending, ChatError, Rejected, UsageError
+from ..ids import MessageId, NodeId, RequestId
+from ..messages.message import Chunk, UIMessage
+from ..runtime.api import AgentPort
+from .chat import AIChatAgent, Messages, _in_turn, _raw
+from .result import SaveMessagesResult
+from .think_context import StepContext, Submission, TurnContext, Version
+from .think_loop import answered, given_by
+from .think_output import MARK, ExpectedOutput, expect, forget
+from .think_toolsets import is_toolset
+from .turn import Turn
+
+__all__ = ["StepContext", "Submission", "Think", "TurnContext", "Version"]
+
+T = TypeVar("T")
+
+
+class Think(AIChatAgent):
+    """A conversation with a model that has tools. Needs the extra `pydantic-ai` and the provider's own package."""
+
+    model: Any = None
+    """A name such as `openai:gpt-5.2`, or a model object of Pydantic AI."""
+
+    instructions: str = ""
+    """What the model is told before the conversation."""
+
+    tools: Sequence[Any] = ()
+    """Tools beside the methods with `@tool`: functions, tools, and toolsets of Pydantic AI."""
+
+    max_steps: int = 20
+    """How often the model may be asked in one attempt."""
+
+    model_settings: Mapping[str, Any] = {}
+    """Pydantic AI's settings for every request: temperature, max_tokens, request_timeout and the like."""
+
+    output_types: ClassVar[Sequence[Any]] = ()
+    """Types for `run_turn(output_type=…)` that must be known after a restart."""
+
+    output_retries: int = 2
+    """How often the model may correct an object that does not fit, or that it did not give."""
+
+    def __init__(self, port: AgentPort) -> None:
+        super().__init__(port)
+        given = inspect.getattr_static(type(self), "tools")
+        self._toolsets: list[Any] = []
+        if isinstance(given, list | tuple):  # what a property gives is looked at when it is needed
+            self._toolsets = [each for each in given if is_toolset(each)]
+            self.tools = [each for each in given if not is_toolset(each)]
+
+    # -- what you may define ----------------------------------------------------------------------------------
+
+    def get_model(self) -> Any:
+        """Return the model for a turn; may be async."""
+        if self.model is None:
+            raise UsageError(f"unable to answer; set `model` on {type(self).__name__}, e.g. model = 'openai:gpt-5.2'")
+        return self.model
+
+    def get_instructions(self) -> Any:
+        """Return the instructions for a turn; may be async. The same text every time lets providers cache it."""
+        return self.instructions
+
+    def before_turn(self, ctx: TurnContext) -> Any:
+        """Change the model, instructions, tools, messages or settings of an attempt; may be async."""
+
+    def before_step(self, ctx: StepContext) -> Any:
+        """Change what the model is asked in one step; may be async."""
+
+    def on_step_finish(self, ctx: StepContext) -> Any:
+        """Hear that a step and the calls in it are done; may be async."""
+
+    def on_chunk(self, chunk: Chunk) -> Any:
+        """See a chunk of the answer. Changing it changes nothing, and raising stops nothing; may be async."""
+
+    def on_chat_error(self, exc: Exception) -> Any:
+        """Return what clients read of a failure that ends the turn, or None for the usual text; may be async."""
+        return None
+
+    async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+        """Answer with the model. Define it yourself to answer some turns in another way."""
+        try:
+            async with aclosing(answered(self, turn)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except (CallPending, Rejected):
+            raise
+        except Exception as exc:
+            if getattr(exc, "retryable", False) is True and turn.attempt < self.max_attempts:
+                raise
+            text = await given_by(self.on_chat_error(exc))
+            if text is None:
+                raise
+            raise ChatError(str(text)) from exc
+
+    # -- turns of your own code ------------------------------------------------------------------------------
+
+    @overload
+    async def run_turn(
+        self, messages: Messages | str, *, body: dict[str, Any] | None = None, idempotency_key: str | None = None
+    ) -> SaveMessagesResult: ...
+    @overload
+    async def run_turn(
+        self,
+        messages: Messages | str,
+        *,
+        output_type: type[T],
+        body: dict[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> T: ...
+    async def run_turn(
+        self,
+        messages: Messages | str,
+        *,
+        output_type: Any = None,
+        body: dict[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Ask, and return how the turn ended; with `output_type`, the object that it ended with.
+
+        The same key twice is the same turn.
+
+        Raises:
+            ChatError: an object was asked for, and the turn did not complete.
+            CallPending: an object was asked for, and a call waits for a person or the page first.
+        """
+        if _in_turn.get() is not None:
+            raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `submit_messages`.")
+        request = _request(idempotency_key)
+        given = _asked(messages, request)
+        if output_type is None:
+            return SaveMessagesResult.of(await self._port.run_turn(given, body=body, request=request))
+        expected = ExpectedOutput(output_type)
+        expect(self._port.agent, request, output_type)
+        try:
+            marked = {**(body or {}), MARK: expected.name}
+            return expected.of(await self._port.run_turn(given, body=marked, request=request))
+        finally:
+            forget(self._port.agent, request)
+
+    async def submit_messages(
+        self, messages: Messages | str, *, idempotency_key: str | None = None, body: dict[str, Any] | None = None
+    ) -> Submission:
+        """Accept a turn for as soon as may be and return at once; from then on it outlives this process.
+
+        The same key twice is the same submission. May be called inside a turn.
+        """
+        request = _request(idempotency_key)
+        return Submission.of(await self._port.submit(_asked(messages, request), request=request, body=body))
+
+    async def submission(self, submission_id: str) -> Submission | None:
+        """Return how a submission stands, however old it is; None for an unknown one."""
+        record = await self._port.submission(RequestId(submission_id))
+        return Submission.of(record) if record is not None else None
+
+    async def list_submissions(self) -> list[Submission]:
+        """Return the submissions, oldest first: all that are open, and those among the last 256 turns that ended."""
+        return [Submission.of(record) for record in await self._port.submissions()]
+
+    async def cancel_submission(self, submission_id: str) -> Submission | None:
+        """Stop a submission, waiting or running; one that has ended stays as it ended."""
+        await self._port.cancel(RequestId(submission_id))
+        return await self.submission(submission_id)
+
+    # -- versions -----------------------------------------------------------------------------------------------
+
+    async def versions(self, message_id: str) -> list[Version]:
+        """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
+        return [Version.of(record) for record in await self._port.versions(MessageId(message_id))]
+
+    async def switch_version(self, version: Version | str) -> None:
+        """Show another version, and what followed it. An edited question keeps its id: give its `Version`.
+
+        Raises:
+            Rejected: there is no such version.
+        """
+        if isinstance(version, Version):
+            await self._port.show(NodeId(version.id))
+            return
+        found = [each for each in await self._port.versions(MessageId(version)) if each.message.id == version]
+        if not found:
+            raise Rejected(f"unable to show message {version!r}; there is no such message")
+        if len(found) > 1:
+            raise UsageError(f"unable to tell the versions of {version!r} apart by id; give one of `versions(…)`")
+        await self._port.show(found[0].node)
+
+    async def fork(self, message_id: str, name: str) -> Self:
+        """Copy the conversation up to a message into a new agent of this class; both go on by themselves.
+
+        Raises:
+            Rejected: the message is unknown or still being written, or the other agent has messages.
+        """
+        return type(self)(await self._port.fork(MessageId(message_id), name))
+
+
+def _request(key: str | None) -> RequestId:
+    return RequestId(key if key is not None else secrets.token_urlsafe(16))
+
+
+def _asked(messages: Messages | str, request: RequestId) -> list[dict[str, Any]]:
+    if isinstance(messages, str):
+        messages = [UIMessage(f"user_{request}", "user", [{"type": "text", "text": messages}])]
+    return _raw(messages)

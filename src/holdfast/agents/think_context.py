@@ -1,0 +1,87 @@
+"""What Think's hooks are given, and what its methods return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..messages.message import UIMessage
+from ..runtime.api import TurnRecord, VersionRecord
+from .tools import AnyTool
+from .turn import Turn
+
+__all__ = ["StepContext", "Submission", "TurnContext", "Version"]
+
+
+@dataclass(slots=True)
+class TurnContext:
+    """One attempt at a turn, before the model is asked. Whatever `before_turn` changes holds for this attempt.
+
+    `messages` is what the answer answers; what there is of the answer itself is added at each step. `tools` are the
+    agent's own, by name; those that the page offers come on top.
+    """
+
+    turn: Turn
+    model: Any
+    instructions: str
+    tools: dict[str, AnyTool]
+    messages: list[UIMessage]
+    max_steps: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    output_type: Any = None
+
+
+@dataclass(slots=True)
+class StepContext:
+    """One question to the model. What `before_step` changes holds for this step only.
+
+    `only_tools` narrows the tools that the model is told of. The last three are set for `on_step_finish`: why the
+    model stopped, the tokens of the turn so far, and the answer as it stands.
+    """
+
+    turn: Turn
+    number: int
+    model: Any
+    instructions: str
+    messages: list[UIMessage]
+    settings: dict[str, Any]
+    only_tools: list[str] | None = None
+    finish_reason: str | None = None
+    usage: dict[str, int] = field(default_factory=dict)
+    message: UIMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A turn that was accepted for later. `id` is the idempotency key; times are milliseconds since 1970."""
+
+    id: str
+    status: Literal["pending", "running", "completed", "error", "aborted", "skipped"]
+    error: str | None
+    accepted_at: int
+    ended_at: int | None
+
+    @classmethod
+    def of(cls, record: TurnRecord) -> Submission:
+        """Translate the runtime's record."""
+        status: Any = {"accepted": "pending", "cancelling": "running"}.get(record.status, record.status)
+        return cls(record.request, status, record.error, record.accepted_at, record.ended_at)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still waits or runs."""
+        return self.ended_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One of several messages in the same place: an answer and its regenerations, a question and its edits."""
+
+    id: int
+    message: UIMessage
+    is_shown: bool
+
+    @classmethod
+    def of(cls, record: VersionRecord) -> Version:
+        """Translate the runtime's record."""
+        return cls(record.node, record.message, record.is_shown)

@@ -1,0 +1,140 @@
+"""Durable work that is no turn: queued jobs, one after the other, and scheduled ones, each at its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from ..errors import Rejected
+from ..events import Event, JobAdded, JobEnded, JobStarted
+from ..ids import JobId, Millis
+from ..rows import KeptRow
+from .commands import AddJob, CancelJobs, EndJob, StartJob
+from .state import Job, State
+
+__all__ = ["DueJobs", "add_job", "cancel_jobs", "due_jobs", "end_job", "evolve_job", "job_row", "restore_job"]
+__all__ += ["start_job"]
+
+
+class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A job as its row keeps it."""
+
+    added: JobAdded
+    due: Millis
+    run: int = 0
+    attempts: int = 0
+    is_started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DueJobs:
+    """The jobs that should be running, and when to ask again if none is added or ends before."""
+
+    run: tuple[JobId, ...] = ()
+    wake: Millis | None = None
+
+
+# -- deciding ----------------------------------------------------------------------------------------------------------
+
+
+def add_job(state: State, command: AddJob) -> list[Event]:
+    if command.job in state.jobs:
+        raise Rejected(f"unable to add job {command.job!r}; there is one of that id")
+    return [
+        JobAdded(
+            command.job,
+            command.kind,
+            command.callback,
+            command.due,
+            payload=command.payload,
+            rule=command.rule,
+            zone=command.zone,
+            max_attempts=command.max_attempts,
+            number=state.last_job + 1,
+        )
+    ]
+
+
+def start_job(state: State, command: StartJob) -> list[Event]:
+    """Return the start of a run, or its end when the job has killed too many processes already."""
+    job = _job(state, command.job)
+    if job.is_started and job.attempts >= job.added.max_attempts:
+        detail = f"{job.attempts} runs began and none of them ended"
+        return [JobEnded(command.job, job.run, "set-aside", detail=detail)]
+    return [JobStarted(command.job, job.run + 1, missed=command.missed)]
+
+
+def end_job(state: State, command: EndJob) -> list[Event]:
+    """Return the end of a run. It is tried again or comes again if it has a `due`; else that was all."""
+    job = _job(state, command.job)
+    if job.run != command.run or not job.is_started:
+        raise Rejected(f"unable to end run {command.run} of job {command.job!r}; it is not the running one")
+    return [JobEnded(command.job, command.run, command.outcome, due=command.due, detail=command.detail)]
+
+
+def cancel_jobs(state: State, command: CancelJobs) -> list[Event]:
+    known = [job for job in command.jobs if job in state.jobs]
+    return [JobEnded(job, state.jobs[job].run, "cancelled") for job in known]
+
+
+def due_jobs(state: State, now: Millis) -> DueJobs:
+    """Return the first queued job and every scheduled one whose time has come."""
+    run: list[JobId] = []
+    waits: list[Millis] = []
+    has_queued = False
+    for job, each in state.jobs.items():
+        if each.added.kind == "queue":
+            if has_queued:
+                continue  # one after the other: the first is tried until it is done or given up
+            has_queued = True
+        if each.due <= now:
+            run.append(job)
+        else:
+            waits.append(each.due)
+    return DueJobs(tuple(run), min(waits, default=None))
+
+
+def _job(state: State, job: JobId) -> Job:
+    found = state.jobs.get(job)
+    if found is None:
+        raise Rejected(f"unable to find job {job!r}; it has ended or was cancelled")
+    return found
+
+
+# -- folding and keeping ---------------------------------------------------------------------------------------------
+
+
+def evolve_job(state: State, event: JobAdded | JobStarted | JobEnded) -> None:
+    """Apply an event to the jobs."""
+    if isinstance(event, JobAdded):
+        state.jobs[event.job] = Job(event, event.due)
+        state.last_job = max(state.last_job, event.number)
+        return
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    if isinstance(event, JobStarted):
+        job.run, job.attempts, job.is_started = event.run, job.attempts + 1, True
+    elif event.due is None:
+        del state.jobs[event.job]
+    else:
+        job.due, job.is_started = event.due, False
+        job.attempts = job.attempts if event.outcome == "retry" else 0
+
+
+def job_row(state: State, job: JobId) -> KeptRow:
+    """Return the job's row as it stands; without a body when it is gone."""
+    found = state.jobs.get(job)
+    if found is None:
+        return KeptRow("job", job, None)
+    kept = _Kept(found.added, found.due, found.run, found.attempts, found.is_started)
+    return KeptRow("job", job, msgspec.json.encode(kept))
+
+
+def restore_job(rows: Iterable[KeptRow]) -> dict[JobId, Job]:
+    """Return the jobs that rows keep, in the order in which they were added."""
+    kept = [msgspec.json.decode(row.body, type=_Kept) for row in rows if row.body is not None]
+    kept.sort(key=lambda each: each.added.number)
+    return {each.added.job: Job(each.added, each.due, each.run, each.attempts, each.is_started) for each in kept}

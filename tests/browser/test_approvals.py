@@ -1,0 +1,151 @@
+"""Calls that wait for a person's word, as the stock hook shows and answers them: given, refused, early, late, twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.chats import Chat
+from tests.browser.kit import assert_in_step
+from tests.browser.servers import KillableServer
+from tests.browser.tabs import NETWORK, Tab
+
+pytestmark = pytest.mark.browser
+
+REQUEST = {"type": "tool-input-available", "toolCallId": "call-1", "toolName": "refund"}
+DEAR = ["One moment. ", {**REQUEST, "input": {"amount": 200}}]
+REFUND = [*DEAR, {"then": ["It is ", "done."]}]
+DONE = "One moment. It is done."
+
+
+@pytest.fixture(autouse=True)
+def tooled(request: pytest.FixtureRequest) -> None:
+    """Every conversation of this file is with the agent that has tools."""
+    name = "mortal" if "mortal" in request.fixturenames else "chat"
+    request.getfixturevalue(name).kind = "tooled"
+
+
+def until_asked(tab: Tab) -> None:
+    tab.until("c?.messages.some(m => m.parts.some(p => p.state === 'approval-requested'))")
+
+
+def call_of(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    (part,) = (part for message in messages for part in message["parts"] if part["type"] == "tool-refund")
+    return part
+
+
+def say(tab: Tab, approved: bool, **more: Any) -> None:
+    tab.call("addToolApprovalResponse", {"id": "approve-call-1", "approved": approved, **more})
+
+
+def effects(chat: Chat) -> list[str]:
+    return [noted["effect"] for noted in chat.server.book(f"{chat.name}/effects")["calls"]]
+
+
+def asked(chat: Chat, script: list[Any]) -> tuple[Tab, Tab]:
+    """Return two tabs that show a call which waits for a word, and have come to rest."""
+    tab, other = chat.tab(), chat.tab()
+    tab.ask(script)
+    for each in (tab, other):
+        until_asked(each)
+        each.until_ready()
+    return tab, other
+
+
+def settled(chat: Chat, *tabs: Tab, text: str) -> None:
+    """Wait for the whole answer in every tab, and expect that it stands in one message, as stored."""
+    for tab in tabs:
+        tab.until_answer(text)
+        tab.until_ready()
+        assert len(tab.texts) == 2
+    assert_in_step(chat, *tabs)
+
+
+@pytest.mark.obligation("003-30", "003-54")
+def test_an_approved_call_is_run_once_and_its_answer_streams_into_the_page(chat: Chat) -> None:
+    tab, other = asked(chat, [*DEAR, {"then": ["It is ", {"gate": "more"}, "done."]}])
+    assert effects(chat) == [], "nothing happens before somebody agrees"
+    say(tab, True)
+    tab.until_ends("It is ")
+    other.until_ends("It is ")
+    chat.open("more")
+    settled(chat, tab, other, text=DONE)
+    assert (call_of(chat.stored)["output"], effects(chat)) == ("refunded 200", ["refund"])
+    assert tab.error is None
+    say(tab, False)
+    tab.reload()
+    tab.until_connected()
+    assert_in_step(chat, tab)
+    assert effects(chat) == ["refund"]
+
+
+def test_a_page_that_reloads_while_an_approved_call_is_answered_goes_on_with_it(chat: Chat) -> None:
+    tab, other = asked(chat, [*DEAR, {"then": ["It is ", {"gate": "more"}, "done."]}])
+    say(tab, True)
+    for each in (tab, other):
+        each.until_ends("It is ")
+        each.reload()
+    tab.until_ends("It is ")
+    chat.open("more")
+    settled(chat, tab, other, text=DONE)
+    assert effects(chat) == ["refund"]
+
+
+@pytest.mark.obligation("003-30")
+def test_a_refused_call_is_never_run_and_the_model_is_told(chat: Chat) -> None:
+    tab, other = asked(chat, [*DEAR, {"then": ["As you ", "wish."]}])
+    say(tab, False, reason="too much")
+    settled(chat, tab, other, text="One moment. As you wish.")
+    assert (call_of(chat.stored)["state"], effects(chat)) == ("output-denied", [])
+    assert [made["continuation"] for made in chat.calls] == [False, True]
+
+
+@pytest.mark.obligation("003-35")
+def test_whether_a_call_needs_a_word_depends_on_its_input(chat: Chat) -> None:
+    tab = chat.tab()
+    tab.ask(["One moment. ", {**REQUEST, "input": {"amount": 5}}, {"then": ["It is done."]}])
+    settled(chat, tab, text=DONE)
+    assert (call_of(chat.stored)["output"], effects(chat)) == ("refunded 5", ["refund"])
+    assert len(chat.calls) == 1, "nobody was asked, so the turn went on"
+
+
+@pytest.mark.parametrize("approved", [True, False], ids=["approve", "deny"])
+def test_a_word_given_while_the_answer_still_streams_counts_once(chat: Chat, approved: bool) -> None:
+    ending = "It is done." if approved else "As you wish."
+    tab, other = chat.tab(), chat.tab()
+    tab.ask([*DEAR, "May I? ", {"gate": "mid"}, "Please. ", {"then": [ending]}])
+    for each in (tab, other):
+        until_asked(each)
+    tab.until_ends("May I? ")
+    say(tab, approved)
+    tab.until_received("cf_agent_message_updated")
+    chat.open("mid")
+    settled(chat, tab, other, text=f"One moment. May I? Please. {ending}")
+    assert effects(chat) == (["refund"] if approved else [])
+
+
+@pytest.mark.obligation("003-56")
+def test_two_tabs_that_agree_at_the_same_moment_cause_one_refund(chat: Chat) -> None:
+    tab, other = asked(chat, REFUND)
+    for each in (tab, other):
+        say(each, True)
+    settled(chat, tab, other, text=DONE)
+    assert effects(chat) == ["refund"]
+    assert len(chat.calls) == 2
+
+
+def test_a_question_to_a_person_outlives_the_server_and_is_answered_after_a_reload(
+    mortal: Chat, killable_server: KillableServer
+) -> None:
+    tab, other = asked(mortal, REFUND)
+    for each in (tab, other):
+        each.expect_complaints(NETWORK)
+    killable_server.restart()
+    tab.reload()
+    until_asked(tab)
+    tab.until_connected()
+    other.until_connected()
+    say(tab, True)
+    settled(mortal, tab, other, text=DONE)
+    assert effects(mortal) == ["refund"]

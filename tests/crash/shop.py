@@ -1,0 +1,123 @@
+"""A process that is killed while its tools have effects in a file: the file is the world, and says what happened.
+
+Arguments: the log, the file of effects, how it lives, and what to do: `ask QUESTION`, `approve CALL`, or `settle`.
+In a life of `work` tools answer after their effect, in one of `hang` they never do, and in one of `still` no time
+passes, so that nothing that was answered goes on. It says what it has seen, line by line: `did TOOL`, `asks`,
+`answered`, `settled`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from holdfast.agents import AIChatAgent, responder_for
+from holdfast.agents.tools import ToolContext, tool
+from holdfast.agents.turn import Turn
+from holdfast.core.commands import Answer, Submit
+from holdfast.core.state import State
+from holdfast.core.tree import shown_path
+from holdfast.events import CallAnswered
+from holdfast.ids import AgentId, CallId, MessageId, RequestId
+from holdfast.log.sqlite.store import SqliteLog
+from holdfast.messages.calls import Approval, open_calls, tool_parts
+from holdfast.messages.message import UIMessage
+from holdfast.runtime.clock import Clock, SystemClock
+from holdfast.runtime.directory import Directory, Loaded, Settings
+from holdfast.runtime.port import Port
+from holdfast.testing import ManualClock
+
+AGENT = AgentId("shop/ann")
+LIFETIME = 60.0
+"""Seconds after which a forgotten process goes by itself."""
+
+
+class Shop(AIChatAgent):
+    """Does what it is asked with one tool of that name, then says what became of it."""
+
+    effects: ClassVar[Path]
+    hangs: ClassVar[bool]
+
+    async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+        question = next(message.text for message in reversed(self.messages) if message.role == "user")
+        async for step in turn.steps():
+            async for chunk in step.run(self._model(question, step.messages[-1])):
+                yield chunk
+
+    async def _model(self, question: str, last: UIMessage) -> AsyncIterator[Any]:
+        yield {"type": "start-step"}
+        calls = list(tool_parts(last))
+        if calls:
+            yield "; ".join(f"{part['state']}: {part.get('output', part.get('errorText'))}" for part in calls)
+        else:
+            yield {"type": "tool-input-available", "toolCallId": f"k-{question}", "toolName": question, "input": {}}
+        yield {"type": "finish-step"}
+
+    async def _do(self, name: str, context: ToolContext) -> str:
+        with self.effects.open("a", encoding="utf-8") as file:
+            file.write(f"{name} {context.idempotency_key}\n")
+        report(f"did {name}")
+        if self.hangs:
+            await asyncio.Event().wait()
+        return "done"
+
+    @tool
+    async def send(self, context: ToolContext) -> str:
+        return await self._do("send", context)
+
+    @tool(idempotent=True)
+    async def look(self, context: ToolContext) -> str:
+        return await self._do("look", context)
+
+    @tool(needs_approval=True)
+    async def refund(self, context: ToolContext) -> str:
+        return await self._do("refund", context)
+
+
+def report(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+
+
+def _is_busy(state: State) -> bool:
+    return bool(state.open)
+
+
+def _asks(state: State) -> bool:
+    last = shown_path(state)[-1][1].shown
+    return last is not None and bool(open_calls(UIMessage.decode(last)))
+
+
+async def live(path: str, clock: Clock, action: str, what: str) -> None:
+    directory: Directory
+    directory = Directory(
+        SqliteLog(path),
+        lambda agent: responder_for(Shop, Port(directory, agent)),
+        clock=clock,
+        settings=Settings(grace=0.0),
+    )
+    async with asyncio.timeout(LIFETIME), directory, directory.attach(AGENT) as loaded:
+        if action == "ask":
+            question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": what}]}
+            await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), [question]))
+        if action == "approve":
+            events = await loaded.actor.ask(Answer(CallId(what), Approval(True), RequestId("r2")))
+            report("answered" if any(isinstance(event, CallAnswered) for event in events) else "refused")
+        await settle(loaded)
+        report("asks" if await loaded.actor.inspect(_asks) else "settled")
+        await asyncio.Event().wait()
+
+
+async def settle(loaded: Loaded) -> None:
+    async with loaded.subscribe() as subscription:
+        while await loaded.actor.inspect(_is_busy):
+            await subscription.next()
+
+
+if __name__ == "__main__":
+    log, file, how, act, *rest = sys.argv[1:]
+    Shop.effects, Shop.hangs = Path(file), how == "hang"
+    asyncio.run(live(log, ManualClock() if how == "still" else SystemClock(), act, rest[0] if rest else ""))

@@ -1,0 +1,112 @@
+"""A real process is killed with its tools' effects in a file: what must not happen twice does not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from holdfast.log.sqlite.store import SqliteLog
+from holdfast.messages.calls import tool_parts
+from holdfast.messages.message import Part, UIMessage
+from holdfast.messages.repair import INTERRUPTED
+from tests.crash.proofs import check_log, check_projections, read_all
+from tests.crash.shop import AGENT
+
+PATIENCE = 60.0
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Shop:
+    """One log and one file of effects, and the processes that die over them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log, self._effects = folder / "log.db", folder / "effects"
+
+    async def live(self, how: str, *action: str, until: str) -> list[str]:
+        """Run a process until it says `until`, then kill it; return what it had said."""
+        arguments = [str(self._log), str(self._effects), how, *action]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.crash.shop", *arguments, stdout=PIPE, cwd=ROOT
+        )
+        assert process.stdout is not None
+        said: list[str] = []
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while until not in said:
+                    line = await process.stdout.readline()
+                    assert line, f"it went by itself, having said {said}"
+                    said.append(line.decode().strip())
+        finally:
+            process.kill()
+            await process.communicate()
+        return said
+
+    @property
+    def effects(self) -> list[str]:
+        return self._effects.read_text(encoding="utf-8").splitlines() if self._effects.exists() else []
+
+    async def answer(self) -> tuple[str, Part]:
+        """Check the log; return the text of the answer and its call."""
+        store = SqliteLog(self._log)
+        await store.open()
+        try:
+            check_log(await read_all(store, AGENT))
+            await check_projections(store, AGENT)
+            messages = [UIMessage.decode(row.body) for row in await store.messages(AGENT) if row.body is not None]
+        finally:
+            await store.aclose()
+        (answer,) = (message for message in messages if message.role == "assistant")
+        (part,) = tool_parts(answer)
+        return answer.text, part
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+@pytest.mark.crash
+async def test_a_tool_killed_behind_its_effect_is_not_run_again_and_the_model_is_told(shop: Shop) -> None:
+    await shop.live("hang", "ask", "send", until="did send")
+    assert await shop.live("work", "settle", until="settled") == ["settled"]
+    text, part = await shop.answer()
+    assert shop.effects == ["send shop/ann/a1/k-send"]
+    assert (part["state"], part["errorText"]) == ("output-error", INTERRUPTED)
+    assert text == f"output-error: {INTERRUPTED}"
+
+
+@pytest.mark.crash
+async def test_an_idempotent_tool_killed_behind_its_effect_is_run_again_under_the_same_key(shop: Shop) -> None:
+    await shop.live("hang", "ask", "look", until="did look")
+    await shop.live("work", "settle", until="settled")
+    text, part = await shop.answer()
+    assert shop.effects == ["look shop/ann/a1/k-look"] * 2
+    assert (part["state"], text) == ("output-available", "output-available: done")
+
+
+@pytest.mark.crash
+async def test_an_approval_outlives_every_process_between_the_question_and_the_effect(shop: Shop) -> None:
+    await shop.live("work", "ask", "refund", until="asks")
+    assert await shop.live("work", "settle", until="asks") == ["asks"]
+    assert shop.effects == []
+    assert await shop.live("still", "approve", "k-refund", until="answered") == ["answered"]
+    assert shop.effects == [], "it was killed between the approval and the call"
+    assert await shop.live("work", "settle", until="settled") == ["did refund", "settled"]
+    assert await shop.live("work", "approve", "k-refund", until="settled") == ["refused", "settled"]
+    text, part = await shop.answer()
+    assert shop.effects == ["refund shop/ann/a1/k-refund"]
+    assert (part["state"], text) == ("output-available", "output-available: done")
+
+
+@pytest.mark.crash
+async def test_an_approved_tool_killed_behind_its_effect_is_not_run_again(shop: Shop) -> None:
+    await shop.live("work", "ask", "refund", until="asks")
+    await shop.live("hang", "approve", "k-refund", until="did refund")
+    await shop.live("work", "settle", until="settled")
+    text, part = await shop.answer()
+    assert shop.effects == ["refund shop/ann/a1/k-refund"]
+    assert (part["state"], text) == ("output-error", f"output-error: {INTERRUPTED}")

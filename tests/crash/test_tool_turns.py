@@ -1,0 +1,205 @@
+"""The process dies at every append of turns with tools, and nothing is done twice that must not be.
+
+What a tool did is counted outside the log, as the world counts it. A call that may not be repeated is made at most
+once, and if nobody knows its result the model is told so; one that may be repeated is made again under the same key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.commands import Answer
+from holdfast.events import CallAnswered, CallStarted, Outcome, TurnAccepted, TurnEnded, TurnKind
+from holdfast.ids import CallId, RequestId
+from holdfast.log.base import LogStore
+from holdfast.log.memory import MemoryLog
+from holdfast.log.sqlite.store import SqliteLog
+from holdfast.messages.calls import Approval, ToolResult, tool_parts
+from holdfast.messages.message import Part, UIMessage
+from holdfast.messages.repair import INTERRUPTED
+from tests.crash.clerk import CALLS, Clerk, Effects, clerk_process, verdict
+from tests.crash.proofs import check_log, check_projections, of_kind, read_all
+from tests.crash.world import Crash, Person, Step, World, bodies, play
+from tests.runtime.kit import AGENT
+
+ONCE = ["k-send", "k-ship", "k-both-1", "k-where-2", "k-refund", "k-early", "k-twice"]
+"""Calls that must not be made twice."""
+AGAIN = ["k-look", "k-brew", "k-both-2"]
+"""Calls that may be made again, and always come to a result."""
+
+
+async def refund(person: Person) -> None:
+    await person.ask("refund")
+    await person.answer("k-refund", Approval(True), "refund-more")
+    await person.over("refund-more")
+
+
+async def refuse(person: Person) -> None:
+    await person.ask("refuse")
+    await person.answer("k-refuse", Approval(False, "too much"), "refuse-more")
+    await person.over("refuse-more")
+
+
+async def early(person: Person) -> None:
+    """Approve while the answer that asks still streams."""
+    await person.submit("early")
+    await person.until(lambda: person.world.said("early", b"tool-approval-request"))
+    await person.answer("k-early", Approval(True), "early-more")
+    person.world.hold("early").set()
+    await person.over("early", "early-more")
+
+
+async def twice(person: Person) -> None:
+    """Approve in two tabs at once: each knows only its own continuation."""
+    await person.ask("twice")
+    answers = [Answer(CallId("k-twice"), Approval(True), RequestId(f"twice-more-{tab}")) for tab in (1, 2)]
+    await asyncio.gather(*(person._actor.ask(answer) for answer in answers))
+    await person.until(lambda: person.world.has(CallAnswered, "k-twice"))
+    person.world.clock.advance(50)
+    await person.until(lambda: any(map(person.world.is_over, ("twice-more-1", "twice-more-2"))))
+
+
+async def where(person: Person) -> None:
+    await person.ask("where")
+    await person.answer("k-where", ToolResult("Oslo"), "where-more")
+    await person.over("where-more")
+
+
+SCRIPT: Sequence[Step] = [
+    *(lambda person, q=q: person.ask(q) for q in ("send", "ship", "look", "brew", "both")),
+    refund,
+    refuse,
+    early,
+    twice,
+    where,
+    lambda person: person.ask("hand", "by hand"),
+]
+SLICES = 8
+APPENDS = 172
+"""How many appends the undisturbed script makes. Changes only with the script, or on purpose."""
+
+
+async def look_at(store: LogStore) -> None:
+    check_log(await read_all(store, AGENT))
+    await check_projections(store, AGENT)
+
+
+async def play_tools(
+    store: Callable[[], LogStore], crashes: list[Crash], script: Sequence[Step] = SCRIPT
+) -> tuple[World, dict[str, UIMessage]]:
+    """Play the script; return the world and the answers that are left in the end, by question."""
+    Clerk.world, Clerk.effects, Clerk.told = World(), Effects(), []
+    await play(Clerk.world, store, crashes, look_at, script=script, process=clerk_process)
+    kept = store()
+    await kept.open()
+    log = await read_all(kept, AGENT)
+    await look_at(kept)
+    messages = [UIMessage.decode(row.body) for row in await kept.messages(AGENT) if row.body is not None]
+    await kept.aclose()
+    assert bodies(Clerk.world) == [(stored.seq, stored.body) for stored in log]
+    ends = Counter(event.turn for event in of_kind(log, TurnEnded))
+    assert ends == Counter(event.turn for event in of_kind(log, TurnAccepted))
+    check_ends(of_kind(log, TurnEnded), of_kind(log, TurnAccepted))
+    check_started(of_kind(log, CallStarted))
+    return Clerk.world, {m.id.removeprefix("a-"): m for m in messages if m.role == "assistant"}
+
+
+def check_ends(ended: list[TurnEnded], accepted: list[TurnAccepted]) -> None:
+    """Every turn completes; a continuation may find that an attempt before it has done its work."""
+    continuations = {event.turn for event in accepted if event.kind is TurnKind.CONTINUATION}
+    for event in ended:
+        if event.outcome is not Outcome.COMPLETED:
+            assert (event.outcome, event.reason) == (Outcome.SKIPPED, "already-answered"), event
+            assert event.turn in continuations
+
+
+def check_started(started: list[CallStarted]) -> None:
+    """Every effect stands in the log as a call that started, and nothing started more often in one attempt."""
+    recorded = Counter(event.call for event in started)
+    for key, times in Clerk.effects.by_key.items():
+        assert times <= recorded[CallId(key.rpartition("/")[2])], f"{key} was done and not recorded"
+    assert all(n == 1 for n in Counter((event.turn, event.attempt, event.call) for event in started).values())
+
+
+def calls_of(answers: dict[str, UIMessage]) -> dict[str, Part]:
+    return {part["toolCallId"]: part for message in answers.values() for part in tool_parts(message)}
+
+
+def check_answers(answers: dict[str, UIMessage]) -> None:
+    """What was done, what is shown of it and what the model said about it agree."""
+    calls, effects = calls_of(answers), Clerk.effects
+    for call in ONCE:
+        part, times = calls[call], effects.count(call)
+        assert times <= 1, f"{call} was done {times} times"
+        if part["state"] == "output-available":
+            assert times == 1 and not part.get("preliminary")
+        else:
+            assert (part["state"], part["errorText"]) == ("output-error", INTERRUPTED), part
+    for call in AGAIN:
+        assert calls[call]["state"] == "output-available" and not calls[call].get("preliminary"), calls[call]
+        assert effects.count(call) >= 1 and len(effects.keys(call)) == 1
+    assert (calls["k-refuse"]["state"], effects.count("k-refuse")) == ("output-denied", 0)
+    assert (calls["k-where"]["state"], calls["k-where"].get("output")) == ("output-available", "Oslo")
+    for question in CALLS:
+        parts = list(tool_parts(answers[question]))
+        assert answers[question].text == "".join(["One moment. ", *map(verdict, parts)]), question
+    assert all(part["state"].startswith("output-") for message in Clerk.told for part in tool_parts(message))
+    assert effects.count("a-hand-1") <= 1
+    sent = "sent to dan" if calls["a-hand-1"]["state"] == "output-available" else INTERRUPTED
+    assert answers["hand"].text == f"{sent}; looked at moon"
+
+
+def interrupted(answers: dict[str, UIMessage]) -> set[str]:
+    return {call for call, part in calls_of(answers).items() if part["state"] == "output-error"}
+
+
+async def test_undisturbed_every_call_is_made_once_and_answered() -> None:
+    store = MemoryLog()
+    world, answers = await play_tools(lambda: store, [])
+    check_answers(answers)
+    assert interrupted(answers) == set()
+    assert set(Clerk.effects.by_key.values()) == {1}
+    assert world.appends == [APPENDS]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("part", range(SLICES))
+async def test_dying_at_any_append_of_a_tool_turn_does_nothing_twice(part: int, when: Any) -> None:
+    cut_off = set[str]()
+    for at in range(part + 1, APPENDS + 1, SLICES):
+        store = MemoryLog()
+        world, answers = await play_tools(lambda: store, [Crash(at, when)])  # noqa: B023
+        assert world.processes == 2, f"append {at} was never reached"
+        check_answers(answers)
+        assert len(interrupted(answers)) <= 1, "one death interrupts one call"
+        cut_off |= interrupted(answers)
+    assert cut_off <= {*ONCE, "a-hand-1"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_dying_twice_does_nothing_twice(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(6):
+        first, second = chance.randint(1, APPENDS - 10), chance.choice([1, 2, 3, chance.randint(4, 10)])
+        crashes = [Crash(at, chance.choice(("before", "after"))) for at in (first, second)]  # type: ignore[arg-type]
+        store = MemoryLog()
+        world, answers = await play_tools(lambda: store, crashes)  # noqa: B023
+        assert world.processes == 3, f"{crashes} did not all happen"
+        check_answers(answers)
+
+
+async def test_dying_over_a_file_does_nothing_twice(tmp_path: Path) -> None:
+    # Two of the script's commits may become one where a disk takes its time: the last points may not be reached.
+    for at in range(3, APPENDS - 10, 23):
+        path = tmp_path / f"{at}.db"
+        crash = Crash(at, "before" if at % 2 else "after")
+        world, answers = await play_tools(lambda: SqliteLog(path), [crash])  # noqa: B023
+        assert world.processes == 2, f"append {at} was never reached"
+        check_answers(answers)
