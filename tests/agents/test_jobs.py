@@ -30,7 +30,10 @@ class Worker(Agent):
     fails: ClassVar[int] = 0
     gate: ClassVar[asyncio.Event | None] = None
 
+    at_once: ClassVar[int] = 0
+
     async def work(self, payload: Any) -> None:
+        type(self).at_once += 1
         if type(self).gate is not None:
             await type(self).gate.wait()
         if type(self).fails > 0:
@@ -48,7 +51,7 @@ class Worker(Agent):
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    Worker.done, Worker.fails, Worker.gate = [], 0, None
+    Worker.done, Worker.fails, Worker.gate, Worker.at_once = [], 0, None, 0
 
 
 @asynccontextmanager
@@ -78,6 +81,8 @@ async def test_queued_jobs_run_one_after_the_other_in_order() -> None:
         for number in range(5):
             await agent.queue("work", number)
         assert [job.payload for job in await agent.get_queue()] == [0, 1, 2, 3, 4]
+        await quiet()
+        assert Worker.at_once == 1
         Worker.gate.set()
         await until(lambda: len(Worker.done) == 5)
         assert Worker.done == [0, 1, 2, 3, 4]

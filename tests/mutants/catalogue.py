@@ -20,6 +20,62 @@ TREE = "tests/core/test_tree.py"
 TURNS = "tests/core/test_turns.py"
 WANTED = "tests/core/test_wanted.py"
 
+STEPS = "tests/agents/test_steps.py"
+JOBS = "tests/agents/test_jobs.py"
+
+AGENTS = [
+    # -- calls of our own tools, jobs, state -------------------------------------------------------------------
+    Mutant(
+        "core/calls.py",
+        "    if started is not None and (started == command.attempt or not command.is_idempotent):",
+        "    if started is not None and started == command.attempt:",
+        "tests/crash/test_tool_turns.py::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice",
+        "a tool's effect happens again after a crash",
+    ),
+    Mutant(
+        "core/answers.py",
+        "        if tool_name(part) in rules.server_tools or command.call in running or asked == own_approval_id(command.call):",
+        "        if command.call in running:",
+        f"{STEPS}::test_a_client_tool_is_left_to_the_page_and_a_forged_result_of_ours_is_refused",
+        "a client can invent the result of a server's tool",
+    ),
+    Mutant(
+        "agents/steps.py",
+        "        if not await self.call.start_call(call_id, name, tool.idempotent):",
+        "        if False:",
+        f"{STEPS}::test_a_call_is_in_the_log_before_its_effect_and_its_result_after_it",
+        "a tool runs before anybody knows that it will",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "    if job.is_started and job.attempts >= job.added.max_attempts:",
+        "    if job.is_started and job.attempts >= job.added.max_attempts + 1000:",
+        f"{JOBS}::test_a_job_that_kills_every_process_is_set_aside",
+        "a job that kills the process makes it crash for ever",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "                continue  # one after the other: the first is tried until it is done or given up",
+        "                pass",
+        f"{JOBS}::test_queued_jobs_run_one_after_the_other_in_order",
+        "queued jobs overtake each other",
+    ),
+    Mutant(
+        "wire/chat.py",
+        "                return [] if self._is_mine(event.origin) else [frames.state(bytes(event.state))]",
+        "                return [frames.state(bytes(event.state))]",
+        "tests/server/test_agents.py::test_a_state_goes_to_everybody_but_who_sent_it_and_to_the_hook",
+        "who sets a state is told its own (R-21)",
+    ),
+    Mutant(
+        "runtime/runner.py",
+        "            await self._finish(Attempt(recovery.attempt - 1), Outcome.COMPLETED)\n            return None",
+        "            return False",
+        "tests/runtime/test_recovery.py::test_an_answer_that_was_said_to_its_end_is_only_ended",
+        "an answer that was complete when the process died is given twice",
+    ),
+]
+
 CORE = [
     # -- I-1: a turn ends once ---------------------------------------------------------------------------------
     Mutant(
@@ -152,7 +208,7 @@ CORE = [
         "core/decide.py",
         "    if turn.attempt >= rules.max_attempts:",
         "    if turn.attempt >= rules.max_attempts + 1000:",
-        f"{INVARIANTS}::test_from_any_crash_point_every_turn_ends_or_waits_for_a_person",
+        f"{TURNS}::test_attempts_are_bounded_and_the_turn_then_ends_with_an_error_that_may_be_shown",
         "a turn that kills its process is tried for ever (I-12)",
     ),
     Mutant(
@@ -336,8 +392,8 @@ CORE = [
     # -- turns (R-9, R-17, R-23, R-25, R-28) -------------------------------------------------------------------
     Mutant(
         "core/decide.py",
-        "    return [*events, *_closing(turn, attempt)]",
-        "    return events",
+        "    return [*_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]",
+        "    return [AttemptStarted(turn.id, attempt, cause)]",
         f"{TURNS}::test_the_next_attempt_first_closes_what_the_dead_one_left_open",
         "a text part stays open for ever after a crash (R-17)",
     ),
@@ -380,8 +436,8 @@ CORE = [
     ),
     Mutant(
         "core/restore.py",
-        "    if isinstance(event, Chunk | CallAnswered) and event.turn in state.open:",
-        "    if isinstance(event, Chunk) and event.turn in state.open:",
+        "    if not isinstance(event, AttemptStarted | Chunk | CallStarted | CallAnswered) or event.turn is None:",
+        "    if not isinstance(event, AttemptStarted | Chunk | CallStarted) or event.turn is None:",
         f"{RESTORE}::test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was",
         "an approval given before a crash is asked for again",
     ),
@@ -408,4 +464,4 @@ CORE = [
     ),
 ]
 
-ALL = [*CORE, *layers.MESSAGES, *layers.CODEC, *layers.WIRE, *layers.RUNTIME, *layers.LOG]
+ALL = [*CORE, *AGENTS, *layers.MESSAGES, *layers.CODEC, *layers.WIRE, *layers.RUNTIME, *layers.LOG]
