@@ -222,3 +222,11 @@ def test_the_next_process_wants_what_this_one_wanted(depth: int) -> None:
     for move in moves[: depth + 1]:
         move()
     assert wanted(told.restored()[0], Millis(told.now)) == told.wanted()
+
+
+def test_what_waits_for_its_time_is_looked_at_then_although_a_hook_is_still_due() -> None:
+    told = stage(has_response_hook=True)
+    told.ask("r1", user("u1"))
+    told.run(1, call("k1"))
+    told.answer("k1", ToolResult(1), "c1")
+    assert told.wanted() == Wanted(hooks=(TurnId(1),), wake=NOW, later=Millis(told.now + told.rules.continuation_delay))

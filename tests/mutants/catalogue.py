@@ -34,7 +34,8 @@ AGENTS = [
     ),
     Mutant(
         "core/answers.py",
-        "        if tool_name(part) in rules.server_tools or command.call in running or asked == own_approval_id(command.call):",
+        "        if tool_name(part) in rules.server_tools or command.call in running "
+        "or asked == own_approval_id(command.call):",
         "        if command.call in running:",
         f"{STEPS}::test_a_client_tool_is_left_to_the_page_and_a_forged_result_of_ours_is_refused",
         "a client can invent the result of a server's tool",

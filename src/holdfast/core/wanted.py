@@ -35,6 +35,8 @@ class Wanted:
     wake: Millis | None = None
     jobs: tuple[JobId, ...] = ()
     """The jobs that should be running."""
+    later: Millis | None = None
+    """When something is due that work which goes on now (`wake` is NOW) has no part in."""
 
 
 def wanted(state: State, now: Millis) -> Wanted:
@@ -44,7 +46,9 @@ def wanted(state: State, now: Millis) -> Wanted:
         return turns
     jobs = due_jobs(state, now)
     wakes = [at for at in (turns.wake, NOW if jobs.run else jobs.wake) if at is not None]
-    return replace(turns, jobs=jobs.run, wake=min(wakes, default=None))
+    wake = min(wakes, default=None)
+    times = [at for at in (turns.wake, turns.later, jobs.wake) if at is not None and at != NOW]
+    return replace(turns, jobs=jobs.run, wake=wake, later=min(times, default=None) if wake == NOW else None)
 
 
 def _wanted_turns(state: State, now: Millis) -> Wanted:
@@ -64,7 +68,7 @@ def _wanted_turns(state: State, now: Millis) -> Wanted:
         wake = start if wake is None else min(wake, start)
         if not turn.is_continuation:
             break  # a debounced question keeps its place: what came later waits behind it
-    return Wanted(hooks=hooks, wake=NOW if hooks else wake)
+    return Wanted(hooks=hooks, wake=NOW, later=wake) if hooks else Wanted(wake=wake)
 
 
 def continuation_is_due(state: State, turn: Turn) -> bool:

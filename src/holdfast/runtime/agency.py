@@ -45,6 +45,8 @@ class Agency:
         on_wake: Callable[[Millis], None],
     ) -> None:
         self.wake: Millis | None = None
+        self._timer: Millis | None = None
+        """When the timekeeper was last told to look here again."""
         self.evaluations: dict[RequestId, Evaluate] = {}
         """Functions of deferred turns; they live as long as this process."""
         self._actor, self._responder, self._clock, self._rules = actor, responder, clock, rules
@@ -84,9 +86,10 @@ class Agency:
     def reconcile(self, state: State) -> None:
         """Start and stop what the committed state calls for; called by the actor right after each commit."""
         work = wanted(state, self._clock.now())
-        if work.wake != self.wake and work.wake is not None and work.wake != NOW:
-            self._on_wake(work.wake)
-        self.wake = work.wake
+        timer = work.later if work.wake == NOW else work.wake
+        if timer != self._timer and timer is not None:
+            self._on_wake(timer)
+        self.wake, self._timer = work.wake, timer
         self.last_turn = state.last_turn
         self.value = state.value
         self.path = frozenset(active_path(state))

@@ -96,16 +96,16 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
     except TooManyQueued as exc:
         return refusal(429, str(exc), retry_after="5")
     except (AgentStopped, MailboxFull, LogError) as exc:
-        return refusal(503, _public_text(exc), retry_after="1")
+        return refusal(503, _public_text(exc, is_stopping=service.directory.is_stopping), retry_after="1")
     except Rejected as exc:
         return refusal(409, str(exc))
 
 
-def _public_text(exc: Exception) -> str:
+def _public_text(exc: Exception, *, is_stopping: bool) -> str:
     # What a store says of itself names files and disks, and is for its operator.
     if not isinstance(exc, LogError):
         return str(exc)
-    log.error("%s", exc)
+    log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # a deploy is no alarm
     return "unable to use the log right now; nothing was written. Try again in a moment."
 
 
