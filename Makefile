@@ -18,7 +18,7 @@ PYTHON_READY := .venv/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench obligations traps docs clean
+.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench obligations traps docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ bench: setup-python ## run the benchmarks
 
 walks: setup ## many random walks of two tabs over a bad network (WALKS=50 make walks); `make test` takes a few
 	@$(BIN)/pytest tests/browser/test_walks.py -n $(WORKERS) $(ARGS)
+
+chaos: setup-python ## kill a server under load at random for ten minutes (`make test` does it for half of one)
+	@$(BIN)/python -m tools.chaos $(ARGS)
 
 simulate: setup-python ## ten thousand seeds of the deterministic simulation (`make test` plays a few hundred)
 	@PYTHONHASHSEED=0 $(BIN)/python -m tools.simulate --seeds 10000 $(ARGS)

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.client import ChatClient, ChatFailed
 from holdfast.errors import ChatError
+from holdfast.ids import Millis
 from holdfast.testing import Gate
 from tests.client.kit import client, is_growing, patiently, port_of, shown_is_stored, snapshots, until_text
 from tests.client.network import network
@@ -173,4 +174,29 @@ async def test_server_sent_events_go_on_from_the_cursor_after_a_drop() -> None:
                         gate.open()
             await snapshots(reply)
             assert is_growing(seen)
+            assert seen[-1] == asking.messages[-1]
+
+
+async def test_server_sent_events_that_were_pruned_meanwhile_are_told_once() -> None:
+    """What is left of an ended turn is its message: it comes whole, and only its rest is news."""
+    gate = Gate()
+    app = chat(scripted(["Hel", "lo ", gate, "wor", "ld"]))
+    async with serving(app) as url, network(port_of(url)) as between:
+        async with client(url) as asking, client(between.url) as me:
+            reply = asking.send("hi")
+            await until_text(asking, "Hello ")
+            seen = []
+            async with asyncio.timeout(20):
+                async for message in me.follow_sse():
+                    seen.append(message)
+                    if message.text == "Hello ":
+                        between.is_down = True
+                        between.drop()
+                        gate.open()
+                        await snapshots(reply)
+                        store = (await app.start()).directory.store
+                        assert (await store.prune(Millis(2**52))).chunks > 0
+                        between.is_down = False
+            assert is_growing(seen)
+            assert seen[-1].text == "Hello world"
             assert seen[-1] == asking.messages[-1]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..codec.joiner import StreamJoiner
 from ..errors import ChatFailed, TurnedAway, Unreachable, UsageError
 from ..ids import Millis
-from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.sse import SseEvent, SseParser
 from .addressing import Address
@@ -128,14 +128,16 @@ class _SseTurn:
         self.request = request
         self.cursor = ""
         self.is_over = False
-        self._fold: MessageFold | None = None
+        self._joiner: StreamJoiner | None = None
         self._base: UIMessage | None = None
         self._failure: str | None = None
 
     async def begin(self, request: str | None, read_messages: Any) -> None:
         """Note which turn it is; what a continuation goes on from is read from the stored messages."""
         self.request = self.request or request
-        if self._fold is None:
+        if self._joiner is not None:
+            self._joiner.dropped()
+        else:
             stored = await read_messages()
             last = stored[-1] if stored and stored[-1]["role"] == "assistant" else None
             self._base = UIMessage.from_dict(last) if last is not None else None
@@ -147,26 +149,28 @@ class _SseTurn:
             self.cursor = event.id if event.id is not None else self.cursor
             if event.data == "[DONE]":
                 self.is_over = True
+                is_news = bool(self._joiner is not None and self._joiner.replayed()) or is_news
                 continue
             chunk = msgspec.json.decode(event.data)
             if chunk["type"] == "error":
                 self._failure = chunk.get("errorText")
             else:
-                self._folding(chunk).apply(chunk)
-                is_news = True
+                index = int(event.id) if event.id is not None and event.id.isdigit() else None
+                is_news = bool(self._joining(chunk).feed(index, chunk)) or is_news
         return is_news
 
     def snapshot(self) -> UIMessage | None:
-        message = self._fold.message() if self._fold is not None else None
+        message = self._joiner.held.message() if self._joiner is not None else None
         return message if message is not None and message.id and message.parts else None
 
     def raise_failure(self) -> None:
         if self.is_over and self._failure is not None:
             raise ChatFailed(self._failure, request=self.request or "", message=self.snapshot())
 
-    def _folding(self, chunk: JsonObject) -> MessageFold:
-        if self._fold is None:
-            is_new = chunk["type"] == "start" and chunk.get("messageId")
-            base = None if is_new else self._base
-            self._fold = MessageFold(base.id if base is not None else "", base=base)
-        return self._fold
+    def _joining(self, chunk: JsonObject) -> StreamJoiner:
+        """Return what takes the chunks: what is told again, because the server has only the whole, is told once."""
+        if self._joiner is None:
+            named = chunk.get("messageId") if chunk["type"] == "start" else None
+            base = self._base if self._base is not None and named in (None, self._base.id) else None
+            self._joiner = StreamJoiner(base.id if base is not None else named or "", base=base)
+        return self._joiner

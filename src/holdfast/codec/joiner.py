@@ -117,6 +117,10 @@ class StreamJoiner:
         news, self._transients = self._transients[self._transients_said :], []
         return [*said, *(out for chunk in news for out in self._say(chunk))]
 
+    def dropped(self) -> None:
+        """Forget a replay that was cut off: the next one tells everything again."""
+        self._told, self._transients = None, []
+
     def _is_replay(self, index: int | None) -> bool:
         """Tell a `start` that repeats what was told from the one that opens the stream."""
         return self._has_begun and (index is None or index > 0 or self._cursor >= 0)

@@ -25,7 +25,7 @@ from ..runtime.api import Responder, Rules, Starter, Worker
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
 from ..runtime.recovery import Recoverer
-from .access import Authorize, Connecting, Door, Principal, Reject
+from .access import LOCAL, Authorize, Connecting, Door, Principal, Reject
 from .addressing import Address, find_address
 from .http import Caller, Service, answer_http
 from .limits import Limits, Pace, Seats
@@ -217,6 +217,7 @@ class Holdfast:
         settings = SocketSettings(
             max_frame=service.limits.frame,
             is_read_only=principal.read_only,
+            principal=principal.id if principal is not LOCAL else None,
             may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
         )
         with service.seats.seat(address.agent):

@@ -100,6 +100,8 @@ class SocketSettings:
 
     max_frame: int = 32 * 1024 * 1024
     is_read_only: bool = False
+    principal: str | None = None
+    """Who it is, for the record; without one it is the client's own word for itself."""
     may_ask: Callable[[], int] = lambda: 0
     """Counts a turn that is asked for; returns how many milliseconds too early it is."""
 
@@ -326,7 +328,7 @@ class _Socket:
         actor = self._loaded.actor
         match frame:
             case CancelTurn():
-                await actor.insist(Cancel(frame.id, by=self._owner))
+                await actor.insist(Cancel(frame.id, by=self._settings.principal or self._owner))
             case ClearChat():
                 await actor.insist(Clear(origin=self._serial))
             case SyncMessages():
@@ -346,7 +348,7 @@ class _Socket:
             frame.answer,
             fresh_request_id(),
             auto_continue=frame.auto_continue,
-            by=self._owner,
+            by=self._settings.principal or self._owner,
             origin=self._serial,
             owner=self._owner,
             client_tools=frame.client_tools,

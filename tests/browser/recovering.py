@@ -1,0 +1,92 @@
+"""Agents whose turns are carried on, given up or begun anew in ways of their own, for pages whose server is killed.
+
+Run as a program it is `tests.browser.serving` with these agents besides. What tools did is noted in a file beside the
+log: the book of a killed process is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from holdfast import Continue, Recovery, Retry, Stop, Wait
+from holdfast.agents.tools import ToolContext, tool
+from tests.browser import serving
+from tests.browser.scripted import BOOK, Chat
+from tests.browser.tooled import Tooled
+
+__all__ = ["RECOVERING", "Brittle", "Fickle", "Lasting"]
+
+
+class Brittle(Chat):
+    """Is given up at the third death."""
+
+    max_attempts = 3
+    recovery_failed_text = "We lost it. Please ask again."
+
+
+class Fickle(Chat):
+    """Has its recovery decided by the question's second line: `retry`, or `stop` with what follows as the text."""
+
+    async def on_chat_recovery(self, ctx: Recovery) -> Continue | Retry | Stop | Wait:
+        word, _, text = self.messages[-1].text.partition("\n")[2].partition(" ")
+        match word:
+            case "retry":
+                return Retry()
+            case "stop":
+                return Stop(text or None)
+            case _:
+                return Continue()
+
+
+class Lasting(Tooled):
+    """Has a tool that must not happen twice, and one that may."""
+
+    @tool
+    async def send(self, to: str, context: ToolContext) -> str:
+        """Send something."""
+        return await self._do("send", to, context)
+
+    @tool(idempotent=True)
+    async def look(self, to: str, context: ToolContext) -> str:
+        """Look something up."""
+        return await self._do("look", to, context)
+
+    async def _do(self, what: str, to: str, context: ToolContext) -> str:
+        _note_effect(what, context.idempotency_key)
+        await BOOK.stand_at(f"{self.name}/{what}")
+        return f"{what} {to}: done"
+
+
+def _note_effect(what: str, key: str) -> None:
+    with Path(os.environ["EFFECTS"]).open("a", encoding="utf-8") as effects:
+        effects.write(f"{what} {key}\n")
+
+
+class Drowsy(Chat):
+    """Is asked again when it falls silent; `{"gate": …}` is its silence."""
+
+    stall_timeout = 0.4
+
+
+class Forgetful(Drowsy):
+    """Begins anew when it fell silent."""
+
+    async def on_chat_recovery(self, ctx: Recovery) -> Retry:
+        return Retry()
+
+
+RECOVERING: Final = (Brittle, Fickle, Lasting, Drowsy, Forgetful)
+
+
+async def _main(file: str, port: str) -> None:
+    serving.TOOLED = (*serving.TOOLED, *RECOVERING)  # type: ignore[misc, assignment]
+    server = serving._Announced(serving.configured(file))
+    await server.serve(sockets=[serving.listening(int(port))])
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(*sys.argv[1:]))
