@@ -74,7 +74,7 @@ bench: setup-python ## run the benchmarks
 walks: setup ## many random walks of two tabs over a bad network (WALKS=50 make walks); `make test` takes a few
 	@$(BIN)/pytest tests/browser/test_walks.py -n $(WORKERS) $(ARGS)
 
-chaos: setup-python ## kill a server under load at random for ten minutes (`make test` does it for half of one)
+chaos: setup-python ## kill a server under load at random for ten minutes (`make test` does it for one)
 	@$(BIN)/python -m tools.chaos $(ARGS)
 
 simulate: setup-python ## ten thousand seeds of the deterministic simulation (`make test` plays a few hundred)

@@ -1,6 +1,6 @@
 """A server under load is killed at random, again and again; left alone at last, it has lost and doubled nothing.
 
-`CHAOS_SECONDS` says for how long (25), `CHAOS_SEED` repeats a run's plan: who asks what, and when the server dies.
+`CHAOS_SECONDS` says for how long (60), `CHAOS_SEED` repeats a run's plan: who asks what, and when the server dies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.chaos.crowd import Looker, Tab
 from tests.chaos.proofs import prove
 from tests.chaos.serving import LOG
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS") or 25)
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or 60)
 TABS = 2
 """Pages per conversation."""
 MOST_FRAMES = 3_000
