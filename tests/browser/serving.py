@@ -21,6 +21,7 @@ from starlette.routing import Mount, Route
 from holdfast.server import Holdfast, Limits
 from tests.browser.bundling import INDEX, build
 from tests.browser.scripted import AGENTS, BOOK
+from tests.browser.stateful import STATEFUL
 from tests.browser.tooled import TOOLED
 
 __all__ = ["configured", "listening"]
@@ -30,7 +31,7 @@ LIMITS: Final = Limits(requests_per_minute=100_000)
 
 def stage(store: str) -> Starlette:
     """Return the application: everything that the page and the test ask for, under one origin."""
-    holdfast = Holdfast((*AGENTS, *TOOLED), store=store, limits=LIMITS)
+    holdfast = Holdfast((*AGENTS, *TOOLED, *STATEFUL), store=store, limits=LIMITS)
     routes = [
         Route("/stock/{client}/index.html", lambda request: FileResponse(INDEX)),
         Route("/stock/{client}/page.js", _bundle),
