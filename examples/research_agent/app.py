@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from holdfast import Holdfast, ToolError, tool
-from holdfast.agents.think import StepContext, Think
+from holdfast.agents import StepContext, Think
 
 LIBRARY = {
     "tides": "Tides follow the moon, but the water has to travel: high water comes after the moon has passed.",

@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator
 
 from pydantic import BaseModel
 
-from holdfast import Holdfast, ToolContext, ToolError, tool
-from holdfast.agents.think import Think
+from holdfast import Holdfast, Think, ToolContext, ToolError, tool
 
 
 class Order(BaseModel):
