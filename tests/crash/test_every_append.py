@@ -22,7 +22,7 @@ from tests.crash.proofs import Outcomes, check_log, check_projections, of_kind, 
 from tests.crash.world import Crash, World, bodies, play
 from tests.runtime.kit import AGENT
 
-APPENDS = 149
+APPENDS = 148
 """How many appends the undisturbed script makes: the points to die at. Changes only with the script, or on purpose."""
 
 SLICES = 16
