@@ -17,6 +17,7 @@ from websockets.asyncio.client import connect as open_socket
 
 from holdfast import Agent, ChatError, Holdfast, Principal, callable, get_current_agent
 from holdfast.agents.connections import Connection
+from holdfast.server.hosting import MOST_AT_ONCE
 from tests.server.kit import PATIENCE, connect, serving
 
 STATE, ERROR = "cf_agent_state", "cf_agent_state_error"
@@ -30,6 +31,7 @@ class Counter(Agent):
     def __init__(self, port: Any) -> None:
         super().__init__(port)
         self.heard: list[Any] = []
+        self.released = asyncio.Event()
 
     def validate_state_change(self, state: Any, source: Any) -> None:
         if state == "forbidden":
@@ -49,6 +51,14 @@ class Counter(Agent):
     async def countdown(self, start: int) -> AsyncIterator[int]:
         for number in range(start, 0, -1):
             yield number
+
+    @callable
+    async def wait(self) -> None:
+        await self.released.wait()
+
+    @callable
+    def release(self) -> None:
+        self.released.set()
 
     @callable
     def told(self) -> list[Any]:
@@ -213,6 +223,29 @@ async def test_what_cannot_be_called_or_fails_is_an_error_frame(method: str, arg
             "success": False,
             "error": text,
         }
+
+
+async def test_a_client_cannot_have_more_calls_running_than_a_connection_may() -> None:
+    async with serving(app_of(Counter)) as url, page(url) as tab:
+        await tab.until(lambda f: f == {"welcome": "me"})
+        for number in range(MOST_AT_ONCE + 1):
+            await tab.send(type="rpc", id=f"w{number}", method="wait", args=[])
+        refused = await tab.until(lambda f: f.get("type") == "rpc")
+        assert refused["id"] == f"w{MOST_AT_ONCE}" and "too many calls" in refused["error"]
+        await tab.send(type=STATE, state={"count": 1})
+        async with page(url) as other:
+            assert (await other.call("release"))[-1]["success"]
+        await tab.until(lambda f: f.get("id") == "w0" and f["success"])
+
+
+async def test_a_slow_hook_keeps_nobody_waiting() -> None:
+    class Slow(Counter):
+        async def on_state_changed(self, state: Any, source: Any) -> None:
+            await asyncio.Event().wait()
+
+    async with serving(app_of(Slow)) as url, page(url, kind="slow") as tab:
+        await tab.send(type=STATE, state={"count": 4})
+        assert (await tab.call("told"))[-1]["success"]
 
 
 async def test_an_async_generator_streams_its_values() -> None:

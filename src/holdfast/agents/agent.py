@@ -85,16 +85,20 @@ class Agent(Jobs):
         Raises:
             BadInput: it does not fit `state_model`, or has no JSON form.
         """
-        await self.take_state(state, "server")
+        await self.tell_state(await self.take_state(state, "server"), "server")
 
-    async def take_state(self, state: Any, source: Source) -> None:
-        """As `set_state`, for a state that came from a client: what `validate_state_change` raises is let out."""
+    async def take_state(self, state: Any, source: Source) -> Any:
+        """Check and commit a state, and return it as it was checked; what `validate_state_change` raises is let out."""
         checked = self._modelled(state)
         self.validate_state_change(checked, source)
         origin = source.serial if isinstance(source, Connection) else None
         await self._port.set_state(plain_json(checked), origin=origin)
+        return checked
+
+    async def tell_state(self, state: Any, source: Source) -> None:
+        """Tell the agent's own code of a state that was committed; what it raises changes nothing."""
         try:
-            await self.on_state_changed(checked, source)
+            await self.on_state_changed(state, source)
         except Exception:
             log.exception("on_state_changed of %r raised", self)
 

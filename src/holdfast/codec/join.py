@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..messages.message import Chunk
-from .lifecycle import LifecycleTracker, Phase, create_lifecycle_tracker
+from .aisdk import chunk_tracker
 
 __all__ = ["StreamJoin"]
 
@@ -13,15 +13,6 @@ _START: Final = "start"
 _START_STEP: Final = "start-step"
 
 _DISCRETE: Final = frozenset({"file", "source-url", "source-document", "reasoning-file", "custom"})
-
-
-def _chunk_tracker() -> LifecycleTracker[Chunk]:
-    return create_lifecycle_tracker(
-        [
-            Phase(_START, lambda context: [{"type": "start", "messageId": context["messageId"]}]),
-            Phase(_START_STEP, lambda context: [{"type": "start-step"}]),
-        ]
-    )
 
 
 class StreamJoin:
@@ -36,7 +27,7 @@ class StreamJoin:
     def __init__(self, message_id: str, *, scope: str = "") -> None:
         self._context = {"messageId": message_id}
         self._scope = scope
-        self._tracker = _chunk_tracker()
+        self._tracker = chunk_tracker()
         self._open: set[tuple[str, str]] = set()
         self._calls: set[str] = set()
         self._inputs: set[str] = set()

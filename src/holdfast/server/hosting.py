@@ -26,6 +26,9 @@ __all__ = ["Host", "agent_of"]
 
 log = logging.getLogger("holdfast.server")
 
+MOST_AT_ONCE = 256
+"""How much of the agent's own code one connection may have running: a client must not choose that."""
+
 READ_ONLY = "Connection is readonly"
 REFUSED = "State update rejected"
 
@@ -41,6 +44,7 @@ class Host:
 
     def __init__(self, loaded: Loaded, agent: Agent, connection: Connection, post: Callable[[bytes], None]) -> None:
         self._loaded, self._agent, self.connection, self._post = loaded, agent, connection, post
+        self._running = 0
 
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
@@ -60,7 +64,13 @@ class Host:
         self._run(self._agent.on_close(self.connection, code, reason), "on_close")
 
     def heard(self, text: str) -> None:
-        """Hand over a frame that is not of the protocol."""
+        """Hand over a frame that is not of the protocol.
+
+        Raises:
+            MailboxFull: the agent's code does not keep up with this client.
+        """
+        if self._running >= MOST_AT_ONCE:
+            raise MailboxFull("unable to take a message; the agent is still busy with those before")
         self._run(self._agent.on_message(self.connection, text), "on_message")
 
     async def set_state(self, frame: SetState) -> None:
@@ -70,7 +80,8 @@ class Host:
             return
         running_as(self._agent)
         try:
-            await self._agent.take_state(msgspec.json.decode(bytes(frame.state)), self.connection)
+            state = await self._agent.take_state(msgspec.json.decode(bytes(frame.state)), self.connection)
+            self._run(self._agent.tell_state(state, self.connection), "on_state_changed")
         except MailboxFull:
             raise
         except Exception as exc:  # noqa: BLE001 - the validator is the agent's own code
@@ -79,6 +90,9 @@ class Host:
 
     def call(self, frame: CallMethod) -> None:
         """Run a callable and post its result or its error."""
+        if self._running >= MOST_AT_ONCE:
+            self._reply(frames.rpc_error(frame.id, f"unable to call {frame.method}; too many calls run at once"))
+            return
         self._run(self._call(frame), f"call of {frame.method}")
 
     async def _call(self, frame: CallMethod) -> None:
@@ -105,6 +119,7 @@ class Host:
             self.connection.close(1013, "read faster")
 
     def _run(self, work: Awaitable[Any], name: str) -> None:
+        self._running += 1
         self._loaded.agency.spawn(self._guarded(work), f"{name} of {self._loaded.actor.agent}")
 
     async def _guarded(self, work: Awaitable[Any]) -> None:
@@ -116,6 +131,8 @@ class Host:
                 await self._agent.on_error(self.connection, exc)
             except Exception:
                 log.exception("on_error of %r raised", self._agent)
+        finally:
+            self._running -= 1
 
 
 def _result(call: str, value: Any, *, done: bool = True) -> bytes:
