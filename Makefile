@@ -18,7 +18,7 @@ PYTHON_READY := .venv/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench obligations traps docs clean
+.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-peer obligations traps docs recording clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,9 +67,20 @@ INNER := $(addprefix tests/,architecture docs core messages codec wire runtime a
 check: setup-python lint types ## the inner loop: lint, types and the fast tests, in under a minute
 	@$(BIN)/pytest -n $(WORKERS) -m 'not crash and not browser and not slow' $(INNER) $(ARGS)
 
-bench: setup-python ## run the benchmarks
-	@if test -f benchmarks/run.py; then exec $(BIN)/python benchmarks/run.py $(ARGS); \
-	  else echo "bench: there are no benchmarks yet (benchmarks/run.py is missing)"; fi
+# The peer is only there to be compared with: without npm or a network the table says so and does without it.
+bench: setup-python ## all loads over real sockets in one table (ROWS=flat,tiny SERVERS=holdfast,stored SIZES=small)
+	@$(MAKE) -s bench-peer || echo "bench: the peer is left out; npm could not install it" >&2
+	@exec $(BIN)/python -m benchmarks $(ARGS)
+
+bench-core: setup-python ## the benchmarks that need no sockets (ARGS=log for those whose name has the word)
+	@exec $(BIN)/python -m benchmarks.core $(ARGS)
+
+bench-growth: setup-python ## what things cost in a store of 100,000 conversations and 10 million chunks (SIZE=small)
+	@exec $(BIN)/python -m benchmarks.growth $(ARGS)
+
+bench-peer: benchmarks/peer/node_modules/.ready
+
+benchmarks/peer/node_modules/.ready: benchmarks/peer/worker.js benchmarks/peer/email.js benchmarks/peer/build.sh
 
 walks: setup ## many random walks of two tabs over a bad network (WALKS=50 make walks); `make test` takes a few
 	@$(BIN)/pytest tests/browser/test_walks.py -n $(WORKERS) $(ARGS)
@@ -86,10 +97,15 @@ obligations: setup ## how many of the obligations a passing test proves, and whi
 traps: setup-python ## how we know that we are in none of the protocol's traps, and which are open
 	@$(BIN)/python -m tools.traps
 
-docs: setup-python ## write the generated parts of the docs
+docs: setup-python ## write the generated parts of the docs, then build the site into build/site
 	@$(BIN)/python -m tools.diagram --write
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.site
+
+recording: setup-python setup-browser ## film the demo that is killed and goes on: docs/images/kill-9.gif
+	@$(BIN)/python -m tools.record
 
 clean: ## remove everything that setup and the tests made
 	rm -rf .venv .stamps .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
-	rm -rf $(addsuffix /node_modules,$(NODE_FOLDERS))
-	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(addsuffix /node_modules,$(NODE_FOLDERS)) benchmarks/peer/node_modules
+	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
+import ssl
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -32,6 +34,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in item.iter_markers("obligation"):
             item.user_properties.extend((_PROPERTY, each) for each in marker.args)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # What was imported stays; whoever collects garbage need not look at it again.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_set_of_certificates() -> Iterator[None]:
+    """Read the certificates once: every client of every SDK does it anew, and no test speaks to anybody outside."""
+    context = ssl.create_default_context()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", lambda *args, **kwargs: context)
+        yield
 
 
 class _Recorder:

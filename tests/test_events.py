@@ -11,6 +11,8 @@ from msgspec import Raw
 
 from holdfast.events import (
     ABSENT,
+    AgentCreated,
+    AgentDestroyed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -18,6 +20,10 @@ from holdfast.events import (
     ChatCleared,
     Chunk,
     Event,
+    FiberEnded,
+    FiberPaused,
+    FiberStarted,
+    FiberStashed,
     HookDone,
     JobAdded,
     JobEnded,
@@ -29,6 +35,9 @@ from holdfast.events import (
     MessagesRemoved,
     Outcome,
     Placed,
+    RunEnded,
+    RunStarted,
+    RunTold,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -61,9 +70,18 @@ FULL: list[Any] = [
     LeafMoved(1, "o"),  # type: ignore[arg-type]
     ChatCleared(1, "o"),  # type: ignore[arg-type]
     StateSet(JSON, "o"),
+    AgentCreated(),
+    RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3),  # type: ignore[arg-type]
+    RunEnded("r", "interrupted", "s", JSON, "e", "why", True, True, "old"),  # type: ignore[arg-type]
+    RunTold("r"),  # type: ignore[arg-type]
     JobAdded("j", "cron", "m", 5, JSON, "* * * * *", "UTC", 3, 7),  # type: ignore[arg-type]
     JobStarted("j", 1, 2),  # type: ignore[arg-type]
     JobEnded("j", 1, "retry", 5, "why"),  # type: ignore[arg-type]
+    FiberStarted("f", "name", 2),  # type: ignore[arg-type]
+    FiberStashed("f", JSON),  # type: ignore[arg-type]
+    FiberPaused("f"),  # type: ignore[arg-type]
+    FiberEnded("f", "failed", "why", "g"),  # type: ignore[arg-type]
+    AgentDestroyed(),
 ]
 
 

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from .agents import (
     Agent,
+    AgentToolResult,
     AIChatAgent,
     Connection,
     Continue,
     Debounce,
     Every,
+    FiberContext,
     Recovery,
     Retry,
     SaveMessagesResult,
     Stop,
+    SubAgentAddress,
     Think,
     ToolContext,
     Turn,
     Wait,
+    agent_tool,
     create_ui_message_stream,
     get_current_agent,
     tool,
 )
 from .agents import callable_ as callable
 from .agents.resumable import ResumableStream
+from .agents.stream_manager import ResumableStreamManager
 from .codec.lifecycle import LifecycleTracker, create_lifecycle_tracker
 from .errors import ChatError, HoldfastError, ToolError
 from .messages.message import UIMessage
@@ -36,12 +41,14 @@ from .server.limits import Limits
 __all__ = [
     "AIChatAgent",
     "Agent",
+    "AgentToolResult",
     "ChatError",
     "Connecting",
     "Connection",
     "Continue",
     "Debounce",
     "Every",
+    "FiberContext",
     "Holdfast",
     "HoldfastError",
     "LifecycleTracker",
@@ -50,9 +57,11 @@ __all__ = [
     "Recovery",
     "Reject",
     "ResumableStream",
+    "ResumableStreamManager",
     "Retry",
     "SaveMessagesResult",
     "Stop",
+    "SubAgentAddress",
     "Think",
     "ToolContext",
     "ToolError",
@@ -60,6 +69,7 @@ __all__ = [
     "UIMessage",
     "Wait",
     "__version__",
+    "agent_tool",
     "callable",
     "convert_to_model_messages",
     "create_lifecycle_tracker",

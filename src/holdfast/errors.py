@@ -7,12 +7,15 @@
     │   └── ToolError
     ├── CallPending           nobody: a turn ends with a question, and goes on with the answer
     ├── Stalled               nobody: the turn is tried again
+    ├── SqlError              the developer: a statement on the agent's own database failed
     ├── Rejected              the caller: the rules say no, nothing was written
     │   ├── UnknownTurn
     │   ├── StaleAttempt
     │   ├── MailboxFull
     │   ├── TooManyQueued
+    │   ├── FiberCancelled
     │   └── AgentStopped
+    │       └── AgentGone
     ├── BadInput              the peer: what it sent cannot be used
     │   ├── BadMessage
     │   ├── BadChunk
@@ -39,10 +42,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = ["AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced", "FoldError"]
+__all__ = ["AgentGone", "AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced"]
+__all__ += ["FiberCancelled", "FoldError"]
 __all__ += ["HoldfastError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += ["MailboxFull", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued", "ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
+__all__ += ["SqlError"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
 
 
@@ -98,6 +103,19 @@ class Stalled(HoldfastError):
     code = "stalled"
 
 
+class SqlError(HoldfastError):
+    """A statement on the agent's own database failed; nothing of it was written.
+
+    `is_constraint` tells a broken UNIQUE, CHECK, NOT NULL or foreign key from everything else.
+    """
+
+    code = "sql"
+
+    def __init__(self, text: str, *, is_constraint: bool = False) -> None:
+        super().__init__(text)
+        self.is_constraint = is_constraint
+
+
 class Rejected(HoldfastError):
     """The rules refuse a command. Nothing was written; asking again later may succeed."""
 
@@ -132,6 +150,18 @@ class AgentStopped(Rejected):
     """The agent was unloaded or the process shuts down; reconnect and ask again."""
 
     code = "agent_stopped"
+
+
+class AgentGone(AgentStopped):
+    """The agent was destroyed, with all that it stored; its name is that of a new, empty one."""
+
+    code = "agent_gone"
+
+
+class FiberCancelled(Rejected):
+    """A fiber was cancelled before it was done: there is no result to wait for."""
+
+    code = "fiber_cancelled"
 
 
 class BadInput(HoldfastError):

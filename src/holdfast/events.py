@@ -8,17 +8,19 @@ bytes: stored, spliced into frames, and parsed only where somebody looks inside.
 from __future__ import annotations
 
 import enum
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 from msgspec import Raw
 
-from .ids import Attempt, CallId, Generation, JobId, MessageId, Millis, NodeId, RequestId, TurnId
+from .ids import Attempt, CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 
 __all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CallStarted", "CancelRequested"]
-__all__ += ["JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
+__all__ += ["AgentCreated", "JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
+__all__ += ["AgentDestroyed", "FiberEnded", "FiberOutcome", "FiberPaused", "FiberStarted", "FiberStashed"]
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
 __all__ += ["MessagesRemoved", "Outcome", "Placed", "StateSet", "TurnAccepted", "TurnEnded", "TurnKind"]
+__all__ += ["RunEnded", "RunStarted", "RunStatus", "RunTold"]
 __all__ += ["TurnRetargeted", "absent", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
 
 
@@ -241,8 +243,16 @@ class StateSet(_Event, frozen=True, tag="state.set"):
     """Serial of the socket that sent it: it has it already."""
 
 
+class AgentCreated(_Event, frozen=True, tag="agent.created"):
+    """A sub-agent exists, from before it has anything to say."""
+
+
+class AgentDestroyed(_Event, frozen=True, tag="agent.destroyed"):
+    """The agent is to be deleted, with all that it stored and all below it: nothing follows, and it all goes."""
+
+
 JobKind = Literal["queue", "once", "cron", "every"]
-JobOutcome = Literal["done", "retry", "failed", "cancelled", "set-aside"]
+JobOutcome = Literal["done", "retry", "stopped", "failed", "cancelled", "set-aside"]
 
 
 class JobAdded(_Event, frozen=True, tag="job.added"):
@@ -280,6 +290,87 @@ class JobEnded(_Event, frozen=True, tag="job.ended"):
     detail: str | None = None
 
 
+FiberOutcome = Literal["done", "failed", "cancelled", "interrupted", "set-aside"]
+
+
+class FiberStarted(_Event, frozen=True, tag="fiber.started"):
+    """Background work began, or was handed back after its process died; committed before its code runs."""
+
+    fiber: FiberId
+    name: str
+    attempt: int = 1
+
+
+class FiberStashed(_Event, frozen=True, tag="fiber.stashed"):
+    """Background work left a checkpoint, in the place of the one before."""
+
+    fiber: FiberId
+    snapshot: Raw
+
+
+class FiberPaused(_Event, frozen=True, tag="fiber.paused"):
+    """The process stopped in good order: the attempt that it cut off does not count."""
+
+    fiber: FiberId
+
+
+class FiberEnded(_Event, frozen=True, tag="fiber.ended"):
+    """Background work is over. Its record is kept, and that of an older one goes for it once there are many."""
+
+    fiber: FiberId
+    outcome: FiberOutcome
+    detail: str | None = None
+    forgets: FiberId | None = None
+
+
+RunStatus = Literal["completed", "error", "aborted", "interrupted"]
+
+
+class RunStarted(_Event, frozen=True, tag="run.started"):
+    """A sub-agent was set to work as a tool. What it says is in its own log, under the name `run`.
+
+    Comes again when a run that was interrupted is taken up.
+    """
+
+    run: RunId
+    kind: str
+    call: CallId | None = None
+    within: TurnId | None = None
+    """The turn that waits for it: it does not outlive that turn."""
+    input: Raw = ABSENT
+    preview: str | None = None
+    order: int = 0
+    display: Raw = ABSENT
+    is_detached: bool = False
+    """Nobody waits for it: it goes on when the turn that began it has ended."""
+    expects: str | None = None
+    """The name of the type that its output is to have."""
+    number: int = 0
+    """Counts the agent's runs."""
+
+
+class RunEnded(_Event, frozen=True, tag="run.ended"):
+    """How a run ended, by its own turn's result; or that it was not waited for any longer (`interrupted`)."""
+
+    run: RunId
+    status: RunStatus
+    summary: str | None = None
+    output: Raw = ABSENT
+    error: str | None = None
+    reason: str | None = None
+    is_child_running: bool | None = None
+    hook_due: bool = False
+    """The agent's own code is to be told; `run.told` says that it was."""
+    forgets: RunId | None = None
+    """An older run whose record goes, because there are many."""
+
+
+class RunTold(_Event, frozen=True, tag="run.told"):
+    """The agent's own code was told how a run ended."""
+
+    run: RunId
+
+
 Event = (
     TurnAccepted
     | TurnRetargeted
@@ -297,10 +388,21 @@ Event = (
     | LeafMoved
     | ChatCleared
     | StateSet
+    | AgentCreated
     | JobAdded
     | JobStarted
     | JobEnded
+    | RunStarted
+    | RunEnded
+    | RunTold
+    | FiberStarted
+    | FiberStashed
+    | FiberPaused
+    | FiberEnded
+    | AgentDestroyed
 )
+
+_KINDS: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Event)}
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
@@ -324,7 +426,7 @@ def absent() -> Raw:
 
 def kind_of(event: Event) -> str:
     """Return the event's tag, e.g. `turn.accepted`."""
-    return str(event.__struct_config__.tag)
+    return _KINDS[type(event)]
 
 
 def turn_of(event: Event) -> TurnId | None:

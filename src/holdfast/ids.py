@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Final, NewType
+from urllib.parse import quote, unquote
 
-__all__ = ["AgentId", "Attempt", "CallId", "Epoch", "Generation", "JobId", "MessageId", "Millis", "NodeId"]
-__all__ += ["RequestId", "Seq", "TurnId", "agent_id", "split_agent_id"]
+__all__ = ["AgentId", "Attempt", "CallId", "Epoch", "FiberId", "Generation", "JobId", "MessageId", "Millis", "NodeId"]
+__all__ += ["SUB", "RequestId", "RunId", "Seq", "TurnId", "agent_depth", "agent_id", "can_name_a_root"]
+__all__ += ["children_prefix", "parent_id", "split_agent_id", "sub_agent_id"]
 
 AgentId = NewType("AgentId", str)
-"""`kind/name`: the agent's class in kebab case and the instance's name. One id, one log."""
+"""`kind/name`: the agent's class in kebab case and the instance's name. One id, one log.
+
+A sub-agent's id is its path: the parent's id, `/sub/`, its own kind and its own name, percent-encoded.
+"""
+
+SUB: Final = "sub"
+"""The path segment that leads from an agent to its sub-agents; no kind, and no segment of a root's name."""
 
 RequestId = NewType("RequestId", str)
 """The client's idempotency key of a turn; chosen by the client, or by us for turns we start."""
@@ -27,6 +35,12 @@ NodeId = NewType("NodeId", int)
 
 JobId = NewType("JobId", str)
 """A durable job's id; ours."""
+
+FiberId = NewType("FiberId", str)
+"""A fiber's id; ours, or the caller's idempotency key."""
+
+RunId = NewType("RunId", str)
+"""A run of a sub-agent as a tool: unique within its parent, and the sub-agent's name."""
 
 Attempt = NewType("Attempt", int)
 """Ordinal of a try at a turn: 1, 2, …; 0 means not tried yet."""
@@ -49,7 +63,34 @@ def agent_id(kind: str, name: str) -> AgentId:
     return AgentId(f"{kind}/{name}")
 
 
+def can_name_a_root(name: str) -> bool:
+    """Tell whether an agent that is nobody's sub-agent may have this name: its id must not look like a path."""
+    return "/" not in name or SUB not in name.split("/")
+
+
+def sub_agent_id(parent: AgentId, kind: str, name: str) -> AgentId:
+    """Return the id of a sub-agent: where its parent is found, and what it is called there."""
+    return AgentId(f"{children_prefix(parent)}{kind}/{quote(name, safe='')}")
+
+
+def children_prefix(agent: AgentId) -> str:
+    """Return what the ids of the agent's sub-agents, theirs and so on begin with, and no others do."""
+    return f"{agent}/{SUB}/"
+
+
+def parent_id(agent: AgentId) -> AgentId | None:
+    """Return the id of the agent whose sub-agent this is; None for one that is nobody's."""
+    parent, found, _ = agent.rpartition(f"/{SUB}/")
+    return AgentId(parent) if found else None
+
+
+def agent_depth(agent: AgentId) -> int:
+    """Return how many agents are above this one."""
+    return agent.count(f"/{SUB}/")
+
+
 def split_agent_id(agent: AgentId) -> tuple[str, str]:
-    """Return (kind, name) of an id made by `agent_id`."""
-    kind, _, name = agent.partition("/")
-    return kind, name
+    """Return (kind, name) of the agent itself, wherever it stands."""
+    _, found, own = agent.rpartition(f"/{SUB}/")
+    kind, _, name = (own if found else agent).partition("/")
+    return (kind, unquote(name)) if found else (kind, name)

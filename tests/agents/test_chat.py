@@ -70,6 +70,7 @@ CHUNKS = [
         (lambda: Response([b"plain ", b"text"], "text/plain; charset=utf-8"), "plain text"),
     ],
 )
+@pytest.mark.obligation("003-1")
 async def test_whatever_is_given_back_becomes_one_answer(make: Any, text: str) -> None:
     class Chat(AIChatAgent):
         async def on_chat_message(self, turn: Turn) -> Any:
@@ -92,16 +93,21 @@ async def test_sse_bytes_cut_anywhere_lose_nothing(cut: int) -> None:
         assert result.message is not None and result.message.text == "héllo 🌊"
 
 
+@pytest.mark.obligation("003-15")
 async def test_the_method_may_yield_and_take_no_one_or_two_arguments() -> None:
     class Bare(AIChatAgent):
         async def on_chat_message(self) -> Any:  # type: ignore[override]
             yield "none"
 
+    class One(AIChatAgent):
+        async def on_chat_message(self, turn: Turn) -> Any:
+            yield f"one {turn.attempt}"
+
     class Two(AIChatAgent):
         async def on_chat_message(self, on_finish: Any, options: Turn) -> Any:  # type: ignore[override]
             return f"two {options.attempt}"
 
-    for cls, text in ((Bare, "none"), (Two, "two 1")):
+    for cls, text in ((Bare, "none"), (One, "one 1"), (Two, "two 1")):
         async with served(cls) as serving:
             result = await serving.agent.save_messages([user("hi")])
             assert result.message is not None and result.message.text == text
@@ -145,6 +151,7 @@ async def test_only_a_chat_errors_text_is_shown(failure: Exception, shown: str |
         assert result.message is not None and result.message.text == "Hel"
 
 
+@pytest.mark.obligation("003-5", "003-12", "003-19")
 async def test_messages_are_what_the_turn_answers_and_afterwards_what_is_stored() -> None:
     class Chat(AIChatAgent):
         async def on_chat_message(self, turn: Turn) -> Any:
@@ -156,6 +163,7 @@ async def test_messages_are_what_the_turn_answers_and_afterwards_what_is_stored(
         assert [m.text for m in serving.agent.messages] == ["a", "1 so far", "b", "3 so far"]
 
 
+@pytest.mark.obligation("003-18")
 async def test_persisting_stores_without_a_turn_and_deletes_nothing() -> None:
     class Chat(AIChatAgent):
         async def on_chat_message(self, turn: Turn) -> Any:
@@ -164,6 +172,7 @@ async def test_persisting_stores_without_a_turn_and_deletes_nothing() -> None:
     async with served(Chat) as serving:
         await serving.agent.persist_messages([user("a", "u1"), user("b", "u2")])
         await serving.agent.persist_messages([user("changed", "u1")])
+        assert await serving.agent.wait_until_stable(10)
         assert [m.text for m in serving.agent.messages] == ["changed", "b"]
 
 
@@ -277,6 +286,7 @@ async def test_a_message_that_cannot_be_sanitised_ends_the_turn_as_an_error_and_
         assert result.message is not None and result.message.text == "hello"
 
 
+@pytest.mark.obligation("003-13")
 async def test_the_cap_limits_what_is_stored_and_not_what_the_turn_sees() -> None:
     seen: list[int] = []
 
@@ -295,16 +305,17 @@ async def test_the_cap_limits_what_is_stored_and_not_what_the_turn_sees() -> Non
 
 
 async def test_stability_is_waited_for() -> None:
-    gate = asyncio.Event()
+    begun, gate = asyncio.Event(), asyncio.Event()
 
     class Chat(AIChatAgent):
         async def on_chat_message(self, turn: Turn) -> Any:
+            begun.set()
             await gate.wait()
             return "ok"
 
     async with served(Chat) as serving:
         saving = asyncio.create_task(serving.agent.save_messages([user("hi")]))
-        await serving.agent.has_pending_interaction()
+        await begun.wait()
         assert not await serving.agent.wait_until_stable(timeout=0)
         gate.set()
         assert await serving.agent.wait_until_stable(timeout=20)

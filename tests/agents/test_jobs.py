@@ -17,7 +17,8 @@ from holdfast.ids import AgentId
 from holdfast.log.memory import MemoryLog
 from holdfast.runtime.directory import Directory, Settings
 from holdfast.runtime.port import Port
-from holdfast.testing import ManualClock
+from holdfast.testing import CrashingLog, ManualClock
+from tests.crash.world import kill_everything
 
 AGENT, PATIENCE = AgentId("worker/ann"), 20.0
 NOON = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000
@@ -62,6 +63,18 @@ async def working(store: MemoryLog, clock: ManualClock) -> AsyncIterator[Worker]
     directory = Directory(store, responder, clock=clock, settings=Settings(grace=0.0))
     async with directory:
         yield Worker(Port(directory, AGENT))
+
+
+@asynccontextmanager
+async def doomed(store: MemoryLog, clock: ManualClock) -> AsyncIterator[Worker]:
+    """A process that is killed at the end of the block."""
+    log = CrashingLog(store)
+    directory = Directory(log, lambda agent: responder_for(Worker, Port(directory, agent)), clock=clock)
+    await directory.open()
+    yield Worker(Port(directory, AGENT))
+    log.crashed.set()
+    await kill_everything()
+    await store.aclose()
 
 
 async def until(fact: Any) -> None:
@@ -144,18 +157,28 @@ async def test_a_job_survives_the_process_and_runs_again() -> None:
 
 async def test_a_job_that_kills_every_process_is_set_aside() -> None:
     store, clock = MemoryLog(), ManualClock()
-    for _ in range(3):
-        async with working(store, clock) as agent:
-            if not Worker.done:
+    for count in range(3):
+        async with doomed(store, clock) as agent:
+            if not count:
                 await agent.queue("hang", None, max_attempts=3)
                 await agent.queue("work", "next")
-            count = len(Worker.done)
-            await until(lambda count=count: len(Worker.done) > count or (count == 0 and Worker.done))
+            await until(lambda count=count: len(Worker.done) > count)
     assert Worker.done == ["hangs"] * 3
     async with working(store, clock) as agent:
         await until(lambda: Worker.done[-1] == "next")
         assert Worker.done == ["hangs"] * 3 + ["next"]
         assert await agent.get_queue() == []
+
+
+async def test_a_stop_in_good_order_is_no_failure_of_the_job() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    for stop in range(8):
+        async with working(store, clock) as agent:
+            if not stop:
+                await agent.queue("hang", None, max_attempts=3)
+            await until(lambda stop=stop: len(Worker.done) == stop + 1)
+    async with working(store, clock) as agent:
+        assert [job.attempts for job in await agent.get_queue()] in ([0], [1])
 
 
 @pytest.mark.parametrize("when", [60, timedelta(minutes=1), datetime.fromtimestamp(NOON / 1000 + 60, UTC)])

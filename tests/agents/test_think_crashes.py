@@ -28,7 +28,7 @@ from tests.crash.world import kill_everything
 from tests.runtime.facts import rounds
 
 AGENT = AgentId("post/ann")
-APPENDS = 15
+APPENDS = 16
 """How many appends the undisturbed turn makes: the points to die at."""
 
 
@@ -56,10 +56,10 @@ class Post(Think):
         self.asked.append(messages)
         told = [part.content for message in messages for part in message.parts if part.part_kind == "tool-return"]
         # Every commit is waited for, so that every chunk is a point to die at.
-        await self._port.submissions()
+        await self._port.intake.submissions()
         if len(told) < 2:
             yield "Let me see. "
-            await self._port.submissions()
+            await self._port.intake.submissions()
             yield _delta("send", f"s{len(messages)}", 1)
             yield _delta("look", f"l{len(messages)}", 2)
         else:

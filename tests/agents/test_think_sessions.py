@@ -56,9 +56,9 @@ async def test_an_edited_question_keeps_its_id_so_its_versions_are_told_apart_by
         await client_asks(serving, "r2", user("dogs", "u1"))
         first, second = await agent.versions("u1")
         assert (first.message.text, second.message.text, second.is_shown) == ("cats", "dogs", True)
-        with pytest.raises(UsageError, match="give one of `versions"):
+        with pytest.raises(UsageError, match="give the id of a version"):
             await agent.switch_version("u1")
-        await agent.switch_version(first)
+        await agent.switch_version(first.id)
         assert texts(agent) == ["cats", "to cats"]
         await agent.run_turn("go on")
         assert texts(agent) == ["cats", "to cats", "go on", "more of cats"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,17 +64,22 @@ def parse_module(text: str, name: str, *, is_package: bool = False) -> Module:
     return Module(path=path, name=name, text=text, is_package=is_package)
 
 
+@cache
 def read_tree(folder: Path) -> list[Module]:
-    """Read every Python file below `folder`, sorted by name."""
+    """Read every Python file below `folder`, sorted by name; once, as nobody edits files while they are tested."""
     found = []
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(_python_files(folder)):
         parts = path.relative_to(folder).with_suffix("").parts
-        if "node_modules" in parts or "__pycache__" in parts:
-            continue
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package and len(parts) > 1 else parts)
         found.append(Module(path=path, name=name, text=path.read_text(encoding="utf-8"), is_package=is_package))
     return found
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in ("node_modules", "__pycache__")]
+        yield from (Path(place, name) for name in names if name.endswith(".py"))
 
 
 def read_source() -> list[Module]:

@@ -23,14 +23,14 @@ CLIENTS: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def build(client: str) -> Path:
-    """Return the bundle of one client version, building it unless the same sources were built before."""
-    kept = MODULES / ".cache" / "holdfast" / f"{client}-{_fingerprint(client)}.js"
+def build(client: str, page: str = "page") -> Path:
+    """Return a page's bundle for one client version, building it unless the same sources were built before."""
+    kept = MODULES / ".cache" / "holdfast" / f"{page}-{client}-{_fingerprint(client)}.js"
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
             made = Path(folder) / "page.js"
-            _esbuild(client, made)
+            _esbuild(client, page, made)
             os.replace(made, kept)  # another worker may have been faster: theirs is the same
     return kept
 
@@ -46,10 +46,10 @@ def _fingerprint(client: str) -> str:
     return hashed.hexdigest()[:16]
 
 
-def _esbuild(client: str, made: Path) -> None:
+def _esbuild(client: str, page: str, made: Path) -> None:
     command = [
         str(MODULES / ".bin" / "esbuild"),
-        "stock/page.jsx",
+        f"stock/{page}.jsx",
         "--bundle",
         "--format=esm",
         "--jsx=automatic",

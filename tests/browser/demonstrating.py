@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,11 @@ new MutationObserver(() => {
   if (text !== window.states.at(-1)) window.states.push(text);
 }).observe(document, { subtree: true, childList: true, characterData: true });
 """
+
+
+def letters(text: str) -> str:
+    """Return a text without what Markdown makes of it: marks, and how lines are broken."""
+    return re.sub(r"[\s`*_#]+", "", text)
 
 
 @asynccontextmanager
@@ -69,12 +75,13 @@ class Tab:
     async def states(self) -> list[str]:
         """Return every state that the first answer was seen in since the page was loaded."""
         states: list[str] = await self.page.evaluate("window.states")
-        return states
+        return [letters(state) for state in states]
 
     async def text(self, number: int = -1) -> str:
-        """Return what an answer says, the last one by default."""
+        """Return the letters of what an answer says, the last one by default."""
         answer = self.answers.last if number < 0 else self.answers.nth(number)
-        return "".join([await part.text_content() or "" for part in await answer.locator(".text").all()])
+        said: list[str] = await answer.locator(".text").evaluate_all("parts => parts.map(part => part.textContent)")
+        return letters("".join(said))
 
 
 async def open_tab(browser: Browser, url: str, **options: Any) -> Tab:

@@ -20,21 +20,28 @@ from starlette.routing import Mount, Route
 
 from holdfast.server import Holdfast, Limits
 from tests.browser.bundling import INDEX, build
+from tests.browser.driven import DRIVEN
+from tests.browser.printed import PRINTED
 from tests.browser.scripted import AGENTS, BOOK
 from tests.browser.stateful import STATEFUL
+from tests.browser.teamed import TEAMED
+from tests.browser.thinking import THINKING
 from tests.browser.tooled import TOOLED
 
 __all__ = ["configured", "listening"]
 
-LIMITS: Final = Limits(requests_per_minute=100_000)
+LIMITS: Final = Limits(requests_per_minute=100_000, calls_per_minute=100_000)
 
 
 def stage(store: str) -> Starlette:
     """Return the application: everything that the page and the test ask for, under one origin."""
-    holdfast = Holdfast((*AGENTS, *TOOLED, *STATEFUL), store=store, limits=LIMITS)
+    agents = (*AGENTS, *TOOLED, *STATEFUL, *DRIVEN, *TEAMED, *THINKING, *PRINTED)
+    holdfast = Holdfast(agents, store=store, limits=LIMITS)
     routes = [
         Route("/stock/{client}/index.html", lambda request: FileResponse(INDEX)),
         Route("/stock/{client}/page.js", _bundle),
+        Route("/plain/{client}/index.html", lambda request: FileResponse(INDEX)),
+        Route("/plain/{client}/page.js", _plain_bundle),
         Route("/control/open", _open, methods=["POST"]),
         Route("/control/reached", _wait_for(lambda gate: BOOK.reached[gate])),
         Route("/control/left", _wait_for(lambda gate: BOOK.left[gate])),
@@ -45,9 +52,13 @@ def stage(store: str) -> Starlette:
     return Starlette(routes=routes, lifespan=holdfast.lifespan)
 
 
-def _bundle(request: Request) -> Response:
+def _bundle(request: Request, page: str = "page") -> Response:
     kept = {"cache-control": "max-age=600"}
-    return FileResponse(build(request.path_params["client"]), media_type="text/javascript", headers=kept)
+    return FileResponse(build(request.path_params["client"], page), media_type="text/javascript", headers=kept)
+
+
+def _plain_bundle(request: Request) -> Response:
+    return _bundle(request, "plain")
 
 
 async def _open(request: Request) -> Response:
@@ -81,7 +92,7 @@ def configured(store: str) -> uvicorn.Config:
         access_log=False,
         timeout_graceful_shutdown=1,
         ws_max_size=64 * 1024 * 1024,
-        ws="websockets-sansio",
+        ws="holdfast.server.gathering:GatheringProtocol",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,7 +44,11 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"holdfast {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["dev", "serve", "rebuild"])
+COMMANDS = ["new", "dev", "serve", "ls", "show", "tail", "replay", "fork"]
+COMMANDS += ["export", "import", "rebuild", "gc", "doctor"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
@@ -52,7 +57,9 @@ def test_help_teaches_every_command(command: str, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
-    assert len(capsys.readouterr().out) > 400
+    help_of_it = capsys.readouterr().out
+    assert len(help_of_it) > 400
+    assert f"\n  holdfast {command}" in help_of_it.partition("examples:")[2]
 
 
 @pytest.mark.parametrize("arguments", [["sing"], ["serve"], ["dev", "--port", "many"], ["rebuild", "--fast"]])
@@ -65,7 +72,7 @@ def test_what_is_not_understood_exits_with_2(arguments: list[str], capsys: pytes
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "examples:" in capsys.readouterr().out
+    assert "start here:" in capsys.readouterr().out
 
 
 def test_help_does_not_need_the_packages_of_the_server() -> None:
@@ -83,8 +90,29 @@ def test_a_missing_server_package_is_named_with_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert main(["dev", "--db", str(tmp_path / "log.db"), "--port", "0"]) == 1
+    assert main(["dev", "--db", str(tmp_path / "log.db"), "--port", "0"]) == 2
     assert "pip install 'holdfast[server]'" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(stored: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    ran = subprocess.run(
+        [sys.executable, "-m", "holdfast", "ls"], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert (ran.returncode, "Error" in ran.stderr) == (0, False), ran.stderr
+
+
+def test_an_interrupt_ends_a_command_without_a_traceback(
+    stored: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(chosen: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.cli.listing.run", interrupt)
+    assert main(["ls"]) == 130
+    assert capsys.readouterr().err == ""
 
 
 # -- finding the app ---------------------------------------------------------------------------------------------

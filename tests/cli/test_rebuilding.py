@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -158,7 +159,7 @@ def test_only_the_named_agents_are_rebuilt(conversation: Path, capsys: pytest.Ca
     _damage(conversation, "DELETE FROM message")
     assert main(["rebuild", "--db", str(conversation), "chat/bob"]) == 0
     assert {row[0] for row in _dump(conversation, "message")["message"]} == {2}
-    assert "1 agents," in capsys.readouterr().out
+    assert "1 agent," in capsys.readouterr().out
 
 
 def test_an_agent_that_cannot_be_rebuilt_fails_and_the_others_are_rebuilt(
@@ -177,15 +178,33 @@ def test_an_agent_that_cannot_be_rebuilt_fails_and_the_others_are_rebuilt(
     assert _dump(conversation, "message") == messages
 
 
+def test_a_log_whose_end_is_gone_does_not_take_its_rows_along(
+    conversation: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = _dump(conversation, "turn", "message")
+    _damage(conversation, "DELETE FROM event WHERE id = (SELECT head_id FROM agent WHERE key = 1)")
+    assert main(["rebuild", "--db", str(conversation), "chat/ann"]) == 1
+    assert "the last of its log, is not there; its rows were left as they were" in capsys.readouterr().out
+    assert _dump(conversation, "turn", "message") == before
+
+
+def test_what_was_rebuilt_is_told_to_scripts(conversation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _damage(conversation, "DELETE FROM message WHERE agent = 1 AND node = 1")
+    assert main(["rebuild", "--db", str(conversation), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["agents"], told["changed"], told["failed"]) == (3, 1, 0)
+    assert told["told"] == [{"agent": "chat/ann", "changes": ["1 message missing"], "error": None}]
+
+
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "nothing.db"
-    assert main(["rebuild", "--db", str(path)]) == 1
+    assert main(["rebuild", "--db", str(path)]) == 2
     assert "there is no such file" in capsys.readouterr().err
     assert not path.exists()
 
 
 def test_an_agent_that_is_not_there_is_refused(conversation: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rebuild", "--db", str(conversation), "chat/nobody"]) == 1
+    assert main(["rebuild", "--db", str(conversation), "chat/nobody"]) == 2
     assert "has no such agent" in capsys.readouterr().err
 
 
@@ -194,5 +213,5 @@ def test_a_file_that_a_server_uses_is_left_alone(conversation: Path, capsys: pyt
         async with chat(scripted(["x"]), store=str(conversation)):
             return await asyncio.to_thread(main, ["rebuild", "--db", str(conversation)])
 
-    assert asyncio.run(run()) == 1
-    assert "stop the other server" in capsys.readouterr().err
+    assert asyncio.run(run()) == 3
+    assert "Stop it first" in capsys.readouterr().err

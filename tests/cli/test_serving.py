@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from holdfast import __version__
-from holdfast.demo import HELLO
+from holdfast.cli import main
+from holdfast.demo.words import HELLO
 from tests.cli.kit import running
 from tests.cli.test_cli import APP
 from tests.server.kit import ask, connect, folded, question, reading, text_of
@@ -37,7 +38,8 @@ async def test_dev_serves_the_page_in_front_of_an_app(tmp_path: Path) -> None:
     async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
         url = await server.url()
         async with connect(f"{url}/agents/echo/ann") as client:
-            assert (await client.get(f"{url}/settings.json")).json() == {"kinds": ["echo"], "basePath": "/agents"}
+            settings = (await client.get(f"{url}/settings.json")).json()
+            assert (settings["kinds"], settings["basePath"]) == (["echo"], "/agents")
             assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
 
 
@@ -80,13 +82,13 @@ async def test_a_server_that_is_told_to_stop_stops_although_clients_still_read(
         assert "Traceback" not in server.said
 
 
-async def test_a_port_that_is_taken_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_a_sentence_and_not_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        async with running("dev", "--port", port, folder=tmp_path) as server:
-            assert await server.until("--port 0 takes a free one")
-            assert await server.ended() == 1
-            assert "Traceback" not in server.said
+        assert main(["dev", "--port", str(taken.getsockname()[1])]) == 2
+    assert "--port 0 takes a free one" in capsys.readouterr().err
 
 
 async def test_a_log_that_cannot_be_used_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
@@ -96,10 +98,9 @@ async def test_a_log_that_cannot_be_used_is_a_sentence_and_not_a_traceback(tmp_p
         assert "Traceback" not in server.said
 
 
-async def test_a_database_file_is_not_chosen_twice(tmp_path: Path) -> None:
-    async with running("dev", "app.py", "--db", "log.db", folder=tmp_path) as server:
-        assert await server.until("the app itself says where")
-        assert await server.ended() == 1
+def test_a_database_file_is_not_chosen_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dev", "app.py", "--db", "log.db"]) == 2
+    assert "the app itself says where" in capsys.readouterr().err
 
 
 @pytest.mark.crash

@@ -16,7 +16,7 @@ from holdfast.core.prune import is_redundant, turn_is_prunable
 from holdfast.core.restore import restore
 from holdfast.core.state import Rules, State
 from holdfast.core.transcript import Transcript
-from holdfast.core.tree import active_path
+from holdfast.core.tree import active_path, ancestors, shown_path
 from holdfast.core.wanted import wanted
 from holdfast.errors import Rejected, StaleAttempt
 from holdfast.events import (
@@ -35,7 +35,7 @@ from holdfast.events import (
     kind_of,
     turn_of,
 )
-from holdfast.ids import Attempt, Millis, TurnId
+from holdfast.ids import Attempt, Millis, NodeId, TurnId
 from holdfast.log.base import REPLAYED
 from tests.core.histories import (
     History,
@@ -226,6 +226,26 @@ def test_the_active_path_is_a_path(history: History) -> None:
     assert len(path) == len(set(path))
     for parent, node in pairwise(path):
         assert history.state.nodes[node].parent == parent
+
+
+@MANY
+@given(histories())
+def test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed(
+    history: History,
+) -> None:
+    state, seen = State(), (-1, list[tuple[NodeId, bytes | None]]())
+    for event, at in history.log:
+        evolve(state, event, at)
+        assert list(active_path(state)) == list(ancestors(state, state.leaf))[::-1]
+        shown = [(node, place.shown) for node, place in shown_path(state)]
+        assert shown == [(n, s) for n in active_path(state) if (s := state.nodes[n].shown) is not None]
+        assert state.revision != seen[0] or shown == seen[1]
+        assert state.hooks_due == {turn.id for turn in state.ended.values() if turn.hook_due}
+        seen = state.revision, shown
+        for node in state.nodes:  # whatever other path was asked for in between
+            assert [n for n, _ in shown_path(state, node)] == [
+                n for n in list(ancestors(state, node))[::-1] if state.nodes[n].shown is not None
+            ]
 
 
 @MANY

@@ -12,6 +12,8 @@ from holdfast.core.evolve import evolve
 from holdfast.core.state import State
 from holdfast.core.transitions import TRANSITIONS, Status, next_status
 from holdfast.events import (
+    AgentCreated,
+    AgentDestroyed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -19,6 +21,10 @@ from holdfast.events import (
     ChatCleared,
     Chunk,
     Event,
+    FiberEnded,
+    FiberPaused,
+    FiberStarted,
+    FiberStashed,
     HookDone,
     JobAdded,
     JobEnded,
@@ -30,6 +36,9 @@ from holdfast.events import (
     MessagesRemoved,
     Outcome,
     Placed,
+    RunEnded,
+    RunStarted,
+    RunTold,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -61,6 +70,8 @@ EVENTS: list[Event] = [
 """One of every kind that belongs to a turn."""
 
 OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared, StateSet, JobAdded, JobStarted, JobEnded}
+OF_NO_TURN |= {AgentDestroyed, FiberStarted, FiberStashed, FiberPaused, FiberEnded}
+OF_NO_TURN |= {AgentCreated, RunStarted, RunEnded, RunTold}
 ROWS = [(status, kind) for status, row in TRANSITIONS.items() for kind in row]
 
 

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.agents import SaveMessagesResult, Turn
 from holdfast.core.state import Rules, State
 from holdfast.messages.calls import find_call
 from holdfast.messages.message import Chunk, UIMessage
 from holdfast.runtime.api import TurnCall, TurnResult
 from holdfast.runtime.directory import Directory
+from tests.agents.bases import Asked
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,27 @@ class Model:
 
     def __call__(self, agent: object) -> Model:
         return self
+
+
+class Speaker:
+    """An agent of either base class whose model says the same, as far as it calls nothing."""
+
+    world: Any
+
+    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+        for item in remaining(ANSWERS[asked.turn.id], asked.answer):
+            if isinstance(item, Hold):
+                await self.world.hold(item.name).wait()
+            elif isinstance(item, Exception):
+                raise type(item)(*item.args)
+            else:
+                yield item
+
+    async def said(self, turn: Turn) -> None:
+        await turn._call.message()  # answered when what was written before is committed
+
+    async def on_chat_response(self, result: SaveMessagesResult) -> None:
+        """Have a hook, so that somebody has to be told."""
 
 
 def _nothing(state: State) -> None:

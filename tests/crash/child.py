@@ -1,4 +1,4 @@
-"""The process that is killed: a file, a directory of agents that never stop talking, a socket that shows what they say.
+"""The process that is killed: a file, agents of both base classes that never stop talking, a socket that shows it.
 
 Run as a program it is a nursery: everything is imported once, and every line on its input (`talk` or `finish`) begets
 one process, which opens the file from scratch. On its output it says `pid N`, `ready`, `settled N` and `dead`.
@@ -12,16 +12,18 @@ import signal
 import struct
 import sys
 from collections.abc import AsyncIterator
+from typing import ClassVar
 
+from holdfast.agents import SaveMessagesResult, Turn, responder_for
 from holdfast.core.commands import Submit
-from holdfast.core.state import Rules, State
+from holdfast.core.state import State
 from holdfast.errors import AgentStopped
 from holdfast.events import encode_event
 from holdfast.ids import AgentId, MessageId, RequestId, Seq
 from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.message import Chunk
-from holdfast.runtime.api import TurnCall, TurnResult
 from holdfast.runtime.directory import Directory, Loaded, Settings
+from holdfast.runtime.port import Port
+from tests.agents.bases import BASES, Asked, answering
 
 AGENTS = [AgentId(f"chat/{name}") for name in ("ann", "bob", "cleo", "dan", "eve", "fay", "gus", "hal")]
 HEADER = struct.Struct(">HQI")
@@ -36,34 +38,38 @@ LIFETIME = 100.0
 class Talker:
     """Says the same words in every turn, one commit at a time, going on where an earlier attempt was cut off."""
 
-    rules = Rules(has_response_hook=True)
-    directory: Directory
+    max_persisted_messages = 8
+    directory: ClassVar[Directory]
 
-    async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
-        said = len(call.partial.text) if call.partial is not None else 0
+    async def model(self, asked: Asked) -> AsyncIterator[str]:
+        said = len(asked.answer.text) if asked.answer is not None else 0
         for word in WORDS[len(ANSWER[:said].split()) :]:
             yield word
-            loaded = self.directory.peek(call.agent)
-            if loaded is not None:
-                await loaded.actor.inspect(_count_open)
 
-    def error_text(self, exc: BaseException) -> str:
-        return "The answer failed."
+    async def said(self, turn: Turn) -> None:
+        loaded = self.directory.peek(turn._call.agent)
+        if loaded is not None:
+            await loaded.actor.inspect(_count_open)  # answered when what was written before is committed
 
-    async def on_response(self, result: TurnResult) -> None:
-        pass
+    async def on_chat_response(self, result: SaveMessagesResult) -> None:
+        """Have a hook, so that somebody has to be told."""
 
-    def __call__(self, agent: AgentId) -> Talker:
-        return self
+
+TALKERS = [answering(base, Talker) for base in BASES]
 
 
 async def live(path: str, address: str, *, is_last: bool) -> None:
     """Serve until killed; in the last life ask nothing new, say when every turn has ended, and leave when told to."""
-    talker = Talker()
-    talker.directory = Directory(SqliteLog(path), talker, settings=Settings(grace=0.0))
+    directory: Directory
+    directory = Directory(
+        SqliteLog(path),
+        lambda agent: responder_for(TALKERS[AGENTS.index(agent) % len(TALKERS)], Port(directory, agent)),
+        settings=Settings(grace=0.0),
+    )
+    Talker.directory = directory
     leave = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave.set)
-    async with asyncio.timeout(LIFETIME), talker.directory as directory:
+    async with asyncio.timeout(LIFETIME), directory:
         readers = set[asyncio.Task[None]]()
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, ClassVar
 
-from holdfast.agents import AIChatAgent, SaveMessagesResult, responder_for
+from holdfast.agents import SaveMessagesResult, responder_for
 from holdfast.agents.tools import ToolContext, tool
 from holdfast.agents.turn import Turn
 from holdfast.errors import ChatError
@@ -19,13 +20,17 @@ from holdfast.messages.calls import tool_parts
 from holdfast.messages.message import Part, UIMessage
 from holdfast.runtime.directory import Directory
 from holdfast.runtime.port import Port
-from tests.crash.world import World
+from tests.agents.bases import Asked, answering
+from tests.crash.world import Process, World
 from tests.runtime.kit import QUICK
 
-__all__ = ["CALLS", "Clerk", "Effects", "clerk_process", "verdict"]
+__all__ = ["CALLS", "Clerk", "Effects", "clerk_process", "family", "verdict", "was_made"]
 
-# Question → what the model calls: (call id, tool, input). A call's id says which question it belongs to.
-CALLS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+Call = tuple[str, str, dict[str, Any]]
+"""(call id, tool, input). A call's id says which question it belongs to."""
+
+# Question → what the model calls.
+CALLS: dict[str, list[Call]] = {
     "send": [("k-send", "send", {"to": "ann"})],
     "ship": [("k-ship", "ship", {"to": "bob"})],
     "look": [("k-look", "look", {"at": "sea"})],
@@ -33,7 +38,7 @@ CALLS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "both": [("k-both-1", "send", {"to": "eve"}), ("k-both-2", "look", {"at": "sky"})],
     "refund": [("k-refund", "refund", {"amount": 500})],
     "refuse": [("k-refuse", "refund", {"amount": 900})],
-    "early": [("k-early", "refund", {"amount": 700})],
+    "early": [("k-early", "refund", {"amount": 700}), ("k-early-2", "linger", {})],
     "twice": [("k-twice", "refund", {"amount": 800})],
     "where": [("k-where", "where", {}), ("k-where-2", "send", {"to": "fay"})],
 }
@@ -49,14 +54,34 @@ class Effects:
         self.done.append((tool, context.idempotency_key))
 
     def count(self, call: str) -> int:
-        return sum(key.endswith(f"/{call}") for _, key in self.done)
+        return sum(family(key).endswith(f"/{call}") for _, key in self.done)
 
     def keys(self, call: str) -> set[str]:
-        return {key for _, key in self.done if key.endswith(f"/{call}")}
+        return {key for _, key in self.done if family(key).endswith(f"/{call}")}
 
     @property
     def by_key(self) -> Counter[str]:
         return Counter(key for _, key in self.done)
+
+
+def family(call: str) -> str:
+    """Return what a call and its repetitions have in common."""
+    return call.rstrip("'")
+
+
+def was_made(part: Part) -> bool:
+    """Tell whether a call's input was ever whole."""
+    return part["state"] != "output-error" or ("input" in part and "rawInput" not in part)
+
+
+def again(call: Call, parts: dict[str, Part]) -> Call | None:
+    """Return a call that the model has to make: under another id if the process died before its input was whole."""
+    call_id, name, given = call
+    while (part := parts.get(call_id)) is not None:
+        if was_made(part):
+            return None
+        call_id += "'"
+    return call_id, name, given
 
 
 def verdict(part: Part) -> str:
@@ -71,7 +96,7 @@ def verdict(part: Part) -> str:
             return f"{name} is unknown. "
 
 
-class Clerk(AIChatAgent):
+class Clerk:
     """Asks its model step by step. Waits for every commit, so that every chunk is a point to die at."""
 
     world: ClassVar[World]
@@ -83,32 +108,31 @@ class Clerk(AIChatAgent):
         if question == "by hand":
             yield await self._by_hand(turn)
             return
-        async for asked in turn.steps():
-            answer = asked.messages[-1] if asked.messages[-1].role == "assistant" else None
-            if answer is not None:
-                type(self).told.append(answer)
-            async for chunk in asked.run(self._model(question, answer)):
+        async with aclosing(super().on_chat_message(turn)) as chunks:
+            async for chunk in chunks:
                 yield chunk
-                await _committed(turn)
 
-    async def _model(self, question: str, answer: UIMessage | None) -> AsyncIterator[Any]:
+    async def said(self, turn: Turn) -> None:
+        await _committed(turn)
+
+    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+        answer = asked.answer
+        if answer is not None:
+            Clerk.told.append(answer)
         parts = {part["toolCallId"]: part for part in tool_parts(answer)} if answer is not None else {}
-        missing = [call for call in CALLS[question] if call[0] not in parts]
+        due = (again(call, parts) for call in CALLS[asked.question])
+        missing = [call for call in due if call is not None]
         said = answer.text if answer is not None else ""
-        yield {"type": "start-step"}
         if missing:
             if not said:
                 yield "One moment. "
             for call_id, name, given in missing:
                 yield {"type": "tool-input-available", "toolCallId": call_id, "toolName": name, "input": given}
-            if question == "early":
-                await self.world.hold("early").wait()
         else:
             whole = ["One moment. ", *(verdict(part) for part in parts.values())]
             for place, words in enumerate(whole):
                 if len(said) < len("".join(whole[: place + 1])):
                     yield words
-        yield {"type": "finish-step"}
         yield {"type": "finish", "finishReason": "tool-calls" if missing else "stop"}
 
     async def _by_hand(self, turn: Turn) -> str:
@@ -151,6 +175,13 @@ class Clerk(AIChatAgent):
             await _committed(context.turn)
         yield {"cups": cups}
 
+    @tool(idempotent=True)
+    async def linger(self, context: ToolContext) -> str:
+        """Keeps the answer that it is called in from ending."""
+        self.effects.note("linger", context)
+        await self.world.hold("early").wait()
+        return "stayed"
+
     @tool(needs_approval=lambda amount: amount > 100)
     async def refund(self, amount: float, context: ToolContext) -> str:
         """Must not happen twice, and somebody has to agree."""
@@ -170,10 +201,15 @@ async def _committed(turn: Turn) -> None:
     await turn._call.message()
 
 
-def clerk_process(world: World, log: LogStore) -> Directory:
-    """Start a process that serves clerks."""
-    directory: Directory
-    directory = Directory(
-        log, lambda agent: responder_for(Clerk, Port(directory, agent)), clock=world.clock, settings=QUICK
-    )
-    return directory
+def clerk_process(base: str) -> Process:
+    """Return what starts a process that serves clerks of one of the base classes."""
+    clerk = answering(base, Clerk)
+
+    def process(world: World, log: LogStore) -> Directory:
+        directory: Directory
+        directory = Directory(
+            log, lambda agent: responder_for(clerk, Port(directory, agent)), clock=world.clock, settings=QUICK
+        )
+        return directory
+
+    return process

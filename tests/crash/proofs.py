@@ -80,15 +80,16 @@ class Outcomes:
     transient: list[Any]
 
 
-def outcomes(log: list[Stored]) -> Outcomes:
+def outcomes(log: list[Stored], *, has_steps: bool = True) -> Outcomes:
+    """Read them from a log; without `has_steps` it does not count in how many steps a message was said."""
     events = [decode_event(stored.body) for stored in log]
     accepted = [event for event in events if isinstance(event, TurnAccepted)]
     state = refold([(event, stored.at) for event, stored in zip(events, log, strict=True)])
     return Outcomes(
         asked=[(e.turn, e.request, e.kind, e.generation, e.node, e.parent, e.message_id, e.messages) for e in accepted],
-        answers={e.turn: canonical(e.message) for e in events if isinstance(e, MessageEnded)},
+        answers={e.turn: canonical(e.message, has_steps) for e in events if isinstance(e, MessageEnded)},
         endings={e.turn: _ending(e) for e in events if isinstance(e, TurnEnded)},
-        shown={node: canonical(place.body) for node, place in state.nodes.items()},
+        shown={node: canonical(place.body, has_steps) for node, place in state.nodes.items()},
         transient=sorted({bytes(event.body) for event in events if isinstance(event, Chunk) and event.transient}),
     )
 
@@ -97,17 +98,21 @@ def _ending(event: TurnEnded) -> Any:
     return event.outcome, event.reason, event.error, event.detail, event.finish_reason, event.usage, event.hook_due
 
 
-def canonical(body: Any) -> Any:
+def canonical(body: Any, has_steps: bool) -> Any:
     """Return a message with neighbouring text parts joined: where an attempt was cut off does not count."""
     if body is None:
         return None
     message = msgspec.json.decode(bytes(body))
     parts: list[Part] = []
     for part in message["parts"]:
+        if part["type"] == "step-start" and not has_steps:
+            continue
         if parts and part["type"] == parts[-1]["type"] == "text":
             parts[-1] = {**parts[-1], "text": parts[-1]["text"] + part["text"]}
         else:
             parts.append(part)
+    if not has_steps and "metadata" in message:
+        message["metadata"] = {name: value for name, value in message["metadata"].items() if name != "steps"}
     return {**message, "parts": parts}
 
 

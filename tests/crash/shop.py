@@ -1,23 +1,24 @@
 """A process that is killed while its tools have effects in a file: the file is the world, and says what happened.
 
-Arguments: the log, the file of effects, how it lives, and what to do: `ask QUESTION`, `approve CALL`, or `settle`.
+Run as a program it is a nursery: every line on its input, a list of arguments as JSON, begets one process. Arguments:
+the base class, the log, the file of effects, how it lives, and what to do: `ask QUESTION`, `approve CALL`, or `settle`.
 In a life of `work` tools answer after their effect, in one of `hang` they never do, and in one of `still` no time
 passes, so that nothing that was answered goes on. It says what it has seen, line by line: `did TOOL`, `asks`,
-`answered`, `settled`.
+`answered`, `settled`; the nursery says `pid N` and `dead`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from holdfast.agents import AIChatAgent, responder_for
+from holdfast.agents import responder_for
 from holdfast.agents.tools import ToolContext, tool
-from holdfast.agents.turn import Turn
 from holdfast.core.commands import Answer, Submit
 from holdfast.core.state import State
 from holdfast.core.tree import shown_path
@@ -30,32 +31,26 @@ from holdfast.runtime.clock import Clock, SystemClock
 from holdfast.runtime.directory import Directory, Loaded, Settings
 from holdfast.runtime.port import Port
 from holdfast.testing import ManualClock
+from tests.agents.bases import Asked, answering
 
 AGENT = AgentId("shop/ann")
 LIFETIME = 60.0
 """Seconds after which a forgotten process goes by itself."""
 
 
-class Shop(AIChatAgent):
+class Shop:
     """Does what it is asked with one tool of that name, then says what became of it."""
 
     effects: ClassVar[Path]
     hangs: ClassVar[bool]
 
-    async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
-        question = next(message.text for message in reversed(self.messages) if message.role == "user")
-        async for step in turn.steps():
-            async for chunk in step.run(self._model(question, step.messages[-1])):
-                yield chunk
-
-    async def _model(self, question: str, last: UIMessage) -> AsyncIterator[Any]:
-        yield {"type": "start-step"}
-        calls = list(tool_parts(last))
+    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+        calls = list(tool_parts(asked.messages[-1]))
         if calls:
             yield "; ".join(f"{part['state']}: {part.get('output', part.get('errorText'))}" for part in calls)
         else:
-            yield {"type": "tool-input-available", "toolCallId": f"k-{question}", "toolName": question, "input": {}}
-        yield {"type": "finish-step"}
+            name = asked.question
+            yield {"type": "tool-input-available", "toolCallId": f"k-{name}", "toolName": name, "input": {}}
 
     async def _do(self, name: str, context: ToolContext) -> str:
         with self.effects.open("a", encoding="utf-8") as file:
@@ -91,11 +86,12 @@ def _asks(state: State) -> bool:
     return last is not None and bool(open_calls(UIMessage.decode(last)))
 
 
-async def live(path: str, clock: Clock, action: str, what: str) -> None:
+async def live(base: str, path: str, clock: Clock, action: str, what: str) -> None:
+    shop = answering(base, Shop)
     directory: Directory
     directory = Directory(
         SqliteLog(path),
-        lambda agent: responder_for(Shop, Port(directory, agent)),
+        lambda agent: responder_for(shop, Port(directory, agent)),
         clock=clock,
         settings=Settings(grace=0.0),
     )
@@ -117,7 +113,20 @@ async def settle(loaded: Loaded) -> None:
             await subscription.next()
 
 
+def nurse() -> None:
+    for line in sys.stdin:
+        # Nothing but modules was made so far: no thread, no loop, no file that a child could inherit.
+        pid = os.fork()
+        if pid == 0:
+            base, log, file, how, act, *rest = json.loads(line)
+            Shop.effects, Shop.hangs = Path(file), how == "hang"
+            clock = ManualClock() if how == "still" else SystemClock()
+            asyncio.run(live(base, log, clock, act, rest[0] if rest else ""))
+            os._exit(0)
+        report(f"pid {pid}")
+        os.waitpid(pid, 0)
+        report("dead")
+
+
 if __name__ == "__main__":
-    log, file, how, act, *rest = sys.argv[1:]
-    Shop.effects, Shop.hangs = Path(file), how == "hang"
-    asyncio.run(live(log, ManualClock() if how == "still" else SystemClock(), act, rest[0] if rest else ""))
+    nurse()

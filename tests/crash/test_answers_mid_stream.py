@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import AIChatAgent
 from holdfast.agents.tools import tool
-from holdfast.agents.turn import Turn
 from holdfast.core.commands import Answer
 from holdfast.ids import CallId, RequestId
 from holdfast.messages.calls import Approval, CallAnswer, ToolResult, open_calls, tool_parts
-from holdfast.messages.message import UIMessage
+from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
@@ -26,34 +24,45 @@ ANSWERS: dict[str, tuple[str, CallAnswer, str, list[int]]] = {
 }
 
 
-class Teller(AIChatAgent):
-    """Calls one tool, and waits in the middle of the step that calls it."""
+HOLDERS = [
+    (name, holder)
+    for name, base in BASES.items()
+    for holder in ("call", "response")
+    if holder == "call" or base.calls_mid_response
+]
+"""What keeps the step from ending: a call beside the one that is answered, or the response itself."""
+
+
+class Teller:
+    """Calls one tool, and waits in the middle of the step that calls it: in the response, or in another call."""
 
     name_of_tool: ClassVar[str]
     reason: ClassVar[str | None]
+    holder: ClassVar[str]
     hold: ClassVar[asyncio.Event]
     effects: ClassVar[list[int]]
     asked: ClassVar[int]
 
-    async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
-        async for step in turn.steps():
-            async for chunk in step.run(self._model(step.messages[-1])):
-                yield chunk
-
-    async def _model(self, last: UIMessage) -> AsyncIterator[Any]:
-        type(self).asked += 1
-        yield {"type": "start-step"}
-        if last.role == "user":
+    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+        Teller.asked += 1
+        if asked.answer is None:
+            yield "Hm. "
             given = {"amount": 5} if self.name_of_tool == "refund" else {}
             call = {"type": "tool-input-available", "toolCallId": "c1", "toolName": self.name_of_tool}
             yield {**call, "input": given}
-            yield "Hm. "
-            await self.hold.wait()
+            if self.holder == "response":
+                await self.hold.wait()
+            else:
+                yield {"type": "tool-input-available", "toolCallId": "c2", "toolName": "linger", "input": {}}
         else:
             yield "So be it."
-        yield {"type": "finish-step"}
         if self.reason is not None:
             yield {"type": "finish", "finishReason": self.reason}
+
+    @tool
+    async def linger(self) -> str:
+        await self.hold.wait()
+        return "lingered"
 
     @tool(needs_approval=True)
     async def refund(self, amount: int) -> str:
@@ -69,7 +78,7 @@ async def asked_for(serving: Served) -> None:
     async with serving.directory.attach(AGENT) as loaded, loaded.subscribe() as subscription:
         while not await loaded.actor.inspect(
             lambda state: any(
-                turn.fold is not None and open_calls(turn.fold.message()) and "Hm. " in turn.fold.message().text
+                turn.fold is not None and "c1" in [part["toolCallId"] for part in open_calls(turn.fold.message())]
                 for turn in state.chat_turns()
             )
         ):
@@ -78,13 +87,14 @@ async def asked_for(serving: Served) -> None:
 
 @pytest.mark.parametrize("reason", ["stop", "tool-calls", "length", None])
 @pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize(("base", "holder"), HOLDERS)
 async def test_an_answer_given_while_it_streams_is_acted_on_once_whatever_reason_the_model_gives(
-    kind: str, reason: str | None
+    base: str, holder: str, kind: str, reason: str | None
 ) -> None:
     tool_name, given, state, effects = ANSWERS[kind]
-    Teller.name_of_tool, Teller.reason, Teller.hold = tool_name, reason, asyncio.Event()
+    Teller.name_of_tool, Teller.reason, Teller.hold, Teller.holder = tool_name, reason, asyncio.Event(), holder
     Teller.effects, Teller.asked = [], 0
-    async with served(Teller) as serving:
+    async with served(answering(base, Teller)) as serving:
         asking = asyncio.create_task(serving.agent.save_messages([QUESTION]))
         await asked_for(serving)
         async with serving.directory.attach(AGENT) as loaded:
@@ -94,5 +104,6 @@ async def test_an_answer_given_while_it_streams_is_acted_on_once_whatever_reason
         serving.clock.advance(1_000)
         await serving.agent._port.wait_until_idle()
         answer = serving.agent.messages[-1]
-    assert [part["state"] for part in tool_parts(answer)] == [state]
+    calls = {part["toolCallId"]: part["state"] for part in tool_parts(answer)}
+    assert calls == {"c1": state, **({"c2": "output-available"} if holder == "call" else {})}
     assert (answer.text, Teller.asked, Teller.effects) == ("Hm. So be it.", 2, effects)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import subprocess
 import sys
-from asyncio.subprocess import PIPE
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,36 +17,62 @@ from holdfast.log.sqlite.store import SqliteLog
 from holdfast.messages.calls import tool_parts
 from holdfast.messages.message import Part, UIMessage
 from holdfast.messages.repair import INTERRUPTED
+from tests.agents.bases import BASES
 from tests.crash.proofs import check_log, check_projections, read_all
 from tests.crash.shop import AGENT
 
-PATIENCE = 60.0
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class Nursery:
+    """Begets processes that have imported everything already."""
+
+    def __init__(self) -> None:
+        self._program = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.shop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+        )
+
+    def beget(self, arguments: list[str]) -> None:
+        assert self._program.stdin is not None
+        self._program.stdin.write(json.dumps(arguments).encode() + b"\n")
+        self._program.stdin.flush()
+
+    def line(self) -> str:
+        assert self._program.stdout is not None
+        return self._program.stdout.readline().decode().strip()
+
+    def close(self) -> None:
+        self._program.communicate()
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    program = Nursery()
+    yield program
+    program.close()
 
 
 class Shop:
     """One log and one file of effects, and the processes that die over them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, base: str, nursery: Nursery) -> None:
+        self._base, self._nursery = base, nursery
         self._log, self._effects = folder / "log.db", folder / "effects"
 
     async def live(self, how: str, *action: str, until: str) -> list[str]:
         """Run a process until it says `until`, then kill it; return what it had said."""
-        arguments = [str(self._log), str(self._effects), how, *action]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.crash.shop", *arguments, stdout=PIPE, cwd=ROOT
-        )
-        assert process.stdout is not None
-        said: list[str] = []
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while until not in said:
-                    line = await process.stdout.readline()
-                    assert line, f"it went by itself, having said {said}"
-                    said.append(line.decode().strip())
-        finally:
-            process.kill()
-            await process.communicate()
+        self._nursery.beget([self._base, str(self._log), str(self._effects), how, *action])
+        said, pid = list[str](), 0
+        while until not in said or not pid:
+            line = await asyncio.to_thread(self._nursery.line)
+            assert line not in ("dead", ""), f"it went by itself, having said {said}"
+            if line.startswith("pid "):
+                pid = int(line.removeprefix("pid "))
+            else:
+                said.append(line)
+        os.kill(pid, signal.SIGKILL)
+        while (line := await asyncio.to_thread(self._nursery.line)) != "dead":
+            said.append(line)
         return said
 
     @property
@@ -64,9 +94,9 @@ class Shop:
         return answer.text, part
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+@pytest.fixture(params=BASES)
+def shop(request: pytest.FixtureRequest, tmp_path: Path, nursery: Nursery) -> Shop:
+    return Shop(tmp_path, request.param, nursery)
 
 
 @pytest.mark.crash

@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+import msgspec
+
+from holdfast.agents import responder_for
 from holdfast.core.commands import Answer, Cancel, Clear
 from holdfast.events import (
     CallAnswered,
@@ -21,13 +24,15 @@ from holdfast.events import (
     encode_event,
     turn_of,
 )
-from holdfast.ids import CallId, RequestId, Seq, TurnId
+from holdfast.ids import AgentId, CallId, RequestId, Seq, TurnId
 from holdfast.log.base import LogStore
 from holdfast.messages.calls import Approval, CallAnswer, ToolResult
-from holdfast.runtime.api import TurnResult
+from holdfast.runtime.api import Responder, TurnResult
 from holdfast.runtime.directory import Directory, Loaded
+from holdfast.runtime.port import Port
 from holdfast.testing import CrashingLog, ManualClock
-from tests.crash.answers import Model
+from tests.agents.bases import answering
+from tests.crash.answers import Model, Speaker
 from tests.runtime.kit import AGENT, PATIENCE, QUICK, submit, user
 
 T = TypeVar("T")
@@ -87,6 +92,12 @@ class World:
         turn = self._turns.get(request)
         return any(event.turn == turn and words in bytes(event.body) for event in self.events(Chunk))
 
+    def asked_for(self, call: str) -> str:
+        """Return the id under which a call asks people: another one if its first was cut off."""
+        chunks = (bytes(event.body) for event in self.events(Chunk))
+        found = [msgspec.json.decode(body).get("toolCallId", "") for body in chunks if b"toolCallId" in body]
+        return next((each for each in reversed(found) if each.rstrip("'") == call), call)
+
     def is_over(self, request: str) -> bool:
         """Whether the turn has ended and whoever was to be told of it has been."""
         return self.has(TurnEnded, request) and self.has(HookDone, request)
@@ -129,6 +140,7 @@ class Person:
         await self._actor.insist(Cancel(RequestId(request), by="ann"))
 
     async def answer(self, call: str, answer: CallAnswer, continuation: str) -> None:
+        call = self.world.asked_for(call)
         await self._actor.ask(Answer(CallId(call), answer, RequestId(continuation)))
         await self.until(lambda: self.world.has(CallAnswered, call))
         self.world.clock.advance(50)
@@ -204,29 +216,68 @@ async def _queue(person: Person) -> None:
 
 
 Step = Callable[[Person], Awaitable[None]]
+SCENES: dict[str, Sequence[Step]] = {
+    "tools": [
+        lambda person: person.ask("text", "what colour?"),
+        lambda person: person.ask("tool"),
+        _client_tool,
+    ],
+    "approvals": [_approve, _deny],
+    "mid-stream": [_answer_mid_stream, _cancel_mid_stream],
+    "errors": [
+        lambda person: person.ask("thrown"),
+        lambda person: person.ask("in-band"),
+        lambda person: person.ask("data"),
+    ],
+    "versions": [
+        lambda person: person.ask("text", "what colour?"),
+        lambda person: person.ask("again", "what colour?", message="u-text", trigger="regenerate-message"),
+        lambda person: person.ask("edited", "what colour is the sea?", message="u-text"),
+    ],
+    "stop": [_cancel_mid_stream, lambda person: person.ask("text", "what colour?")],
+    "clear": [lambda person: person.ask("text", "what colour?"), _clear_in_the_middle],
+    "queue": [_cancel_while_queued, _queue],
+}
+SPOKEN = ("errors", "versions", "stop", "clear", "queue")
+"""Scenes without calls: both base classes play them; turns with tools are the clerks'."""
 STEPS: Sequence[Step] = [
-    lambda person: person.ask("text", "what colour?"),
-    lambda person: person.ask("tool"),
-    _client_tool,
-    _approve,
-    _deny,
-    _answer_mid_stream,
-    _cancel_mid_stream,
-    lambda person: person.ask("thrown"),
-    lambda person: person.ask("in-band"),
-    lambda person: person.ask("again", "what colour?", message="u-text", trigger="regenerate-message"),
-    lambda person: person.ask("edited", "what colour is the sea?", message="u-text"),
-    _clear_in_the_middle,
-    _cancel_while_queued,
-    _queue,
-    lambda person: person.ask("data"),
+    *SCENES["tools"],
+    *SCENES["approvals"],
+    *SCENES["mid-stream"],
+    *SCENES["errors"],
+    *SCENES["versions"][1:],
+    *SCENES["clear"][1:],
+    *SCENES["queue"],
 ]
+"""All of it, one after the other."""
 
 
-def _scripted(world: World, log: LogStore) -> Directory:
+def scripted(world: World, log: LogStore) -> Directory:
+    """Start a process whose turns are answered below every base class."""
     model = Model(world.hold, world.note_response)
     model.directory = Directory(log, model, clock=world.clock, settings=QUICK)
     return model.directory
+
+
+def speaking(base: str) -> Process:
+    """Return what starts a process that serves agents of one of the base classes."""
+    speaker = answering(base, Speaker)
+
+    def process(world: World, log: LogStore) -> Directory:
+        def responder(agent: AgentId) -> Responder:
+            made = responder_for(speaker, Port(directory, agent))
+            made.agent.world = world
+
+            async def on_response(result: TurnResult) -> None:
+                world.note_response(result)
+
+            made.on_response = on_response
+            return made
+
+        directory = Directory(log, responder, clock=world.clock, settings=QUICK)
+        return directory
+
+    return process
 
 
 async def play(
@@ -236,7 +287,7 @@ async def play(
     on_crash: OnCrash,
     *,
     script: Sequence[Step] = STEPS,
-    process: Process = _scripted,
+    process: Process = scripted,
 ) -> None:
     """Play the script to its end through processes that die where `crashes` say.
 

@@ -28,6 +28,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
+@pytest.mark.obligation("003-3")
 async def test_the_example_tells_its_story_over_a_socket_and_stores_it(server: Any) -> None:
     async with serving(server.app) as url:
         async with socket(url) as client:

@@ -466,6 +466,20 @@ class LogContract:
         async with self.opened(tmp_path) as store:
             assert await store.agents() == [C, A]
 
+    async def test_the_agents_below_one_are_found_by_their_path_and_have_a_log(self, tmp_path: Path) -> None:
+        paths = ["/sub/k/b", "/sub/k/a", "/sub/k/a/sub/j/c", "/subs/k/d", "0", "/sub"]
+        agents = [AgentId(f"{A}{path}") for path in paths]
+        async with self.opened(tmp_path) as store:
+            owners = [await Owner.take(store, agent) for agent in (*agents, AgentId(f"{B}/sub/k/a"))]
+            assert await store.agents_below(A) == []
+            for owner in owners:
+                await owner.append(chunk(1, 0))
+            await Owner.take(store, AgentId(f"{A}/sub/k/silent"))
+            assert await store.agents_below(A) == agents[:3]
+            assert await store.agents_below(agents[1]) == [agents[2]]
+        async with self.opened(tmp_path) as store:
+            assert await store.agents_below(A) == agents[:3]
+
     async def test_projections_are_replaced_as_a_whole(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             owner, other = await Owner.take(store), await Owner.take(store, B)

@@ -9,9 +9,11 @@ from typing import Any
 import anthropic
 import pytest
 
+from holdfast.agents import AIChatAgent, Turn
 from holdfast.messages.calls import ToolError, ToolResult, settle
 from holdfast.messages.message import Chunk, UIMessage
 from holdfast.models import anthropic_tools, from_anthropic, to_anthropic
+from tests.agents.kit import served
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question
 from tests.models.provider import FakeProvider, Reply, cut, sse
@@ -47,6 +49,22 @@ async def test_how_the_network_cuts_the_bytes_makes_no_difference(provider: Fake
     async with client(provider) as sdk:
         for positions in cuts:
             assert await collected(ask(sdk, provider, Reply(cut(body, positions)))) == whole
+
+
+@pytest.mark.obligation("003-47")
+async def test_a_stream_may_be_returned_by_an_agent(provider: FakeProvider) -> None:
+    provider.replies.append(recorded(r.CLAUDE_TEXT))
+
+    class Chat(AIChatAgent):
+        async def on_chat_message(self, turn: Turn) -> Any:
+            asked = to_anthropic(self.messages)
+            return from_anthropic(sdk.messages.create(**asked, model="claude-x", max_tokens=9, stream=True))
+
+    async with client(provider) as sdk, served(Chat) as serving:
+        result = await serving.agent.save_messages([question()])
+        said = folded(await collected(from_anthropic(r.CLAUDE_TEXT))).text
+        assert (result.status, [m.text for m in serving.agent.messages][-1]) == ("completed", said)
+        assert said
 
 
 async def test_a_text_is_one_step_that_ends_with_its_counts() -> None:

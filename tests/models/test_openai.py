@@ -11,10 +11,12 @@ from typing import Any
 import openai
 import pytest
 
+from holdfast.agents import AIChatAgent, Turn
 from holdfast.errors import UsageError
 from holdfast.messages.calls import ToolResult, settle
 from holdfast.messages.message import Chunk, UIMessage
 from holdfast.models import from_openai, openai_tools, to_openai
+from tests.agents.kit import served
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, objects, only, question, settled
 from tests.models.provider import FakeProvider, Reply, cut, sse
@@ -77,6 +79,20 @@ async def test_how_the_network_cuts_the_bytes_makes_no_difference(provider: Fake
     async with client(provider) as sdk:
         for positions in cuts:
             assert await collected(ask_again(sdk, provider, Reply(cut(body, positions)))) == whole
+
+
+@pytest.mark.obligation("003-46")
+async def test_a_stream_may_be_returned_by_an_agent(provider: FakeProvider) -> None:
+    provider.replies.append(recorded(r.CHAT_TEXT))
+
+    class Chat(AIChatAgent):
+        async def on_chat_message(self, turn: Turn) -> Any:
+            asked: Any = to_openai(self.messages)
+            return from_openai(sdk.chat.completions.create(model="gpt-x", messages=asked, stream=True))
+
+    async with client(provider) as sdk, served(Chat) as serving:
+        result = await serving.agent.save_messages([question()])
+        assert (result.status, [m.text for m in serving.agent.messages][-1]) == ("completed", "Grüß Gott 🙂")
 
 
 async def test_parallel_calls_stream_their_arguments_side_by_side(provider: FakeProvider) -> None:

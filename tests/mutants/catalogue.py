@@ -6,7 +6,12 @@ Choose a cheap witness: a table test where one says it, a property where the pro
 from __future__ import annotations
 
 from tests.mutants import layers
+from tests.mutants.background import BACKGROUND
 from tests.mutants.mutant import Mutant
+from tests.mutants.outside import OUTSIDE
+from tests.mutants.runs import RUNS
+from tests.mutants.streams import STREAMS
+from tests.mutants.swift import SWIFT
 
 INVARIANTS = "tests/core/test_invariants.py"
 ACCEPT = "tests/core/test_accept.py"
@@ -20,7 +25,9 @@ TREE = "tests/core/test_tree.py"
 TURNS = "tests/core/test_turns.py"
 WANTED = "tests/core/test_wanted.py"
 
+DYING = "tests/crash/test_tool_turns.py::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice"
 STEPS = "tests/agents/test_steps.py"
+USAGE = "tests/agents/test_think_usage.py"
 JOBS = "tests/agents/test_jobs.py"
 
 AGENTS = [
@@ -29,8 +36,22 @@ AGENTS = [
         "core/calls.py",
         "    if started is not None and (started == command.attempt or not command.is_idempotent):",
         "    if started is not None and started == command.attempt:",
-        "tests/crash/test_tool_turns.py::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice",
+        f"{DYING}[Think-one call-before]",
         "a tool's effect happens again after a crash",
+    ),
+    Mutant(
+        "agents/steps.py",
+        "            if message is not None and is_waiting(message):",
+        "            if message is not None and any(map(is_open_approval, tool_parts(message))):",
+        f"{DYING}[AIChatAgent-early-before]",
+        "the model hears that an approved call was interrupted, and then it is made",
+    ),
+    Mutant(
+        "agents/think_loop.py",
+        "while not await self._is_done() and not await self._is_said():",
+        "while not await self._is_done():",
+        f"{USAGE}::test_a_process_that_died_behind_the_last_word_asks_nothing_again",
+        "an answer that was complete is gone on with",
     ),
     Mutant(
         "core/answers.py",
@@ -250,8 +271,8 @@ CORE = [
     ),
     Mutant(
         "core/tree.py",
-        "    return list(ancestors(state, state.leaf))[::-1]\n",
-        "    return [node for node in list(ancestors(state, state.leaf))[::-1] if state.nodes[node].shown]\n",
+        "        below.append(node)\n",
+        "        if state.nodes[node].shown:\n            below.append(node)\n",
         f"{INVARIANTS}::test_the_active_path_is_a_path",
         "the path has holes where answers are still to come",
     ),
@@ -465,4 +486,17 @@ CORE = [
     ),
 ]
 
-ALL = [*CORE, *AGENTS, *layers.MESSAGES, *layers.CODEC, *layers.WIRE, *layers.RUNTIME, *layers.LOG]
+ALL = [
+    *CORE,
+    *AGENTS,
+    *layers.MESSAGES,
+    *layers.CODEC,
+    *layers.WIRE,
+    *layers.RUNTIME,
+    *layers.LOG,
+    *BACKGROUND,
+    *STREAMS,
+    *SWIFT,
+    *OUTSIDE,
+    *RUNS,
+]

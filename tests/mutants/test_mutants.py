@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
+import importlib.util
 import os
 import re
 import shutil
@@ -18,14 +20,25 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 60
 
 
-def plant(mutant: Mutant, folder: Path) -> None:
-    """Copy the source to `folder` with the bug in it."""
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the source, compiled, so that not every witness has to."""
+    folder = tmp_path_factory.mktemp("mutants") / "src"
     shutil.copytree(ROOT / "src", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(folder, quiet=1)
+    return folder
+
+
+def plant(mutant: Mutant, source: Path, folder: Path) -> None:
+    """Copy the source to `folder` with the bug in it; what has no bug is shared."""
+    shutil.copytree(source, folder, copy_function=os.link)
     target = folder / "holdfast" / mutant.path
     text = target.read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, f"{mutant.path} has the text {text.count(mutant.old)} times; name it exactly"
     assert mutant.old != mutant.new
+    target.unlink()
     target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    Path(importlib.util.cache_from_source(str(target))).unlink(missing_ok=True)  # a .sql has none
 
 
 def run_witness(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -50,8 +63,8 @@ def run_witness(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
-def test_a_seeded_bug_is_caught(mutant: Mutant, tmp_path: Path) -> None:
-    plant(mutant, tmp_path / "src")
+def test_a_seeded_bug_is_caught(mutant: Mutant, compiled: Path, tmp_path: Path) -> None:
+    plant(mutant, compiled, tmp_path / "src")
     run = run_witness(mutant, tmp_path / "src")
     said = run.stdout + run.stderr
     assert run.returncode == 1, f"{mutant.witness} does not notice: {mutant.why}\n{said[-2000:]}"
@@ -62,11 +75,11 @@ def test_a_seeded_bug_is_caught(mutant: Mutant, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_harmless_change_is_not_caught(tmp_path: Path) -> None:
+def test_a_harmless_change_is_not_caught(compiled: Path, tmp_path: Path) -> None:
     """Otherwise a witness that fails for other reasons would catch everything."""
     old, witness = '"""The rules of the game.', "tests/core/test_invariants.py::test_a_bare_stream_is_never_pruned"
     harmless = Mutant("core/__init__.py", old, '"""The rules.', witness, "nothing changes for anybody")
-    plant(harmless, tmp_path / "src")
+    plant(harmless, compiled, tmp_path / "src")
     run = run_witness(harmless, tmp_path / "src")
     assert run.returncode == 0, run.stdout[-2000:]
 

@@ -13,12 +13,13 @@ import httpx
 import uvicorn
 import websockets
 
-from holdfast.agents import AIChatAgent, Turn
+from holdfast.agents import Agent
 from holdfast.errors import ChatError
 from holdfast.log.base import LogStore
 from holdfast.server.app import Holdfast
 from holdfast.server.limits import Limits
 from holdfast.wire.client import ChatProtocol, Ended
+from tests.agents.bases import Asked
 
 PATIENCE = 20.0
 
@@ -42,19 +43,21 @@ class Steps:
 STEPS: dict[str, Steps] = {}
 
 
-class Chat(AIChatAgent):
+class Chat:
     """Plays the script that came with the request: text, chunks, or a word for something that goes wrong."""
 
-    async def on_chat_message(self, turn: Turn) -> Any:
+    is_plain = True
+
+    async def model(self, asked: Asked) -> AsyncIterator[Any]:
         steps = STEPS.setdefault(self.name, Steps())
-        for item in turn.body.get("script", []):
+        for item in asked.turn.body.get("script", []):
             await steps.next()
             if item == "!throw":
                 raise ValueError("secret")
             if item == "!say":
                 raise ChatError("shown on purpose")
             if item == "!hang":
-                await turn.cancelled
+                await asked.turn.cancelled
             yield item
         await steps.next()
 
@@ -65,23 +68,24 @@ class Chat(AIChatAgent):
 
 
 class Server:
-    def __init__(self, port: int, app: Holdfast) -> None:
-        self.port, self.app = port, app
+    def __init__(self, port: int, app: Holdfast, agent: type[Agent], http: httpx.AsyncClient) -> None:
+        self.port, self.app, self.agent, self.http = port, app, agent, http
 
     def steps(self, name: str) -> Steps:
         return STEPS.setdefault(name, Steps())
 
     async def stored(self, name: str) -> list[dict[str, Any]]:
-        async with httpx.AsyncClient() as http:
-            answer = await http.get(f"http://127.0.0.1:{self.port}/agents/chat/{quote(name)}/get-messages")
-            assert answer.status_code == 200
-            return answer.json()
+        answer = await self.http.get(f"/agents/chat/{quote(name)}/get-messages")
+        assert answer.status_code == 200
+        return answer.json()
 
 
 @contextlib.asynccontextmanager
-async def serving(store: LogStore | str, agents: list[type[AIChatAgent]] | None = None) -> AsyncIterator[Server]:
-    app = Holdfast(agents or [Chat], store=store, limits=Limits(requests_per_minute=100_000))
-    config = uvicorn.Config(app, port=0, ws="websockets-sansio", log_level="error", timeout_graceful_shutdown=1)
+async def serving(store: LogStore | str, agent: type[Agent]) -> AsyncIterator[Server]:
+    STEPS.clear()
+    app = Holdfast([agent], store=store, limits=Limits(requests_per_minute=100_000))
+    sockets = "holdfast.server.gathering:GatheringProtocol"
+    config = uvicorn.Config(app, port=0, ws=sockets, log_level="error", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve(), name="server")
     while not server.started:
@@ -89,7 +93,8 @@ async def serving(store: LogStore | str, agents: list[type[AIChatAgent]] | None 
         await asyncio.sleep(0)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Server(port, app)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False) as http:
+            yield Server(port, app, agent, http)
     finally:
         server.should_exit = True
         await task

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.log.memory import MemoryLog
-from tests.parity.kit import Client, Server, clients, serving
+from tests.agents.bases import BASES, answering
+from tests.parity.kit import Chat, Client, Server, clients, serving
 
 WORDS = ["Hel", "lo ", "wor", "ld"]
 SAFE = "Something went wrong while answering. Please try again."
@@ -60,15 +61,16 @@ async def check(server: Server, name: str, client: Client, ending: str, *, must_
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@pytest.mark.obligation("000-9.1", "000-9.3", "000-4.a", "000-4.b", "000-4.c", "000-6.1", "000-6.2", "000-Q1")
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.obligation("001-Q4", "000-9.1", "000-9.3", "000-4.a", "000-4.b", "000-4.c", "000-6.1", "000-6.2", "000-Q1")
 async def test_every_observer_ends_with_the_same_parts_status_and_error_text(
-    kind: str, ending: str, tmp_path: Path
+    base: str, kind: str, ending: str, tmp_path: Path
 ) -> None:
     """P-14."""
     store: Any = MemoryLog() if kind == "memory" else str(tmp_path / "log.db")
-    async with serving(store) as server:
-        words = sum(isinstance(word, str) and word[0] != "!" for word in ENDINGS[ending][0])
-        observers = [await observe(server, f"{kind}-{ending}-{cut}", ending, cut) for cut in range(words + 1)]
+    words = sum(isinstance(word, str) and word[0] != "!" for word in ENDINGS[ending][0])
+    async with serving(store, answering(base, Chat)) as server:
+        observers = [await observe(server, f"{ending}-{cut}", ending, cut) for cut in range(words + 1)]
     assert observers == [8] * (words + 1)
 
 

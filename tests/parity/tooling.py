@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from holdfast.agents import AIChatAgent, Turn
+from holdfast.agents import Turn
 from holdfast.agents.tools import ToolContext, tool
+from tests.agents.bases import Asked, Base
 
 __all__ = ["GATES", "SCENARIOS", "Chat", "Gates", "Scenario"]
 
@@ -72,10 +73,14 @@ class Scenario:
     first: list[Any]
     then: list[Any] = field(default_factory=list)
     answer: dict[str, Any] | None = None
-    when: Literal["after", "mid"] = "after"
-    """`mid`: while the answer that asks still streams, as soon as the question is there."""
+    when: Literal["after", "mid", "beside"] = "after"
+    """`mid`: while the response that asks still streams; `beside`: while another of its calls works."""
     states: tuple[str, ...] = ()
     """How the calls end."""
+
+    def is_for(self, base: Base) -> bool:
+        """Whether the scenario can be played: calls in the middle of a response are not everybody's."""
+        return self.when != "mid" or base.calls_mid_response
 
 
 RESULT = {"type": "cf_agent_tool_result", "toolCallId": "c1", "toolName": "where", "autoContinue": True}
@@ -116,6 +121,20 @@ SCENARIOS: dict[str, Scenario] = {
     "denied early": Scenario(
         [*REFUND, "May ", "I? "], ["As you ", "wish."], {**WORD, "approved": False}, "mid", ("output-denied",)
     ),
+    "approved while a tool works": Scenario(
+        [*REFUND, call("work", "c2", steps=2)],
+        ["It is ", "done."],
+        {**WORD, "approved": True},
+        "beside",
+        ("output-available", "output-available"),
+    ),
+    "client tool answered while a tool works": Scenario(
+        ["Where? ", call("where"), call("work", "c2", steps=2)],
+        ["You are ", "in Bern."],
+        {**RESULT, "output": {"city": "Bern"}},
+        "beside",
+        ("output-available", "output-available"),
+    ),
     "data": Scenario(
         [
             *("Drawing. ", {"type": "data-chart", "id": "d1", "data": {"bars": 1}}),
@@ -127,41 +146,27 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "everything": Scenario(
         [
-            {"type": "start", "messageMetadata": {"model": "m", "cost": {"in": 1}}},
-            {"type": "start-step"},
+            {"type": "start", "messageMetadata": {"voice": "v", "cost": {"in": 1}}},
             {"type": "reasoning-start", "id": "r"},
             *({"type": "reasoning-delta", "id": "r", "delta": delta} for delta in ("Let me ", "think.")),
             {"type": "reasoning-end", "id": "r", "providerMetadata": {"p": {"signature": "x"}}},
             *("See ", SOURCE, FILE, "this."),
             {"type": "source-document", "sourceId": "s2", "mediaType": "application/pdf", "title": "B"},
             {"type": "message-metadata", "messageMetadata": {"cost": {"out": 2}}},
-            {"type": "finish-step"},
             {"type": "finish", "finishReason": "stop", "messageMetadata": {"total": 3}},
         ]
     ),
 }
 
 
-class Chat(AIChatAgent):
+class Chat:
     """Plays the scenario that the question names, one item per gate; its tools have gates too."""
 
-    async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
-        name = next(message.text for message in reversed(self.messages) if message.role == "user")
-        scenario = SCENARIOS[name]
-        async for step in turn.steps():
-            items = scenario.then if step.messages[-1].role == "assistant" else scenario.first
-            async for chunk in step.run(self._model(turn, items)):
-                yield chunk
-
-    async def _model(self, turn: Turn, items: list[Any]) -> AsyncIterator[Any]:
-        is_framed = any(isinstance(item, dict) and item["type"] == "start-step" for item in items)
-        if not is_framed:
-            yield {"type": "start-step"}
-        for item in items:
-            await GATES[self.name].stand(turn)
+    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+        scenario = SCENARIOS[asked.question]
+        for item in scenario.first if asked.answer is None else scenario.then:
+            await GATES[self.name].stand(asked.turn)
             yield item
-        if not is_framed:
-            yield {"type": "finish-step"}
 
     @tool
     async def work(self, steps: int, context: ToolContext) -> AsyncIterator[Any]:

@@ -44,7 +44,8 @@ def scripted(script: Iterable[Item] | Callable[[Turn], Iterable[Item]], **member
 @asynccontextmanager
 async def serving(app: Any, **options: Any) -> AsyncIterator[str]:
     """Run the application behind a real socket, in the test's own loop; yield its URL."""
-    config = uvicorn.Config(app, log_config=None, access_log=False, ws="websockets-sansio", **options)
+    sockets = "holdfast.server.gathering:GatheringProtocol"
+    config = uvicorn.Config(app, log_config=None, access_log=False, ws=sockets, **options)
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -22,9 +23,14 @@ async def test_the_page_is_served_in_front_of_an_app_and_leaves_the_rest_to_it()
         assert page.status_code == 200
         assert "<title>holdfast</title>" in page.text
         assert "default-src 'self'" in page.headers["content-security-policy"]
-        for name in re.findall(r'(?:href|src)="([\w.-]+)"', page.text):
+        wanted = set(re.findall(r'(?:href|src)="([\w.-]+)"', page.text))
+        for path in FILES:
+            wanted |= set(re.findall(r'from "\./([\w.-]+)"', path.read_text(encoding="utf-8")))
+        for name in wanted:
             assert (await client.get(f"/{name}")).status_code == 200, name
-        assert (await client.get("/settings.json")).json() == {"kinds": ["chat"], "basePath": "/agents"}
+        assert wanted == {path.name for path in FILES} - {"index.html"}, "files that nothing asks for"
+        settings = {"kinds": ["chat"], "basePath": "/agents", "feed": None, "suggestions": {}, "wordless": []}
+        assert (await client.get("/settings.json")).json() == settings
         assert (await client.get("/agents/chat/ann/get-messages")).json() == []
         assert (await client.get("/index.html")).status_code == 404
 
@@ -46,11 +52,19 @@ async def test_the_page_can_be_mounted_beside_anything() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_file_of_the_page_asks_for_anything_from_elsewhere(path: object) -> None:
-    text = path.read_text(encoding="utf-8")  # type: ignore[attr-defined]
+def test_no_file_of_the_page_asks_for_anything_from_elsewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"')]*", text))
     assert addresses <= {"http://www.w3.org/2000/svg"}
 
 
 def test_the_page_is_small() -> None:
-    assert sum(path.stat().st_size for path in FILES) < 40_000
+    assert sum(path.stat().st_size for path in FILES) < 160_000
+    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES if path.suffix == ".js") <= 300
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_text_is_ever_read_as_html(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
+    assert not re.search(r'\son\w+="', text), "the content security policy forbids it, and so do we"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -66,12 +67,37 @@ def message_ended(turn: int = 1, **more: Any) -> MessageEnded:
     return MessageEnded(TurnId(turn), NodeId(turn * 2), BODY, **more)
 
 
+class Twins:
+    """Two views of one connection: one is told event by event, the other what others were told before. They agree."""
+
+    def __init__(self, snapshot: Snapshot, **given: Any) -> None:
+        self._views = [ChatView(deepcopy(snapshot), **given) for _ in range(2)]
+
+    def happened(self, committed: Told) -> list[bytes]:
+        first, second = self._views
+        told = first.happened(committed)
+        assert second.happened_all([committed]) == told
+        return told
+
+    def __getattr__(self, name: str) -> Any:
+        first, second = (getattr(view, name) for view in self._views)
+        if not callable(first):
+            return first
+
+        def both(*given: Any) -> Any:
+            told = first(*given)
+            assert second(*given) == told
+            return told
+
+        return both
+
+
 class Tab:
     """A connection under test."""
 
     def __init__(self, *events: Event, socket: str = "me", present: tuple[str, ...] = (), **snapshot: Any) -> None:
         self.shown: list[tuple[NodeId, bytes, bool]] = []
-        self.view = ChatView(
+        self.view = Twins(
             Snapshot(Seq(0), **snapshot),
             socket=socket,
             owner="pk-me",

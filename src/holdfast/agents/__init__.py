@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
 from .agent import Agent, get_current_agent
+from .agent_tool_types import AgentToolChunk, AgentToolResult, AgentToolRun
+from .agent_tools import AgentTool, agent_tool
 from .callables import callable_
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
 from .connections import Connection
+from .fibers import Fiber, FiberContext
 from .jobs import Every, QueuedJob, Schedule
 from .naming import agent_kind, kebab
 from .result import SaveMessagesResult
 from .steps import Step, Steps
-from .think import StepContext, Submission, Think, TurnContext, Version
-from .tools import Tool, ToolContext, client_tool, tool, tools_of
+from .sub_agents import SubAgentAddress
+from .think import StepContext, Submission, Think, TurnContext
+from .toolbelt import tools_of
+from .tools import Tool, ToolContext, client_tool, tool
 from .turn import Turn
 from .ui_stream import UIMessageStreamWriter, create_ui_message_stream
+from .versions import Version
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
+__all__ += ["Fiber", "FiberContext"]
 __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
 __all__ += ["Every", "QueuedJob", "Schedule"]
+__all__ += ["AgentTool", "AgentToolChunk", "AgentToolResult", "AgentToolRun", "SubAgentAddress", "agent_tool"]
 __all__ += ["Connection", "callable_", "get_current_agent"]
 __all__ += ["Continue", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["Step", "Steps", "Tool", "ToolContext", "UIMessageStreamWriter", "client_tool", "create_ui_message_stream"]

@@ -13,9 +13,14 @@ from ..errors import BadInput, UsageError
 from ..ids import split_agent_id
 from ..messages.jsonvalues import plain_json
 from ..runtime.api import AgentPort
+from .agent_tools import AgentTools
 from .connections import Connection, excluding
+from .fibers import Fibers
 from .jobs import Jobs
+from .lifetime import Lifetime
 from .naming import agent_kind
+from .sql import Sql
+from .sub_agents import SubAgents
 
 __all__ = ["Agent", "get_current_agent", "running_as"]
 
@@ -36,7 +41,7 @@ def running_as(agent: Agent) -> None:
     _current.set(agent)
 
 
-class Agent(Jobs):
+class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
 
     Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and
@@ -143,6 +148,13 @@ class Agent(Jobs):
     def connection_tags(self, connection: Connection, request: Any) -> Iterable[str]:
         """Return the names under which `connections(tag)` finds this connection."""
         return ()
+
+    def should_send_protocol_messages(self, connection: Connection, request: Any) -> bool:
+        """Tell whether this connection is told who it talks to, of the state and of the chat; asked when it is new.
+
+        Without, it gets what the agent itself sends and the replies to its own calls, and nothing else.
+        """
+        return True
 
     def connections(self, tag: str | None = None) -> list[Connection]:
         """Return the connections that are open, or those with a tag."""

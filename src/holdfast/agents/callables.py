@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ __all__ = ["callable_", "check_arguments", "find_callable"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__holdfast_callable__"
+log = logging.getLogger("holdfast.agents")
 
 
 def callable_(method: F) -> F:
@@ -34,11 +36,25 @@ def find_callable(agent: Any, name: str) -> Callable[..., Any]:
     """
     function = None if name.startswith("_") else inspect.getattr_static(type(agent), name, None)
     if function is None or not inspect.isfunction(function):
+        log.warning("a client called %s of %r; clients may call: %s", name, agent, _listed(type(agent)))
         raise BadInput(f"Method {name} does not exist")
     if not getattr(function, _MARK, False):
+        log.warning("a client called %s of %r; put @callable on it if clients may", name, agent)
         raise BadInput(f"Method {name} is not callable")
     method: Callable[..., Any] = getattr(agent, name)
     return method
+
+
+def _listed(cls: type[Any]) -> str:
+    names = {name for base in cls.__mro__ for name, member in vars(base).items() if getattr(member, _MARK, False)}
+    return ", ".join(sorted(names)) or "nothing. Put @callable on a method to let them"
+
+
+def _signature(method: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(method, eval_str=True)
+    except Exception:  # noqa: BLE001 - hints may name anything; they are checked, and complained of, elsewhere
+        return inspect.signature(method)
 
 
 def check_arguments(method: Callable[..., Any], name: str, given: Sequence[Any]) -> list[Any]:
@@ -47,7 +63,7 @@ def check_arguments(method: Callable[..., Any], name: str, given: Sequence[Any])
     Raises:
         BadInput: there are too few or too many, or one does not fit; the text is for the caller.
     """
-    signature = inspect.signature(method)
+    signature = _signature(method)
     try:
         bound = signature.bind(*given)
     except TypeError as exc:

@@ -5,40 +5,47 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
-from ..errors import CallPending, ChatError, UsageError
+from ..errors import AgentGone, CallPending, ChatError, UsageError
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
 from ..runtime.api import (
     AgentPort,
     Continue,
     Decision,
+    FiberRecord,
     JobCall,
     Policy,
     Recovery,
     Retry,
     Rules,
+    RunAnswer,
+    RunCall,
+    RunQuestion,
+    RunRecord,
     Stop,
     TurnCall,
     TurnResult,
     Wait,
 )
 from .agent import Agent, running_as
+from .agent_tool_child import WorksAsTool, run_answer, run_question
 from .answers import answer_items
-from .jobs import call_job
-from .responder import AgentResponder
+from .current import current_turn, turn_of_agent
+from .fibers import recover_fiber
+from .jobs import call_job, next_request_of_job
+from .responder import AgentResponder, run_rules, tell_finish
 from .result import SaveMessagesResult
-from .tools import tools_of
+from .toolbelt import tools_of
 from .turn import Turn
+from .versions import Versions
 
-__all__ = ["AIChatAgent", "ChatResponder", "Debounce"]
+__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "is_in_turn"]
 
 Messages = Sequence[UIMessage | dict[str, Any]]
-
-_in_turn: ContextVar[list[UIMessage] | None] = ContextVar("holdfast_turn_messages", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +55,18 @@ class Debounce:
     seconds: float = 0.75
 
 
-class AIChatAgent(Agent):
+class AIChatAgent(Versions, WorksAsTool, Agent):
     """A conversation that does not lose a word. Subclass it and define `on_chat_message`."""
 
     max_persisted_messages: int | None = None
     """How many messages are stored; older ones go when a turn ends. What the model is sent is yours to choose."""
 
-    message_concurrency: Literal["queue", "latest", "merge", "drop"] | Debounce = "queue"
-    """What becomes of a question that comes while another is being answered."""
+    message_concurrency: Literal["queue", "latest", "merge", "drop", "steer"] | Debounce = "queue"
+    """What becomes of a question that comes while another is being answered.
+
+    `queue`: it waits. `latest`: of those that wait, the newest is answered. `merge`: those that wait are answered
+    together. `drop`: it is refused. `steer`: the model reads it before its next step.
+    """
 
     max_attempts: int = 5
     """How often a turn is tried when the process dies under it, the model stalls, or a failure may pass."""
@@ -101,27 +112,35 @@ class AIChatAgent(Agent):
     @property
     def messages(self) -> list[UIMessage]:
         """The conversation: while a turn is answered, what it answers; else what is stored."""
-        turn = _in_turn.get()
-        return list(turn) if turn is not None else list(self._port.messages())
+        turn = turn_of_agent(self._port.agent)
+        return list(turn.messages if turn is not None else self._port.messages())
 
     async def persist_messages(self, messages: Messages) -> None:
         """Store messages without starting a turn: new ones are added, changed ones replaced, none deleted."""
         await self._port.put_messages(_raw(messages))
 
     async def save_messages(
-        self, messages: Messages | Callable[[list[UIMessage]], Messages | Awaitable[Messages]]
+        self,
+        messages: Messages | Callable[[list[UIMessage]], Messages | Awaitable[Messages]],
+        *,
+        request_id: str | None = None,
     ) -> SaveMessagesResult:
         """Store messages and answer them; returns when the turn has ended.
 
-        A function is called with the conversation when the turn's time has come, and gives the messages then.
+        A function is called with the conversation when the turn's time has come, and gives the messages then. A
+        `request_id` of your own makes it happen once: a known one gives the turn that it has. A job has its own, so
+        that one which is run again because its process died asks nothing twice.
         """
-        if _in_turn.get() is not None:
-            raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `on_chat_response`.")
-        given = _evaluate(messages) if callable(messages) else _raw(messages)
-        return SaveMessagesResult.of(await self._port.run_turn(given))
+        _check_not_in_turn(self)
+        if callable(messages):
+            return SaveMessagesResult.of(await self._port.run_turn(_evaluate(messages)))
+        request = request_id if request_id is not None else next_request_of_job()
+        result = await self._port.run_turn(_raw(messages), request=RequestId(request) if request is not None else None)
+        return SaveMessagesResult.of(result)
 
     async def continue_last_turn(self, body: dict[str, Any] | None = None) -> SaveMessagesResult:
         """Go on with the last assistant message; `skipped` when the last message is not one."""
+        _check_not_in_turn(self)
         result = await self._port.continue_turn(body=body)
         return SaveMessagesResult.of(result) if result is not None else SaveMessagesResult("", "skipped")
 
@@ -148,7 +167,7 @@ class AIChatAgent(Agent):
 
     async def has_pending_interaction(self) -> bool:
         """Tell whether a tool call waits for the page or a person."""
-        return await self._port.has_pending_interaction()
+        return await self._port.tree.is_asking()
 
 
 class ChatResponder:
@@ -170,11 +189,12 @@ class ChatResponder:
             exhausted_text=agent.recovery_failed_text,
             server_tools=frozenset(name for name, tool in tools_of(agent).items() if tool.is_server),
             sanitize=self._sanitize,
+            **run_rules(agent),
         )
 
     async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
         """Call `on_chat_message` and yield what it gives."""
-        _in_turn.set(list(call.messages))
+        current_turn.set(call)
         running_as(self.agent)
         try:
             async with aclosing(answer_items(_call(self.agent, Turn(call, agent=self.agent)))) as items:
@@ -197,6 +217,25 @@ class ChatResponder:
         running_as(self.agent)
         await call_job(self.agent, call)
 
+    async def on_fiber_recovered(self, fiber: FiberRecord) -> None:
+        running_as(self.agent)
+        await recover_fiber(self.agent, fiber)
+
+    async def on_run_finished(self, record: RunRecord) -> None:
+        running_as(self.agent)
+        await tell_finish(self.agent, record)
+
+    async def run_question(self, call: RunCall) -> RunQuestion:
+        running_as(self.agent)
+        return await run_question(self.agent, call)
+
+    async def run_answer(self, call: RunCall, result: TurnResult) -> RunAnswer:
+        running_as(self.agent)
+        return await run_answer(self.agent, call, result)
+
+    def retire(self, why: AgentGone) -> None:
+        self.agent.retire(why)
+
     async def on_recovery(self, recovery: Recovery) -> Decision:
         return await self.agent.on_chat_recovery(recovery)
 
@@ -210,6 +249,11 @@ class ChatResponder:
         return agent.sanitize_message_for_persistence(UIMessage.from_dict(message)).to_dict()
 
 
+def is_in_turn(agent: AIChatAgent) -> bool:
+    """Tell whether the code that asks is part of this agent's answer: another turn of it would wait for this one."""
+    return turn_of_agent(agent._port.agent) is not None
+
+
 def responder_for(cls: type[Agent], port: AgentPort) -> ChatResponder | AgentResponder:
     """Make an instance of an agent class, ready for the runtime."""
     agent = cls(port)
@@ -218,29 +262,44 @@ def responder_for(cls: type[Agent], port: AgentPort) -> ChatResponder | AgentRes
 
 def _call(agent: AIChatAgent, turn: Turn) -> Any:
     """Call the user's method with as many arguments as it takes: none, the turn, or (on_finish, options)."""
-    method = agent.on_chat_message
-    parameters = [p for p in inspect.signature(method).parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(parameters) == 1:
-        return method(turn)
-    if not parameters:
-        return method()  # type: ignore[call-arg]
-    if len(parameters) == 2:
-        return method(None, turn)  # type: ignore[call-arg, arg-type]
-    raise UsageError(
-        f"unable to call {type(agent).__name__}.on_chat_message; define it as (self), (self, turn) or "
-        "(self, on_finish, options)"
-    )
+    match _arity(type(agent)):  # type: ignore[arg-type]  # mypy takes a class for one of its instances
+        case 0:
+            return agent.on_chat_message()  # type: ignore[call-arg]
+        case 1:
+            return agent.on_chat_message(turn)
+        case 2:
+            return agent.on_chat_message(None, turn)  # type: ignore[call-arg, arg-type]
+        case _:
+            raise UsageError(
+                f"unable to call {type(agent).__name__}.on_chat_message; define it as (self), (self, turn) or "
+                "(self, on_finish, options)"
+            )
+
+
+@cache
+def _arity(cls: type[AIChatAgent]) -> int:
+    """Return how many arguments the method takes beside `self`; one that takes any number is given the turn."""
+    parameters = list(inspect.signature(cls.on_chat_message).parameters.values())
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return 1
+    bound = 0 if isinstance(inspect.getattr_static(cls, "on_chat_message"), staticmethod | classmethod) else 1
+    return sum(p.kind is not p.KEYWORD_ONLY for p in parameters) - bound
+
+
+def _check_not_in_turn(agent: AIChatAgent) -> None:
+    if is_in_turn(agent):
+        raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `on_chat_response`.")
 
 
 def _policy(given: str | Debounce) -> Policy:
     if isinstance(given, Debounce):
         return Policy("debounce", round(given.seconds * 1000))
     match given:
-        case "queue" | "latest" | "merge" | "drop":
+        case "queue" | "latest" | "merge" | "drop" | "steer":
             return Policy(given)
         case _:
             raise UsageError(
-                f"unable to use message_concurrency={given!r}; choose 'queue', 'latest', 'merge', 'drop' or "
+                f"unable to use message_concurrency={given!r}; choose 'queue', 'latest', 'merge', 'drop', 'steer' or "
                 "Debounce(seconds)"
             )
 

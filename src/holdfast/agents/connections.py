@@ -28,6 +28,8 @@ class Connection:
         self.serial, self.id, self.request, self.is_readonly = serial, client_id, request, is_readonly
         self.state: dict[str, Any] = {}
         self.tags: frozenset[str] = frozenset()
+        self.has_protocol = True
+        """Whether it is told of the state and the chat, as `Agent.should_send_protocol_messages` said."""
         self._send, self._close = send, close
 
     def send(self, message: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any, Protocol
 
 from ..errors import UsageError
@@ -14,7 +16,7 @@ from ..events import JobKind
 from ..ids import JobId, Millis
 from ..runtime.api import AgentPort, JobCall, JobRecord
 
-__all__ = ["Every", "Jobs", "QueuedJob", "Schedule", "call_job"]
+__all__ = ["Every", "Jobs", "QueuedJob", "Schedule", "call_job", "next_request_of_job"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,19 @@ class Schedule:
 
 class _Agent(Protocol):
     _port: AgentPort
+
+
+_asked: ContextVar[Iterator[str] | None] = ContextVar("holdfast_requests_of_job", default=None)
+
+
+def next_request_of_job() -> str | None:
+    """Return the request id of the next turn that the running job starts; None outside of jobs.
+
+    A job that is run again because its process died starts the same turns: their ids are the same, and they are not
+    asked a second time.
+    """
+    asked = _asked.get()
+    return next(asked) if asked is not None else None
 
 
 class Jobs:
@@ -129,16 +144,23 @@ async def call_job(agent: Any, call: JobCall) -> None:
         UsageError: there is no such method any more.
     """
     _check_callback(agent, call.callback)
+    _asked.set(map(f"job:{call.id}:{call.ended}:{{}}".format, count(1)))
     method = getattr(agent, call.callback)
-    more = {"missed": call.missed} if "missed" in inspect.signature(method).parameters else {}
+    offered = {"missed": call.missed, "queue_item": QueuedJob(call.id, call.callback, call.payload, call.run)}
+    more = {name: value for name, value in offered.items() if name in inspect.signature(method).parameters}
     result = method(call.payload, **more)
     if inspect.isawaitable(result):
         await result
 
 
 def _check_callback(agent: Any, callback: str) -> None:
-    if callback.startswith("_") or not callable(getattr(agent, callback, None)):
-        raise UsageError(f"unable to put {callback!r} aside; {type(agent).__name__} has no public method of that name")
+    is_private = callback.startswith("_") and callback != "_rsm_generate_response"  # a stream manager's own name
+    if is_private or not callable(getattr(agent, callback, None)):
+        name = type(agent).__name__
+        raise UsageError(
+            f"unable to put {callback!r} aside; {name} has no public method of that name. Name one that it has: jobs "
+            "are kept by name, so that the next process finds them."
+        )
 
 
 def _understood(when: When, now: Millis) -> tuple[JobKind, int, str | None]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
-from ..errors import UsageError
+from ..errors import AgentGone, UsageError
 from ..messages.message import Chunk
-from ..runtime.api import JobCall, Rules, TurnCall, TurnResult
+from ..runtime.api import FiberRecord, JobCall, Rules, RunRecord, TurnCall, TurnResult
 from .agent import Agent, running_as
+from .agent_tool_types import AgentToolResult, AgentToolRun
+from .agent_tools import AgentTools
+from .fibers import recover_fiber
 from .jobs import call_job
 
-__all__ = ["AgentResponder"]
+__all__ = ["AgentResponder", "run_rules", "tell_finish"]
 
 
 class AgentResponder:
@@ -21,7 +25,7 @@ class AgentResponder:
 
     @property
     def rules(self) -> Rules:
-        return Rules()
+        return Rules(**run_rules(self.agent))
 
     def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
         """Refuse: only an AIChatAgent answers."""
@@ -40,3 +44,29 @@ class AgentResponder:
     async def run_job(self, call: JobCall) -> None:
         running_as(self.agent)
         await call_job(self.agent, call)
+
+    async def on_fiber_recovered(self, fiber: FiberRecord) -> None:
+        running_as(self.agent)
+        await recover_fiber(self.agent, fiber)
+
+    async def on_run_finished(self, record: RunRecord) -> None:
+        running_as(self.agent)
+        await tell_finish(self.agent, record)
+
+    def retire(self, why: AgentGone) -> None:
+        self.agent.retire(why)
+
+
+def run_rules(agent: Agent) -> dict[str, Any]:
+    """Return the rules that an agent's class lays down for its runs."""
+    patience = agent.agent_tool_patience
+    return {
+        "max_runs": agent.max_concurrent_agent_tools,
+        "run_patience": None if patience is None else round(patience * 1000),
+        "has_run_hook": type(agent).on_agent_tool_finish is not AgentTools.on_agent_tool_finish,
+    }
+
+
+async def tell_finish(agent: Agent, record: RunRecord) -> None:
+    """Tell an agent's own code how a run ended."""
+    await agent.on_agent_tool_finish(AgentToolRun.of(record), AgentToolResult.of(record))

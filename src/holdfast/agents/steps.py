@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..errors import BadInput, UsageError
-from ..messages.calls import is_open, is_tool_part, last_step, own_approval_id, tool_name, tool_parts
+from ..messages.calls import is_tool_part, last_step, own_approval_id, tool_name, tool_parts
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.repair import INTERRUPTED, repair_calls
 from ..runtime.api import TurnCall
 from .answers import answer_items
 from .tools import AnyTool, ToolContext, ToolFailed, ToolProgress, ToolResult
 
-__all__ = ["Step", "Steps", "ToolBox", "is_final"]
+__all__ = ["Step", "Steps", "ToolBox", "is_final", "is_waiting"]
 
 _FINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 
@@ -166,25 +166,28 @@ class Step:
 
 
 class Steps:
-    """An async iterator of `Step`s; ends when the model has nothing more to run, somebody is asked, or at `limit`."""
+    """An async iterator of `Step`s; ends when the model has nothing more to run, somebody is asked, or at `limit`.
 
-    def __init__(self, box: ToolBox, limit: int) -> None:
+    It also ends before a step when a question waits that steers the work; unless it may not yield to one.
+    """
+
+    def __init__(self, box: ToolBox, limit: int, *, may_yield: bool = True) -> None:
         if limit < 1:
             raise UsageError(f"unable to answer in {limit} steps; give max_steps of 1 or more")
         self.box = box
-        self._limit, self._number = limit, 0
+        self._limit, self._number, self._may_yield = limit, 0, may_yield
 
     async def __aiter__(self) -> AsyncIterator[Step]:
         message = await self.box.call.message()
         if message is not None:
             await self._settle_left(message)
             message = await self.box.call.message()
-            if message is not None and any(map(is_open, tool_parts(message))):
+            if message is not None and is_waiting(message):
                 return
         while True:
             self._number += 1
             yield Step(self, self._number, self._told(await self.box.call.message()))
-            if not await self.goes_on():
+            if not await self.goes_on() or (self._may_yield and await self.box.call.is_steered()):
                 return
 
     async def goes_on(self) -> bool:
@@ -199,12 +202,11 @@ class Steps:
     async def _settle_left(self, message: UIMessage) -> None:
         """Settle what a person approved, and what an attempt before this one left behind."""
         for part in tool_parts(message):
-            if is_final(part) or self.box.is_answered_elsewhere(part):
-                continue
-            if part.get("state") != "input-streaming":
-                await self.box.settle(part)
-            else:
+            if part.get("state") == "input-streaming" and not part.get("providerExecuted"):
+                # Half a call: whoever would answer it, the page included, was never asked.
                 await self.box._interrupted(str(part["toolCallId"]))
+            elif not is_final(part) and not self.box.is_answered_elsewhere(part):
+                await self.box.settle(part)
 
     def _told(self, message: UIMessage | None) -> list[UIMessage]:
         call = self.box.call
@@ -227,6 +229,11 @@ class Steps:
 def is_final(part: Part) -> bool:
     """Tell whether the call has its output, its error or its refusal; progress is none of them."""
     return part.get("state") in _FINAL and not part.get("preliminary")
+
+
+def is_waiting(message: UIMessage) -> bool:
+    """Tell whether a call of ours has no end yet: somebody is asked, or has just agreed and the next turn runs it."""
+    return any(not is_final(part) and not part.get("providerExecuted") for part in tool_parts(message))
 
 
 def is_open_approval(part: Part) -> bool:

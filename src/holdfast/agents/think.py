@@ -6,21 +6,23 @@ import inspect
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar, Self, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from ..errors import CallPending, ChatError, Rejected, UsageError
-from ..ids import MessageId, NodeId, RequestId
+from ..ids import RequestId
+from ..messages.jsonvalues import plain_json
 from ..messages.message import Chunk, UIMessage
-from ..runtime.api import AgentPort
-from .chat import AIChatAgent, Messages, _in_turn, _raw
+from ..runtime.api import AgentPort, TurnResult
+from .agent_tool_types import offered_output
+from .chat import AIChatAgent, Messages, _raw, is_in_turn
 from .result import SaveMessagesResult
-from .think_context import StepContext, Submission, TurnContext, Version
+from .think_context import StepContext, Submission, TurnContext
 from .think_loop import answered, given_by
 from .think_output import MARK, ExpectedOutput, expect, forget
 from .think_toolsets import is_toolset
 from .turn import Turn
 
-__all__ = ["StepContext", "Submission", "Think", "TurnContext", "Version"]
+__all__ = ["StepContext", "Submission", "Think", "TurnContext"]
 
 T = TypeVar("T")
 
@@ -101,6 +103,15 @@ class Think(AIChatAgent):
                 raise
             raise ChatError(str(text)) from exc
 
+    def _run_marks(self, expects: str | None) -> dict[str, Any]:
+        return {} if expects is None else {MARK: expects}
+
+    async def _run_output(self, expects: str | None, result: TurnResult) -> Any:
+        expected = offered_output(type(self), expects) if expects is not None else None
+        if expected is None:
+            return await super()._run_output(expects, result)
+        return plain_json(ExpectedOutput(expected).of(result))
+
     # -- turns of your own code ------------------------------------------------------------------------------
 
     @overload
@@ -132,7 +143,7 @@ class Think(AIChatAgent):
             ChatError: an object was asked for, and the turn did not complete.
             CallPending: an object was asked for, and a call waits for a person or the page first.
         """
-        if _in_turn.get() is not None:
+        if is_in_turn(self):
             raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `submit_messages`.")
         request = _request(idempotency_key)
         given = _asked(messages, request)
@@ -154,51 +165,21 @@ class Think(AIChatAgent):
         The same key twice is the same submission. May be called inside a turn.
         """
         request = _request(idempotency_key)
-        return Submission.of(await self._port.submit(_asked(messages, request), request=request, body=body))
+        return Submission.of(await self._port.intake.submit(_asked(messages, request), request=request, body=body))
 
     async def submission(self, submission_id: str) -> Submission | None:
         """Return how a submission stands, however old it is; None for an unknown one."""
-        record = await self._port.submission(RequestId(submission_id))
+        record = await self._port.intake.submission(RequestId(submission_id))
         return Submission.of(record) if record is not None else None
 
     async def list_submissions(self) -> list[Submission]:
         """Return the submissions, oldest first: all that are open, and those among the last 256 turns that ended."""
-        return [Submission.of(record) for record in await self._port.submissions()]
+        return [Submission.of(record) for record in await self._port.intake.submissions()]
 
     async def cancel_submission(self, submission_id: str) -> Submission | None:
         """Stop a submission, waiting or running; one that has ended stays as it ended."""
         await self._port.cancel(RequestId(submission_id))
         return await self.submission(submission_id)
-
-    # -- versions -----------------------------------------------------------------------------------------------
-
-    async def versions(self, message_id: str) -> list[Version]:
-        """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
-        return [Version.of(record) for record in await self._port.versions(MessageId(message_id))]
-
-    async def switch_version(self, version: Version | str) -> None:
-        """Show another version, and what followed it. An edited question keeps its id: give its `Version`.
-
-        Raises:
-            Rejected: there is no such version.
-        """
-        if isinstance(version, Version):
-            await self._port.show(NodeId(version.id))
-            return
-        found = [each for each in await self._port.versions(MessageId(version)) if each.message.id == version]
-        if not found:
-            raise Rejected(f"unable to show message {version!r}; there is no such message")
-        if len(found) > 1:
-            raise UsageError(f"unable to tell the versions of {version!r} apart by id; give one of `versions(…)`")
-        await self._port.show(found[0].node)
-
-    async def fork(self, message_id: str, name: str) -> Self:
-        """Copy the conversation up to a message into a new agent of this class; both go on by themselves.
-
-        Raises:
-            Rejected: the message is unknown or still being written, or the other agent has messages.
-        """
-        return type(self)(await self._port.fork(MessageId(message_id), name))
 
 
 def _request(key: str | None) -> RequestId:

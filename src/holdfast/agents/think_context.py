@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..messages.message import UIMessage
-from ..runtime.api import TurnRecord, VersionRecord
+from ..runtime.api import TurnRecord
 from .tools import AnyTool
 from .turn import Turn
 
-__all__ = ["StepContext", "Submission", "TurnContext", "Version"]
+__all__ = ["StepContext", "Submission", "TurnContext"]
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class TurnContext:
 class StepContext:
     """One question to the model. What `before_step` changes holds for this step only.
 
-    `only_tools` narrows the tools that the model is told of. The last three are set for `on_step_finish`: why the
-    model stopped, the tokens of the turn so far, and the answer as it stands.
+    `only_tools` narrows the tools that the model is told of. `usage` counts the tokens of the attempt so far. The last
+    three are set for `on_step_finish`: why the model stopped, the tokens of this step, and the answer as it stands.
     """
 
     turn: Turn
@@ -46,8 +46,9 @@ class StepContext:
     messages: list[UIMessage]
     settings: dict[str, Any]
     only_tools: list[str] | None = None
-    finish_reason: str | None = None
     usage: dict[str, int] = field(default_factory=dict)
+    finish_reason: str | None = None
+    step_usage: dict[str, int] = field(default_factory=dict)
     message: UIMessage | None = None
 
 
@@ -71,17 +72,3 @@ class Submission:
     def is_open(self) -> bool:
         """Whether it still waits or runs."""
         return self.ended_at is None
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One of several messages in the same place: an answer and its regenerations, a question and its edits."""
-
-    id: int
-    message: UIMessage
-    is_shown: bool
-
-    @classmethod
-    def of(cls, record: VersionRecord) -> Version:
-        """Translate the runtime's record."""
-        return cls(record.node, record.message, record.is_shown)

@@ -10,15 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ModelError, UsageError
-from ..messages.calls import is_open, is_tool_part, last_step, tool_parts
+from ..messages.calls import is_tool_part, last_step
 from ..messages.message import Chunk, UIMessage
 from ..messages.repair import repair_calls
-from .steps import Step, Steps, ToolBox
+from .agent_tool_types import offered_outputs
+from .steps import Step, Steps, ToolBox, is_waiting
 from .think_context import StepContext, TurnContext
 from .think_model import Question, ask, no_usage, resolved_model
 from .think_output import OUTPUT_TOOL, REJECTED_TEXT, ExpectedOutput, expected_type
 from .think_toolsets import opened_tools
-from .tools import AnyTool, tools_of
+from .toolbelt import tools_of
+from .tools import AnyTool
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ async def _context(agent: Think, turn: Turn, stack: AsyncExitStack) -> TurnConte
         messages=list(call.messages[:-1] if call.partial is not None else call.messages),
         max_steps=agent.max_steps,
         settings=dict(agent.model_settings),
-        output_type=expected_type(turn, agent.output_types),
+        output_type=expected_type(turn, [*agent.output_types, *offered_outputs(type(agent))]),
     )
 
 
@@ -84,14 +86,17 @@ class _Loop:
         self._call = replace(context.turn._call, write=self._write, client_tools=declared)
         self._box = ToolBox(self._call, tools, agent=agent, turn=context.turn)
         self._usage = no_usage()
+        self._counts: dict[str, int] = {}
         self._finish: Chunk | None = None
         self._number = 0
         self._is_watched = _overrides(agent, "on_chunk")
 
     async def chunks(self) -> AsyncGenerator[str | Chunk, None]:
         nudge: str | None = None
-        while not await self._is_done():
-            left: Any = aiter(Steps(self._box, self._context.max_steps - self._number))
+        while not await self._is_done() and not await self._is_said():
+            # Who waits for an object is not put off with half of the work.
+            limit = self._context.max_steps - self._number
+            left: Any = aiter(Steps(self._box, limit, may_yield=self._output is None))
             async with aclosing(left) as steps:
                 async for step in steps:
                     async with aclosing(self._taken(step, nudge)) as chunks:
@@ -117,9 +122,22 @@ class _Loop:
         """Tell whether the object is there; an answer in words is done when its steps are."""
         return self._output is not None and self._output.is_given(await self._call.message())
 
+    async def _is_said(self) -> bool:
+        """Tell whether an attempt before this one died behind its last word: the model has nothing to go on with."""
+        message = await self._call.message() if self._call.attempt > 1 and not self._call.is_continuation else None
+        if message is None or self._output is not None or self._number:
+            return False
+        steps, begun = _steps_of(message), [part for part in message.parts if part["type"] == "step-start"]
+        is_whole = len(steps) == len(begun) and bool(steps) and steps[-1].get("finishReason") == "stop"
+        if not is_whole or any(map(is_tool_part, message.parts[last_step(message.parts) :])):
+            return False
+        usage = message.metadata.get("usage")
+        self._finish = {"type": "finish", "finishReason": "stop", "messageMetadata": {"usage": usage}}
+        return True
+
     async def _is_asking(self) -> bool:
         message = await self._call.message()
-        return message is not None and any(map(is_open, tool_parts(message)))
+        return message is not None and is_waiting(message)
 
     def _check_rejections(self, output: ExpectedOutput) -> None:
         if output.rejections > self._agent.output_retries or self._number >= self._context.max_steps:
@@ -130,9 +148,11 @@ class _Loop:
         message = await self._call.message()
         parts = message.parts[last_step(message.parts) :] if message is not None else []
         calls = any(is_tool_part(part) and not part.get("providerExecuted") for part in parts)
+        reason = "tool-calls" if calls else finish.get("finishReason")
         if await self._is_done():
-            return {**finish, "finishReason": "stop"}
-        return {**finish, "finishReason": "tool-calls"} if calls else finish
+            reason = "stop"
+        metadata = {**(finish.get("messageMetadata") or {}), "finishReason": reason}
+        return {**finish, "finishReason": reason, "messageMetadata": metadata}
 
     def _tools(self) -> dict[str, AnyTool]:
         tools = dict(self._context.tools)
@@ -153,6 +173,7 @@ class _Loop:
             instructions=self._context.instructions,
             messages=self._messages(step, nudge),
             settings=dict(self._context.settings),
+            usage=dict(self._counts),
         )
         await given_by(self._agent.before_step(context))
         async with aclosing(step.run(self._asked(context, step))) as chunks:  # type: ignore[type-var]
@@ -179,11 +200,22 @@ class _Loop:
             async for chunk in chunks:
                 if chunk["type"] == "finish":
                     self._finish = chunk  # the turn's, once nothing follows
-                    context.finish_reason = chunk.get("finishReason")
-                    context.usage = dict((chunk.get("messageMetadata") or {}).get("usage") or {})
-                    continue
+                    chunk = await self._counted(context, chunk)
                 await self._observe(chunk)
                 yield chunk
+
+    async def _counted(self, context: StepContext, finish: Chunk) -> Chunk:
+        """Note what a step took, and return the chunk that says so: it stands also if the turn ends in another way."""
+        before = context.usage
+        context.finish_reason = finish.get("finishReason")
+        context.usage = dict((finish.get("messageMetadata") or {}).get("usage") or {})
+        context.step_usage = {name: count - before.get(name, 0) for name, count in context.usage.items()}
+        self._counts = context.usage
+        message = await self._call.message()
+        step = {"finishReason": context.finish_reason, "usage": context.step_usage}
+        steps = [*(_steps_of(message) if message is not None else []), step]
+        counted = {**(finish.get("messageMetadata") or {}), "usage": context.usage, "steps": steps}
+        return {"type": "message-metadata", "messageMetadata": counted}
 
     def _messages(self, step: Step, nudge: str | None) -> list[UIMessage]:
         messages = list(step.messages)
@@ -208,6 +240,12 @@ class _Loop:
             await given_by(self._agent.on_chunk(dict(chunk)))
         except Exception:
             log.exception("on_chunk of %r raised", self._agent)
+
+
+def _steps_of(message: UIMessage) -> list[dict[str, Any]]:
+    """Return what is recorded of a message's steps."""
+    known = message.metadata.get("steps") if isinstance(message.metadata, dict) else None
+    return [each for each in known if isinstance(each, dict)] if isinstance(known, list) else []
 
 
 def _name(declared: Any) -> Any:

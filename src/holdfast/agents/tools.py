@@ -25,7 +25,7 @@ from ..messages.jsonvalues import encode_json, plain_json
 from ..runtime.api import CancelToken
 
 __all__ = ["AnyTool", "Tool", "ToolContext", "ToolFailed", "ToolProgress", "ToolResult", "ToolYield", "client_tool"]
-__all__ += ["tool", "tools_of"]
+__all__ += ["tool"]
 
 log = logging.getLogger("holdfast.agents")
 
@@ -340,39 +340,6 @@ def client_tool(name: Any, description: Any = None, parameters: Any = None) -> A
     schema = {"type": "object", "properties": {}} if parameters is None else plain_json(parameters)
     text = description if isinstance(description, str) else ""
     return Tool(None, name=name, description=text, parameters=schema, client=True)
-
-
-def tools_of(agent: Any) -> dict[str, AnyTool]:
-    """Return the tools of an agent, or of its class, by name: methods, inherited ones first, then the list `tools`.
-
-    Those of an instance are bound to it.
-
-    Raises:
-        UsageError: two tools have one name, or `tools` holds something that is no tool.
-    """
-    is_class = isinstance(agent, type)
-    cls = agent if is_class else type(agent)
-    found: dict[str, AnyTool] = {}
-    attributes = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
-    for attribute in attributes:
-        value = inspect.getattr_static(cls, attribute)
-        value = value.__func__ if isinstance(value, staticmethod) else value
-        if isinstance(value, Tool):
-            _add(found, value if is_class else value.__get__(agent, cls), cls)
-    listed = getattr(agent, "tools", None)
-    if listed is None or callable(listed) or isinstance(listed, property):
-        return found
-    if not isinstance(listed, list | tuple):
-        raise UsageError(f"unable to read {cls.__name__}.tools; it is {type(listed).__name__}, not a list of tools")
-    for each in listed:
-        _add(found, each if isinstance(each, Tool) else tool(each), cls)
-    return found
-
-
-def _add(found: dict[str, AnyTool], each: AnyTool, cls: type) -> None:
-    if each.name in found:
-        raise UsageError(f"unable to collect the tools of {cls.__name__}; two are named {each.name!r}: give one name=…")
-    found[each.name] = each
 
 
 # -- running -----------------------------------------------------------------------------------------------------

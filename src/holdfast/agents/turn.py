@@ -10,7 +10,7 @@ from ..messages.chunks import as_chunk
 from ..messages.message import Part
 from ..runtime.api import CancelToken, TurnCall
 from .steps import Steps, ToolBox, is_final
-from .tools import tools_of
+from .toolbelt import tools_of
 
 __all__ = ["Turn"]
 
@@ -81,6 +81,14 @@ class Turn:
         What an approval allowed, or a crash left behind, is settled before the first step.
         """
         return Steps(self._box, max_steps)
+
+    async def is_steered(self) -> bool:
+        """Tell whether a question waits that is to be read now (`message_concurrency = "steer"`).
+
+        `steps()` asks this before every step. In a loop of your own, ask where you could stop, and return if it is
+        true: the answer ends there, and the question is answered next, with all that was done so far before it.
+        """
+        return await self._call.is_steered()
 
     async def call_tool(self, name: str, /, **given: Any) -> Any:
         """Run one of the agent's tools as part of the answer, and return its output.

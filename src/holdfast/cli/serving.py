@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import errno
+import gc
+import importlib.util
 import logging
-import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..demo import Demo
 from ..errors import UsageError
+from ..observe.logs import configure_logging
 from ..server import Holdfast
-from ..web import Page
 from .loading import load_app
+from .playground import playground
+from .reloading import (
+    can_reload,
+    check_app,
+    inherited_listener,
+    is_leashed,
+    is_started_again,
+    keep_serving,
+    load_leashed,
+    own_pid,
+)
 
 __all__ = ["run_dev", "run_serve"]
+
+JUST_KILLED = 0.5
+"""Seconds that a port may still be taken by a server whose watcher was killed a moment ago."""
+
+HERE = "app.py"
+"""What `dev` serves when nothing is named."""
 
 DEV_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*")
 FORCE_CHECK = 0.1
@@ -32,41 +54,68 @@ LARGEST_FRAME = 128 * 1024 * 1024
 """What the server reads of one frame. Above `Limits.frame`, so that a frame beyond that is answered and not cut off."""
 
 
-def run_dev(named: str | None, host: str, port: int, db: str | None) -> int:
-    """Serve the page in front of an app, or of the demo."""
+def run_dev(chosen: argparse.Namespace) -> int:
+    """Serve the page in front of an app, or of the demo; an app is started anew when its files change."""
+    named = _named(chosen)
+    _require_uvicorn()
+    if named is not None and chosen.reload and can_reload() and not is_leashed():
+        check_app(named)
+        return keep_serving(named, _listen(chosen.host, chosen.port, patience=JUST_KILLED), chosen.host)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    if named is not None and db is not None:
-        raise UsageError("unable to use --db with an app; the app itself says where: Holdfast(..., store=...)")
-    app = load_app(named) if named is not None else Holdfast([Demo], store=db or "holdfast.db")
+    app = load_leashed(named) if named is not None else Holdfast([Demo], store=chosen.db or "holdfast.db")
     shown = app
     if isinstance(app, Holdfast):
         app.invite(*DEV_ORIGINS)
         app.grace = DEV_GRACE
-        shown = Page(list(app.agents), base_path=app.base_path, behind=app)
+        shown = playground(app)
     drain = app.aclose if isinstance(app, Holdfast) else None
-    return _run(shown, host, port, lambda url: _greeting(app, url, is_demo=named is None), "warning", drain)
+    listener = inherited_listener() or _listen(chosen.host, chosen.port)
+    return _run(shown, listener, chosen.host, lambda url: _greeting(app, url, is_demo=named is None), "warning", drain)
 
 
-def run_serve(named: str, host: str, port: int) -> int:
+def _named(chosen: argparse.Namespace) -> str | None:
+    """Return the app to serve, or None for the demo."""
+    if chosen.app is not None and (chosen.db is not None or chosen.demo):
+        raise UsageError("unable to use --db with an app; the app itself says where: Holdfast(..., store=...)")
+    is_demo = chosen.demo or chosen.db is not None
+    return chosen.app or (HERE if not is_demo and Path(HERE).is_file() else None)
+
+
+def run_serve(chosen: argparse.Namespace) -> int:
     """Serve an app, without a page."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    app = load_app(named)
+    configure_logging(chosen.log_format)
+    _require_uvicorn()
+    app = load_app(chosen.app)
     drain = app.aclose if isinstance(app, Holdfast) else None
-    return _run(app, host, port, lambda url: f"holdfast {__version__} serves {named} at {url}", "info", drain)
+    listener = _listen(chosen.host, chosen.port)
+    return _run(
+        app, listener, chosen.host, lambda url: f"holdfast {__version__} serves {chosen.app} at {url}", "info", drain
+    )
 
 
-def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: str, drain: Drain | None = None) -> int:
-    try:
-        import uvicorn
-    except ImportError as exc:
-        raise UsageError("unable to serve; uvicorn is missing. Install it: pip install 'holdfast[server]'") from exc
+def _require_uvicorn() -> None:
+    if importlib.util.find_spec("uvicorn") is None:
+        raise UsageError("unable to serve; uvicorn is missing. Install it: pip install 'holdfast[server]'")
 
-    listener = _listen(host, port)
+
+def _run(
+    app: Any,
+    listener: socket.socket,
+    host: str,
+    greeting: Callable[[str], str],
+    level: str,
+    drain: Drain | None = None,
+) -> int:
+    import uvicorn
+
     url = f"http://{_name_of(host)}:{listener.getsockname()[1]}"
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            # What was imported stays: the collector need not walk through it again and again while answers stream.
+            gc.collect()
+            gc.freeze()
             if self.started:
                 print(greeting(url), flush=True)
 
@@ -83,7 +132,7 @@ def _run(app: Any, host: str, port: int, greeting: Callable[[str], str], level: 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
     config = uvicorn.Config(
         app,
-        ws="websockets-sansio",
+        ws="holdfast.server.gathering:GatheringProtocol",
         ws_per_message_deflate=False,
         ws_max_size=LARGEST_FRAME,
         log_config=None,
@@ -110,14 +159,20 @@ async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, *, patience: float = 0.0) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except (OSError, OverflowError) as exc:
-        raise UsageError(
-            f"unable to listen on {host}:{port}; {exc}. Stop what uses it, or choose another: --port 0 takes a free one"
-        ) from exc
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return socket.create_server((host, port), family=family, backlog=2048)
+        except (OSError, OverflowError) as exc:
+            if getattr(exc, "errno", None) == errno.EADDRINUSE and time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            raise UsageError(
+                f"unable to listen on {host}:{port}; {exc}. "
+                "Stop what uses it, or choose another: --port 0 takes a free one"
+            ) from exc
 
 
 def _is_worth_saying(record: logging.LogRecord) -> bool:
@@ -132,6 +187,8 @@ def _name_of(host: str) -> str:
 
 
 def _greeting(app: Any, url: str, *, is_demo: bool) -> str:
+    if is_started_again():
+        return f"  serving again at {url}"
     if not isinstance(app, Holdfast):
         return f"\n  holdfast {__version__}\n\n  Serving   {url}\n\n  Ctrl+C stops it.\n"
     kinds = ", ".join(sorted(app.agents))
@@ -145,7 +202,7 @@ def _greeting(app: Any, url: str, *, is_demo: bool) -> str:
 
   Try this  {question}, and in the middle of a sentence, from another terminal:
 
-                kill -9 {os.getpid()}
+                kill -9 {own_pid()}
 
             Start it again with the same command, and watch the page finish the sentence.
 

@@ -37,6 +37,10 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
     random: Callable[[], float] = random
     connect_timeout: float = 10.0
+    connect: Callable[[str, Mapping[str, str]], Awaitable[Any]] | None = None
+    """Opens a socket to a URL with headers; None for a real one. What it returns is used as one of `websockets` is."""
+    transport: Any = None
+    """The transport of httpx for everything that is no socket; None for its own."""
 
 
 class Connection:
@@ -141,11 +145,14 @@ class Connection:
 
         options = self._options
         query = {"_pk": self._own_id, **await fields(options.query)}
+        url, headers = self._address.socket(query), dict(await fields(options.headers))
+        if options.connect is not None:
+            return await options.connect(url, headers)  # type: ignore[no-any-return]
         try:
             # Answers come in bursts: a pong may have to wait behind megabytes on a slow network.
             return await connect(
-                self._address.socket(query),
-                additional_headers=dict(await fields(options.headers)),
+                url,
+                additional_headers=headers,
                 max_size=None,
                 open_timeout=options.connect_timeout,
                 ping_timeout=60,

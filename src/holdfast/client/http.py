@@ -117,7 +117,8 @@ class Http:
                 ) from None
             # Loading certificates takes longer than many a request; plain HTTP needs none.
             is_secure = self._address.http("").startswith("https")
-            self._client = httpx.AsyncClient(verify=is_secure, timeout=httpx.Timeout(30.0, read=60.0))
+            timeout, transport = httpx.Timeout(30.0, read=60.0), self._options.transport
+            self._client = httpx.AsyncClient(verify=is_secure, timeout=timeout, transport=transport)
         return self._client
 
 

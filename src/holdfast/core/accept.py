@@ -31,7 +31,7 @@ from .state import Node, Rules, State, Turn
 from .transitions import Status
 from .tree import node_of_message, shown_path
 
-__all__ = ["accept_continuation", "accept_stream", "accept_submit", "place_deferred", "put_messages"]
+__all__ = ["accept_continuation", "accept_stream", "accept_submit", "is_steered", "place_deferred", "put_messages"]
 
 JsonObject = dict[str, Any]
 
@@ -279,7 +279,7 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
     if command.trusted or command.trigger != "submit-message" or not overlapping:
         return [], [], []
     match command.policy.name:
-        case "queue":
+        case "queue" | "steer":
             superseded: list[Turn] = []
         case "drop":
             return [], None, []
@@ -291,6 +291,20 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
             assert_never(command.policy.name)
     endings: list[Event] = [TurnEnded(turn.id, Outcome.SKIPPED, reason="superseded") for turn in superseded]
     return endings, superseded, superseded if command.policy.name == "merge" else []
+
+
+def is_steered(state: State, turn: Turn, rules: Rules) -> bool:
+    """Tell whether a client asked something while `turn` works that is to be read before its next step.
+
+    The turn then ends where it stands, and the question is answered from there: the model reads at its next step what
+    it would have read, and everybody sees it in the order in which it was said. A turn that our own code started is not
+    cut short: somebody waits for all of it.
+    """
+    if rules.policy.name != "steer" or turn.accepted.trusted:
+        return False
+    questions = (each for each in state.chat_turns() if not each.is_continuation)
+    waiting = next((each for each in questions if each.status is Status.ACCEPTED), None)
+    return waiting is not None and _supersedable(waiting)
 
 
 def _supersedable(turn: Turn) -> bool:

@@ -6,17 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Raw
 
-from ..events import AttemptCause, JobKind, JobOutcome, Outcome, TurnKind, absent
-from ..ids import Attempt, CallId, JobId, MessageId, Millis, NodeId, RequestId, TurnId
+from ..events import AttemptCause, FiberOutcome, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
+from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.calls import CallAnswer
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Emit", "Emitted", "Finish", "MarkHookDone"]
 __all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
-__all__ += ["AddJob", "CancelJobs", "EndJob", "StartJob", "Submit"]
+__all__ += ["EndRun", "MarkRunTold", "StartRun"]
+__all__ += ["AddJob", "CancelJobs", "Create", "EndJob", "StartJob", "Submit"]
+__all__ += [
+    "Destroy",
+    "EndFiber",
+    "FiberCommand",
+    "JobCommand",
+    "PauseFiber",
+    "RecoverFiber",
+    "StartFiber",
+    "StashFiber",
+]
 
-PolicyName = Literal["queue", "latest", "merge", "drop", "debounce"]
+PolicyName = Literal["queue", "latest", "merge", "drop", "debounce", "steer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +97,23 @@ class Begin:
     turn: TurnId
     cause: AttemptCause = "first"
     fresh: bool = False
+    heard_at: Millis | None = None
+    """When a sub-agent that the turn waits for last said something: that is progress of the turn, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
+class Emitted(msgspec.Struct, frozen=True, gc=False):  # a Struct: there is one per token
     """One chunk as a runner hands it over: its JSON bytes, normalised (R-24)."""
 
     body: bytes
     transient: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
-    """Add chunks to a turn's stream."""
+class Emit(msgspec.Struct, frozen=True):
+    """Add chunks to a turn's stream. While it waits to be decided, more chunks of the same attempt may join it."""
 
     turn: TurnId
     attempt: Attempt
-    chunks: Sequence[Emitted]
+    chunks: list[Emitted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,8 @@ class Finish:
     detail: str | None = None
     finish_reason: str | None = None
     usage: Raw = field(default_factory=absent)
+    message: dict[str, Any] | None = None
+    """What a managed stream, whose chunks fold to nothing here, leaves in the conversation (R-20)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +213,11 @@ class SetState:
 
 
 @dataclass(frozen=True, slots=True)
+class Create:
+    """Let a sub-agent exist; only for one whose log is empty."""
+
+
+@dataclass(frozen=True, slots=True)
 class AddJob:
     """Put work aside. `rule` and `zone` say when it comes again, to whoever ends a run; they mean nothing here."""
 
@@ -234,6 +253,87 @@ class CancelJobs:
     jobs: Sequence[JobId]
 
 
+@dataclass(frozen=True, slots=True)
+class Destroy:
+    """Let the agent be no more; whoever commits this deletes it, or the next process does."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartFiber:
+    """Record that background work begins; an id that was used before starts nothing."""
+
+    fiber: FiberId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverFiber:
+    """Hand back work whose process died; recorded before anybody's code hears of it."""
+
+    fiber: FiberId
+
+
+@dataclass(frozen=True, slots=True)
+class PauseFiber:
+    """Record that a fiber is cut off in good order."""
+
+    fiber: FiberId
+
+
+@dataclass(frozen=True, slots=True)
+class StashFiber:
+    fiber: FiberId
+    snapshot: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class EndFiber:
+    fiber: FiberId
+    outcome: FiberOutcome
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """Record that a sub-agent works as a tool; whoever commits this sets it to work.
+
+    A run that is known is not started twice. With a `refusal` it ends with that text before it has begun.
+    """
+
+    run: RunId
+    kind: str
+    call: CallId | None = None
+    within: TurnId | None = None
+    input: Raw = field(default_factory=absent)
+    preview: str | None = None
+    order: int | None = None
+    display: Raw = field(default_factory=absent)
+    is_detached: bool = False
+    expects: str | None = None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """Record how a run ended; the first end for good counts."""
+
+    run: RunId
+    status: RunStatus
+    summary: str | None = None
+    output: Raw = field(default_factory=absent)
+    error: str | None = None
+    reason: str | None = None
+    is_child_running: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRunTold:
+    run: RunId
+
+
+JobCommand = AddJob | StartJob | EndJob | CancelJobs
+FiberCommand = StartFiber | RecoverFiber | PauseFiber | StashFiber | EndFiber
+
 Command = (
     Submit
     | Continue
@@ -251,8 +351,11 @@ Command = (
     | MoveLeaf
     | MarkHookDone
     | SetState
-    | AddJob
-    | StartJob
-    | EndJob
-    | CancelJobs
+    | Create
+    | JobCommand
+    | StartRun
+    | EndRun
+    | MarkRunTold
+    | FiberCommand
+    | Destroy
 )

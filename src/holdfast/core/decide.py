@@ -12,8 +12,10 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import Raw
 
-from ..errors import Rejected, StaleAttempt, UnknownTurn
+from ..errors import AgentGone, Rejected, StaleAttempt, UnknownTurn
 from ..events import (
+    AgentCreated,
+    AgentDestroyed,
     AttemptStarted,
     CancelRequested,
     ChatCleared,
@@ -26,6 +28,7 @@ from ..events import (
     Outcome,
     StateSet,
     TurnEnded,
+    TurnKind,
     to_raw,
 )
 from ..ids import Attempt, Generation, Millis, NodeId
@@ -43,22 +46,34 @@ from .commands import (
     Clear,
     Command,
     Continue,
+    Create,
+    Destroy,
     Emit,
     Emitted,
+    EndFiber,
     EndJob,
+    EndRun,
     Finish,
     MarkHookDone,
+    MarkRunTold,
     MoveLeaf,
     OpenStream,
+    PauseFiber,
     Place,
     PutMessages,
+    RecoverFiber,
     RemoveMessages,
     SetState,
     StartCall,
+    StartFiber,
     StartJob,
+    StartRun,
+    StashFiber,
     Submit,
 )
-from .jobs import add_job, cancel_jobs, end_job, start_job
+from .fibers import decide_fiber
+from .jobs import decide_job
+from .runs import end_run, mark_run_told, start_run
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import active_path, ancestors, shown_path
@@ -75,6 +90,8 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
     Raises:
         Rejected: the rules say no; nothing happened.
     """
+    if state.is_destroyed:
+        raise AgentGone("unable to take a command; the agent was destroyed. Its name is that of a new one.")
     match command:
         case Emit():
             return _emit(state, command)
@@ -85,7 +102,10 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case Begin():
             return _begin(state, command, now, rules)
         case Finish():
-            return _finish(state, _speaker(state, command), command, rules)
+            turn = _speaker(state, command)
+            left = command.message if turn.accepted.kind is TurnKind.RSM else None
+            put = put_messages(state, PutMessages([left], cause="streamed"), rules) if left is not None else []
+            return [*put, *_finish(state, turn, command, rules)]
         case Cancel():
             return _cancel(state, command, rules)
         case Answer():
@@ -106,18 +126,23 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case MoveLeaf():
             return _move_leaf(state, command)
         case MarkHookDone():
-            turn = state.ended.get(command.turn)
-            return [HookDone(command.turn)] if turn is not None and turn.hook_due else []
+            return [HookDone(command.turn)] if command.turn in state.hooks_due else []
         case SetState():
             return [StateSet(command.state, command.origin)]
-        case AddJob():
-            return add_job(state, command)
-        case StartJob():
-            return start_job(state, command)
-        case EndJob():
-            return end_job(state, command)
-        case CancelJobs():
-            return cancel_jobs(state, command)
+        case Create():
+            return [AgentCreated()]
+        case AddJob() | StartJob() | EndJob() | CancelJobs():
+            return decide_job(state, command)
+        case StartRun():
+            return start_run(state, command, rules)
+        case EndRun():
+            return end_run(state, command, rules)
+        case MarkRunTold():
+            return mark_run_told(state, command)
+        case StartFiber() | RecoverFiber() | PauseFiber() | StashFiber() | EndFiber():
+            return decide_fiber(state, command)
+        case Destroy():
+            return [AgentDestroyed()]
         case _:
             assert_never(command)
 
@@ -167,7 +192,7 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
         raise Rejected(f"unable to begin turn {command.turn}; its messages are not known yet")
     if turn.is_continuation and turn.attempt == 0 and (reason := _why_skipped(state, turn)) is not None:
         return [TurnEnded(turn.id, Outcome.SKIPPED, reason=reason)]
-    if (spent := _why_given_up(turn, now, rules)) is not None:
+    if (spent := _why_given_up(turn, command.heard_at, now, rules)) is not None:
         end = Finish(
             turn.id,
             Attempt(turn.attempt),
@@ -185,12 +210,13 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
     return [*_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]
 
 
-def _why_given_up(turn: Turn, now: Millis, rules: Rules) -> str | None:
+def _why_given_up(turn: Turn, heard_at: Millis | None, now: Millis, rules: Rules) -> str | None:
     """Return why the turn is not tried again, or None. A single attempt always is: the process may have been away."""
     if turn.attempt >= rules.max_attempts:
         return f"{turn.attempt} attempts did not end"
-    if turn.attempt > 1 and now - turn.progressed_at > rules.give_up_after:
-        return f"no word in {(now - turn.progressed_at) // 1000} s, over {turn.attempt} attempts"
+    idle = now - max(turn.progressed_at, heard_at or 0)
+    if turn.attempt > 1 and idle > rules.give_up_after:
+        return f"no word in {idle // 1000} s, over {turn.attempt} attempts"
     return None
 
 

@@ -5,7 +5,7 @@ Mutates the state in place: copying it per event would cost more than deciding d
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 from msgspec import Raw
@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from ..errors import FoldError
 from ..events import (
     ABSENT,
+    AgentCreated,
+    AgentDestroyed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -21,6 +23,10 @@ from ..events import (
     ChatCleared,
     Chunk,
     Event,
+    FiberEnded,
+    FiberPaused,
+    FiberStarted,
+    FiberStashed,
     HookDone,
     JobAdded,
     JobEnded,
@@ -31,6 +37,9 @@ from ..events import (
     MessagesPut,
     MessagesRemoved,
     Placed,
+    RunEnded,
+    RunStarted,
+    RunTold,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -41,7 +50,9 @@ from ..ids import Millis
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from .fibers import evolve_fiber
 from .jobs import evolve_job
+from .runs import evolve_run
 from .state import RECENT_TRANSIENTS, RECENT_TURNS, Node, State, Turn
 from .transitions import Status, next_status
 
@@ -54,8 +65,14 @@ _NULL = Raw(b"null")
 _decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
+_QUIET: Final = frozenset({AttemptStarted, CallStarted, CancelRequested, HookDone, StateSet})
+"""Events that leave every message as it is; a chunk does too, unless it asks somebody something."""
+
+
 def evolve(state: State, event: Event, at: Millis) -> None:
     """Apply one event, committed or about to be, to the state."""
+    if type(event) is not Chunk and type(event) not in _QUIET:
+        state.revision += 1
     match event:
         case Chunk():  # first: nearly all events are chunks
             _chunk(_step(state, event), event, state, at)
@@ -82,6 +99,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             _ended(state, event, at)
         case HookDone():
             _step(state, event).hook_due = False
+            state.hooks_due.discard(event.turn)
         case MessagesPut():
             _put(state, event, at)
         case MessageReplaced():
@@ -93,11 +111,19 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case ChatCleared():
             state.generation = event.generation
             state.nodes.clear()
-            state.leaf = None
+            state.leaf, state.path = None, ()
         case StateSet():
             state.value = bytes(event.state)
+        case AgentCreated():
+            pass  # that its log has an event says it all
         case JobAdded() | JobStarted() | JobEnded():
             evolve_job(state, event)
+        case RunStarted() | RunEnded() | RunTold():
+            evolve_run(state, event, at)
+        case FiberStarted() | FiberStashed() | FiberPaused() | FiberEnded():
+            evolve_fiber(state, event, at)
+        case AgentDestroyed():
+            state.is_destroyed = True
         case _:
             assert_never(event)
 
@@ -164,6 +190,7 @@ def _chunk(turn: Turn, event: Chunk, state: State, at: Millis) -> None:
         return
     if APPROVAL_REQUEST in body:
         state.nodes[turn.node].draft = turn.fold.message().encode()
+        state.revision += 1
 
 
 def _accepted(state: State, event: TurnAccepted, at: Millis) -> None:
@@ -217,14 +244,18 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     turn.calls.clear()
     del state.open[turn.id]
     state.ended[turn.id] = turn
+    if event.hook_due:
+        state.hooks_due.add(turn.id)
     if len(state.ended) > RECENT_TURNS:
         others = [other for other in state.ended.values() if other is not turn]
         oldest = min(others, key=lambda other: (other.hook_due, other.id))  # who is still to be told of is remembered
         del state.ended[oldest.id]
+        state.hooks_due.discard(oldest.id)
         state.requests.pop(oldest.request, None)
 
 
 def _removed(state: State, event: MessagesRemoved) -> None:
+    state.path = ()
     for gone in event.nodes:
         if event.cause in ("cap", "merged"):
             state.nodes.pop(gone, None)
@@ -256,4 +287,4 @@ def _put(state: State, event: MessagesPut, at: Millis) -> None:
     turn.status = next_status(turn.status, event)
     ids = [placed.id for placed in event.messages if placed.role == "user"]
     turn.accepted = replace(turn.accepted, deferred=False, parent=last, message_ids=ids)
-    state.nodes[turn.node].parent = last
+    state.nodes[turn.node].parent, state.path = last, ()

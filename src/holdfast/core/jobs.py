@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 import msgspec
 
@@ -11,10 +12,20 @@ from ..errors import Rejected
 from ..events import Event, JobAdded, JobEnded, JobStarted
 from ..ids import JobId, Millis
 from ..rows import KeptRow
-from .commands import AddJob, CancelJobs, EndJob, StartJob
+from .commands import AddJob, CancelJobs, EndJob, JobCommand, StartJob
 from .state import Job, State
 
-__all__ = ["DueJobs", "add_job", "cancel_jobs", "due_jobs", "end_job", "evolve_job", "job_row", "restore_job"]
+__all__ = [
+    "DueJobs",
+    "add_job",
+    "cancel_jobs",
+    "decide_job",
+    "due_jobs",
+    "end_job",
+    "evolve_job",
+    "job_row",
+    "restore_job",
+]
 __all__ += ["start_job"]
 
 
@@ -26,6 +37,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     run: int = 0
     attempts: int = 0
     is_started: bool = False
+    ended: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,21 @@ class DueJobs:
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------
+
+
+def decide_job(state: State, command: JobCommand) -> list[Event]:
+    """Return what a command about jobs causes."""
+    match command:
+        case AddJob():
+            return add_job(state, command)
+        case StartJob():
+            return start_job(state, command)
+        case EndJob():
+            return end_job(state, command)
+        case CancelJobs():
+            return cancel_jobs(state, command)
+        case _:
+            assert_never(command)
 
 
 def add_job(state: State, command: AddJob) -> list[Event]:
@@ -121,6 +148,10 @@ def evolve_job(state: State, event: JobAdded | JobStarted | JobEnded) -> None:
         del state.jobs[event.job]
     else:
         job.due, job.is_started = event.due, False
+        if event.outcome == "stopped":  # in good order: that run was no failure, and the next one goes on with it
+            job.attempts -= 1
+            return
+        job.ended = event.run
         job.attempts = job.attempts if event.outcome == "retry" else 0
 
 
@@ -129,7 +160,7 @@ def job_row(state: State, job: JobId) -> KeptRow:
     found = state.jobs.get(job)
     if found is None:
         return KeptRow("job", job, None)
-    kept = _Kept(found.added, found.due, found.run, found.attempts, found.is_started)
+    kept = _Kept(found.added, found.due, found.run, found.attempts, found.is_started, found.ended)
     return KeptRow("job", job, msgspec.json.encode(kept))
 
 
@@ -137,4 +168,6 @@ def restore_job(rows: Iterable[KeptRow]) -> dict[JobId, Job]:
     """Return the jobs that rows keep, in the order in which they were added."""
     kept = [msgspec.json.decode(row.body, type=_Kept) for row in rows if row.body is not None]
     kept.sort(key=lambda each: each.added.number)
-    return {each.added.job: Job(each.added, each.due, each.run, each.attempts, each.is_started) for each in kept}
+    return {
+        each.added.job: Job(each.added, each.due, each.run, each.attempts, each.is_started, each.ended) for each in kept
+    }

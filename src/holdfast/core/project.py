@@ -6,9 +6,11 @@ No row changes for a chunk, except when somebody is being asked something (R-2):
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
 from ..events import (
+    AgentCreated,
+    AgentDestroyed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -16,6 +18,10 @@ from ..events import (
     ChatCleared,
     Chunk,
     Event,
+    FiberEnded,
+    FiberPaused,
+    FiberStarted,
+    FiberStashed,
     HookDone,
     JobAdded,
     JobEnded,
@@ -25,6 +31,9 @@ from ..events import (
     MessageReplaced,
     MessagesPut,
     MessagesRemoved,
+    RunEnded,
+    RunStarted,
+    RunTold,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -35,11 +44,17 @@ from ..events import (
 from ..ids import NodeId, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .evolve import APPROVAL_REQUEST
+from .fibers import fiber_row, fiber_rows
 from .jobs import job_row
+from .runs import run_row, run_rows
 from .state import State, Turn
 from .transitions import Status
 
 __all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row"]
+
+
+DESTROYED: Final = KeptRow("destroyed", "", b"true")
+"""Says to whoever loads the agent that it is to be deleted."""
 
 
 def project(state: State, event: Event) -> list[Row]:
@@ -50,6 +65,8 @@ def project(state: State, event: Event) -> list[Row]:
                 return []
             turn = state.find(event.turn)
             return _messages(state, [turn.node]) if turn is not None else []
+        case AgentCreated():
+            return []
         case CallStarted():
             return []  # an open turn's events are folded when it is loaded
         case TurnAccepted():
@@ -82,6 +99,12 @@ def project(state: State, event: Event) -> list[Row]:
             return [RowsCleared(event.generation), agent_row(state)]
         case JobAdded() | JobStarted() | JobEnded():
             return [job_row(state, event.job)]
+        case RunStarted() | RunEnded() | RunTold():
+            return [*run_rows(state, event)]
+        case FiberStarted() | FiberStashed() | FiberPaused() | FiberEnded():
+            return [*fiber_rows(state, event)]
+        case AgentDestroyed():
+            return [DESTROYED]
         case StateSet():
             return [KeptRow("state", "", bytes(event.state))]
         case _:
@@ -91,9 +114,12 @@ def project(state: State, event: Event) -> list[Row]:
 def all_rows(state: State) -> list[Row]:
     """Return every row that the state itself implies: the projections of a rebuilt agent, recent turns only."""
     turns = sorted([*state.open.values(), *state.ended.values()], key=lambda turn: turn.id)
-    kept = [job_row(state, job) for job in state.jobs]
+    kept = [*(job_row(state, job) for job in state.jobs), *(fiber_row(state, fiber) for fiber in state.fibers)]
+    kept += [run_row(state, run) for run in state.runs]
     if state.value is not None:
         kept.append(KeptRow("state", "", state.value))
+    if state.is_destroyed:
+        kept.append(DESTROYED)
     return [*map(turn_row, turns), *_messages(state, state.nodes), agent_row(state), *kept]
 
 

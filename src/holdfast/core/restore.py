@@ -26,7 +26,9 @@ from ..ids import Millis
 from ..messages.message import UIMessage
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 from .evolve import evolve, open_fold
+from .fibers import FIBER, restore_fiber
 from .jobs import restore_job
+from .runs import RUN, restore_run
 from .state import Node, State, Turn
 from .transitions import Status
 
@@ -73,11 +75,28 @@ def _restore_kept(state: State, kept: Sequence[KeptRow], problems: list[str]) ->
     for row in kept:
         if row.kind == "state":
             state.value = row.body
+        elif row.kind == "destroyed":
+            state.is_destroyed = True
     for row in (row for row in kept if row.kind == "job"):
         try:
             state.jobs |= restore_job([row])
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read job {row.key!r}; {exc}")
+    runs = []
+    for row in (row for row in kept if row.kind == RUN):
+        try:
+            runs.append(restore_run(row))
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read run {row.key!r}; {exc}")
+    state.runs = {each.id: each for each in sorted(runs, key=lambda each: each.started.number)}
+    state.last_run = max((each.started.number for each in runs), default=0)
+    fibers = []
+    for row in (row for row in kept if row.kind == FIBER):
+        try:
+            fibers.append(restore_fiber(row))
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read fiber {row.key!r}; {exc}")
+    state.fibers = {each.id: each for each in sorted(fibers, key=lambda each: (each.started_at, each.id))}
     state.jobs = dict(sorted(state.jobs.items(), key=lambda item: item[1].added.number))
     state.last_job = max((job.added.number for job in state.jobs.values()), default=0)
 
@@ -114,6 +133,8 @@ def _add_turn(state: State, row: TurnRow) -> None:
     turn.reason, turn.error, turn.detail = row.reason, row.error, row.detail
     turn.finish_reason, turn.usage, turn.chunks = row.finish_reason, row.usage, row.chunks
     state.ended[row.turn] = turn
+    if row.hook_due:
+        state.hooks_due.add(row.turn)
 
 
 def _stream(state: State, event: Event, at: Millis) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..events import JobAdded, Outcome, TurnAccepted, TurnKind
-from ..ids import CallId, Generation, JobId, MessageId, Millis, NodeId, RequestId, TurnId
+from ..events import FiberOutcome, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
+from ..ids import CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.fold import MessageFold
 from ..messages.repair import INTERRUPTED
 from .commands import Policy
 from .transitions import Status
 
-__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Job", "Node", "Rules", "State", "Turn"]
+__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Fiber", "Job", "Node", "Rules", "Run", "State", "Turn"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers; older request ids are looked up in the store."""
@@ -95,6 +95,42 @@ class Job:
     run: int = 0
     attempts: int = 0
     is_started: bool = False
+    ended: int = 0
+    """The run that ended last: later ones are one, begun again and again by processes that died."""
+
+
+@dataclass(slots=True)
+class Fiber:
+    """Background work. `attempt` counts how often it was begun or handed back; one that has ended has an outcome."""
+
+    id: FiberId
+    name: str
+    started_at: Millis
+    attempt: int = 1
+    snapshot: bytes | None = None
+    """Its last checkpoint, as JSON."""
+    outcome: FiberOutcome | None = None
+    detail: str | None = None
+    ended_at: Millis | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """A sub-agent that works, or has worked, as a tool."""
+
+    started: RunStarted
+    started_at: Millis
+    ended: RunEnded | None = None
+    ended_at: Millis | None = None
+    hook_due: bool = False
+
+    @property
+    def id(self) -> RunId:
+        return self.started.run
+
+    @property
+    def is_open(self) -> bool:
+        return self.ended is None
 
 
 @dataclass(slots=True)
@@ -112,8 +148,21 @@ class State:
     jobs: dict[JobId, Job] = field(default_factory=dict)
     """Work that was put aside, in the order in which it was."""
     last_job: int = 0
+    fibers: dict[FiberId, Fiber] = field(default_factory=dict)
+    """Background work that is open, and the newest of what has ended."""
+    runs: dict[RunId, Run] = field(default_factory=dict)
+    """Sub-agents that work as tools, and the newest of those that have, in order of their start."""
+    last_run: int = 0
+    is_destroyed: bool = False
+    """Everything of it is to be deleted: it does nothing any more."""
     value: bytes | None = None
     """The agent's own state, as JSON; None until it was set."""
+    revision: int = field(default=0, compare=False)
+    """Grows whenever the tree changes, or what one of its messages says."""
+    path: tuple[NodeId, ...] = field(default=(), compare=False)
+    """The active path as it was last walked, for `tree` alone; what re-hangs or removes nodes empties it."""
+    hooks_due: set[TurnId] = field(default_factory=set)
+    """The ended turns whose response hook is to be called."""
 
     @property
     def current(self) -> Turn | None:
@@ -165,6 +214,11 @@ class Rules:
     max_queued: int = 50
     max_persisted_messages: int | None = None
     has_response_hook: bool = False
+    max_runs: int | None = None
+    """How many sub-agents may work as tools at a time; None for any number."""
+    run_patience: int | None = 120_000
+    """Milliseconds of a sub-agent's silence after which a run of it is not waited for any longer; None for ever."""
+    has_run_hook: bool = False
     policy: Policy = field(default_factory=Policy)
     """What becomes of a client's submit that overlaps open turns (R-7)."""
     continuation_delay: int = 50

@@ -35,6 +35,8 @@ class Status(enum.Enum):
     CANCELLING = "cancelling"
     ENDED = "ended"
 
+    __hash__ = object.__hash__  # Enum's own is Python code, and every chunk looks a row up
+
 
 TRANSITIONS: Mapping[Status | None, Mapping[type[Event], Status]] = {
     None: {TurnAccepted: Status.ACCEPTED},

@@ -5,7 +5,7 @@ The active path leads from a root to the active leaf. A node whose parent is gon
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..ids import MessageId, NodeId
 from .state import Node, State
@@ -20,15 +20,30 @@ def ancestors(state: State, node: NodeId | None) -> Iterator[NodeId]:
         node = state.nodes[node].parent
 
 
-def active_path(state: State) -> list[NodeId]:
+def active_path(state: State) -> Sequence[NodeId]:
     """Return the nodes from the root to the active leaf, reserved ones included."""
-    return list(ancestors(state, state.leaf))[::-1]
+    if state.leaf != (state.path[-1] if state.path else None):
+        state.path = _path_to(state, state.leaf)
+    return state.path
 
 
 def shown_path(state: State, leaf: NodeId | None = None) -> list[tuple[NodeId, Node]]:
     """Return the nodes with a message from the root to `leaf` (default: the active leaf)."""
-    nodes = list(ancestors(state, state.leaf if leaf is None else leaf))[::-1]
-    return [(node, state.nodes[node]) for node in nodes if state.nodes[node].shown is not None]
+    path = active_path(state) if leaf is None or leaf == state.leaf else _path_to(state, leaf)
+    nodes = state.nodes
+    return [(node, place) for node in path if (place := nodes[node]).body is not None or place.draft is not None]
+
+
+def _path_to(state: State, leaf: NodeId | None) -> tuple[NodeId, ...]:
+    """Walk up from the leaf, as far as the path is not known from the last time."""
+    known, below = state.path, list[NodeId]()
+    for node in ancestors(state, leaf):
+        if known and node == known[-1]:
+            return known + tuple(below[::-1])
+        if len(known) > 1 and node == known[-2]:
+            return known[:-1] + tuple(below[::-1])
+        below.append(node)
+    return tuple(below[::-1])
 
 
 def node_of_message(state: State, message: MessageId) -> NodeId | None:

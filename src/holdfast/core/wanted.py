@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..ids import JobId, Millis, TurnId
+from ..ids import FiberId, JobId, Millis, RunId, TurnId
 from ..messages.calls import is_mid_batch
 from ..messages.message import UIMessage
+from .fibers import open_fibers
 from .jobs import due_jobs
+from .runs import DueRuns, due_runs
 from .state import State, Turn
 from .transitions import Status
 from .tree import shown_path
@@ -35,24 +37,39 @@ class Wanted:
     wake: Millis | None = None
     jobs: tuple[JobId, ...] = ()
     """The jobs that should be running."""
+    fibers: tuple[FiberId, ...] = ()
+    """The fibers that should be running: one that is not was left by a process that died."""
+    runs: tuple[RunId, ...] = ()
+    """The runs that should be watched."""
+    stopped_runs: tuple[RunId, ...] = ()
+    """Those of them whose sub-agents should stop."""
+    run_hooks: tuple[RunId, ...] = ()
+    """The ended runs that the agent's own code is to be told of."""
     later: Millis | None = None
     """When something is due that work which goes on now (`wake` is NOW) has no part in."""
 
 
 def wanted(state: State, now: Millis) -> Wanted:
     """Return what the state calls for at `now`."""
+    if state.is_destroyed:
+        return Wanted(wake=NOW)  # whoever loads it deletes it
     turns = _wanted_turns(state, now)
-    if not state.jobs:
+    fibers = open_fibers(state) if state.fibers else ()
+    runs = due_runs(state) if state.runs else DueRuns()
+    if not state.jobs and not fibers and runs == DueRuns():
         return turns
     jobs = due_jobs(state, now)
-    wakes = [at for at in (turns.wake, NOW if jobs.run else jobs.wake) if at is not None]
+    is_busy = bool(jobs.run or fibers or runs.watch or runs.tell)
+    wakes = [at for at in (turns.wake, NOW if is_busy else jobs.wake) if at is not None]
     wake = min(wakes, default=None)
     times = [at for at in (turns.wake, turns.later, jobs.wake) if at is not None and at != NOW]
-    return replace(turns, jobs=jobs.run, wake=wake, later=min(times, default=None) if wake == NOW else None)
+    later = min(times, default=None) if wake == NOW else None
+    due = replace(turns, runs=runs.watch, stopped_runs=runs.stop, run_hooks=runs.tell)
+    return replace(due, jobs=jobs.run, fibers=fibers, wake=wake, later=later)
 
 
 def _wanted_turns(state: State, now: Millis) -> Wanted:
-    hooks = tuple(sorted(turn.id for turn in state.ended.values() if turn.hook_due))
+    hooks = tuple(sorted(state.hooks_due))
     current = state.current
     if current is not None and current.status is Status.CANCELLING:
         return Wanted(stop=current.id, hooks=hooks, wake=NOW)

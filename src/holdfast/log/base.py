@@ -7,7 +7,8 @@ the leases and the wake times, and commits whole batches or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,11 +19,14 @@ __all__ = [
     "REPLAYED",
     "UNCHANGED",
     "Activation",
+    "AgentDatabases",
     "Batch",
     "Entry",
     "LogAdmin",
     "LogStore",
     "Pruned",
+    "SqlResult",
+    "SqlStore",
     "Stored",
     "Unchanged",
 ]
@@ -129,6 +133,18 @@ class LogStore(Protocol):
         """
         ...
 
+    async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
+        """Delete all that is stored of the agent and of every agent below it, or delete nothing of it.
+
+        Their names are those of new agents afterwards, with epochs above every earlier one: whoever still holds one
+        of their leases is fenced.
+
+        Raises:
+            Fenced: the epoch is not the agent's current one.
+            LogUnavailable: nothing was deleted.
+        """
+        ...
+
     async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
         """Return up to `limit` events with seq > `after`, in order. Gaps are legal: pruned events are not there."""
         ...
@@ -149,6 +165,10 @@ class LogStore(Protocol):
         """Return the agent's row without taking a lease; None for an unknown agent."""
         ...
 
+    async def agents_below(self, agent: AgentId) -> list[AgentId]:
+        """Return the agents whose ids are paths below this one's and that have a log, in order of creation."""
+        ...
+
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         """Return the turn accepted under this request id, however long ago."""
         ...
@@ -167,6 +187,43 @@ class LogStore(Protocol):
         Runs only when no append waits. Turn rows, messages and all other events stay; streams of kind `rsm` too.
         """
         ...
+
+    async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
+        """Delete the chunks of up to `limit` streams of kind `rsm` that ended at or before `until`, oldest first.
+
+        Returns how many streams there were; each is counted once, for ever. Their turn rows stay.
+        """
+        ...
+
+
+class SqlResult(NamedTuple):
+    """What a statement gave: the names of the columns, and the rows."""
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[Any, ...]]
+
+
+class AgentDatabases(Protocol):
+    """The agents' own databases; any thread may call."""
+
+    def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
+        """Queue a statement behind those before; its result comes whether or not anybody waits for it."""
+        ...
+
+    def release(self, agent: AgentId) -> None:
+        """Close the agent's database once what is queued has run; the next statement opens it again."""
+        ...
+
+    async def drop(self, agent: AgentId) -> None:
+        """Run what is queued, then remove the agent's database."""
+        ...
+
+
+class SqlStore(Protocol):
+    """A store that keeps a database for each agent that wants one, beside its log."""
+
+    @property
+    def databases(self) -> AgentDatabases: ...
 
 
 class LogAdmin(Protocol):

@@ -13,9 +13,10 @@ from typing import assert_never
 
 from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
-from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId
+from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .base import REPLAYED, Activation, Batch, Pruned, Stored, Unchanged
+from .sqlite.databases import Databases, MemoryHome
 
 __all__ = ["MemoryLog"]
 
@@ -80,6 +81,8 @@ class _Log:
         self.arrivals: list[int] = []
         self.rows = _Rows()
         self.wake: Millis | None = None
+        self.erased: set[TurnId] = set()
+        """Streams of kind `rsm` whose chunks were deleted."""
 
 
 class MemoryLog:
@@ -93,14 +96,17 @@ class MemoryLog:
         self._logs: dict[AgentId, _Log] = {}
         self._arrivals = 0
         self._is_open = False
+        self.databases = Databases(MemoryHome(), lambda: _Source(self._logs))
 
     async def open(self) -> None:
         if self._is_open:
             raise UsageError("unable to open the store; it is open. Call `open` once")
         self._is_open = True
+        self.databases.reopen()
 
     async def aclose(self) -> None:
         self._is_open = False
+        await self.databases.aclose()
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
         self._check_open()
@@ -146,6 +152,18 @@ class MemoryLog:
         if not isinstance(batch.wake, Unchanged):
             log.wake = batch.wake
 
+    async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
+        self._check_open()
+        await asyncio.sleep(0)
+        self._check_open()
+        log = self._logs.get(agent)
+        if log is None or epoch != log.epoch:
+            raise Fenced(f"unable to destroy {agent!r}; epoch {epoch} no longer holds its lease")
+        for each in [each for each in self._logs if each == agent or each.startswith(children_prefix(agent))]:
+            fresh = _Log()
+            fresh.epoch = Epoch(self._logs.pop(each).epoch + 1)
+            self._logs[each] = fresh
+
     async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
         events = self._log(agent).events
         first = bisect_right(events, after, key=lambda event: event.seq)
@@ -164,6 +182,10 @@ class MemoryLog:
 
     async def agent_row(self, agent: AgentId) -> AgentRow | None:
         return self._log(agent).rows.agent
+
+    async def agents_below(self, agent: AgentId) -> list[AgentId]:
+        prefix = children_prefix(agent)
+        return [each for each in await self.agents() if each.startswith(prefix)]
 
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         rows = self._log(agent).rows
@@ -186,6 +208,19 @@ class MemoryLog:
             log.events = [log.events[index] for index in kept]
             log.arrivals = [log.arrivals[index] for index in kept]
         return Pruned(len(doomed), more=len(found) > len(doomed))
+
+    async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
+        log = self._log(agent)
+        ended = [
+            row.turn
+            for row in sorted(log.rows.turns.values(), key=lambda row: row.turn)
+            if row.kind is TurnKind.RSM and row.ended_at is not None and row.ended_at <= until
+        ]
+        doomed = [turn for turn in ended if turn not in log.erased][:limit]
+        log.erased.update(doomed)
+        kept = [place for place, event in enumerate(log.events) if event.kind != "chunk" or event.turn not in doomed]
+        log.events, log.arrivals = [log.events[place] for place in kept], [log.arrivals[place] for place in kept]
+        return len(doomed)
 
     async def agents(self) -> list[AgentId]:
         self._check_open()
@@ -214,6 +249,33 @@ class MemoryLog:
     def _wakes(self) -> list[tuple[AgentId, Millis]]:
         self._check_open()
         return [(agent, log.wake) for agent, log in self._logs.items() if log.wake is not None]
+
+
+class _Source:
+    """Reads the containers from another thread: whatever it takes is taken whole, in one step of the interpreter."""
+
+    def __init__(self, logs: dict[AgentId, _Log]) -> None:
+        self._logs = logs
+
+    def version(self, agent: AgentId) -> object:
+        log = self._log(agent)
+        return log.epoch, log.head, len(log.events)
+
+    def agent_row(self, agent: AgentId) -> AgentRow | None:
+        return self._log(agent).rows.agent
+
+    def messages(self, agent: AgentId) -> list[MessageRow]:
+        return _by_node(self._log(agent).rows)
+
+    def turns(self, agent: AgentId, newest: int | None) -> list[TurnRow]:
+        rows = sorted(self._log(agent).rows.turns.values(), key=lambda row: row.turn)
+        return rows if newest is None else rows[max(len(rows) - newest, 0) :]
+
+    def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
+        return [event for event in list(self._log(agent).events) if event.kind == "chunk" and event.turn == turn]
+
+    def _log(self, agent: AgentId) -> _Log:
+        return self._logs.get(agent) or _Log()
 
 
 def _ending(row: TurnRow) -> tuple[str, str | None, str | None, Millis | None]:

@@ -30,7 +30,7 @@ def encode_json(value: Any) -> bytes:
     Raises BadInput for values that JSON cannot carry (open files, functions, nesting without end).
     """
     try:
-        return msgspec.json.encode(value, enc_hook=_model_fields)
+        return _encode(value)
     except UnicodeEncodeError:
         return msgspec.json.encode(_scrub(msgspec.to_builtins(value, str_keys=True)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -56,6 +56,9 @@ def _model_fields(value: Any) -> Any:
     if dump is None:
         raise TypeError(f"{type(value).__name__} has no JSON form")
     return dump(mode="json")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_model_fields).encode
 
 
 def _scrub(value: Any) -> Any:

@@ -39,7 +39,7 @@ class UIMessage(msgspec.Struct):
         Parts without a type are left out; an old message that has only `content` gets a text part.
         Raises BadMessage when there is no usable id, role or list of parts.
         """
-        if not isinstance(raw, Mapping):
+        if type(raw) is not dict and not isinstance(raw, Mapping):  # asking Mapping takes a while
             raise BadMessage(f"unable to read a message; it is {_kind(raw)}, not an object")
         message_id, role = raw.get("id"), raw.get("role")
         if not isinstance(message_id, str) or not message_id:
@@ -57,7 +57,7 @@ class UIMessage(msgspec.Struct):
             role=role,
             parts=[part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)],
             metadata=raw.get("metadata"),
-            extra={key: value for key, value in raw.items() if key not in known},
+            extra={} if raw.keys() <= known else {key: value for key, value in raw.items() if key not in known},
         )
 
     def to_dict(self) -> dict[str, Any]:

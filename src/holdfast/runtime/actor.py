@@ -11,15 +11,15 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..core.commands import Command, Emit
+from ..core.commands import Begin, Command, Emit
 from ..core.decide import decide
 from ..core.evolve import evolve
 from ..core.project import project
 from ..core.state import Rules, State
 from ..core.wanted import wanted
 from ..errors import AgentStopped, HoldfastError, Rejected
-from ..events import Chunk, Event, encode_event, kind_of, turn_of
-from ..ids import AgentId, Epoch, Millis, Seq
+from ..events import Event, encode_event, kind_of, turn_of
+from ..ids import AgentId, Epoch, Millis, Seq, TurnId
 from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
@@ -40,11 +40,13 @@ UNLOADED = "unable to answer; the agent was unloaded. Reconnect and ask again."
 class _Pending:
     """A decided batch: what to commit, and whom to tell."""
 
-    __slots__ = ("at", "entries", "events", "replies", "rows")
+    __slots__ = ("at", "entries", "events", "is_quiet", "replies", "rows")
 
     def __init__(self, at: Millis) -> None:
         self.at = at
         self.events: list[Event] = []
+        self.is_quiet = True
+        """Whether there is nothing in it but chunks: nothing has to be started or stopped because of it."""
         self.entries: list[Entry] = []
         self.rows: dict[object, Row] = {}
         self.replies: list[tuple[asyncio.Future[Any], list[Event] | Exception]] = []
@@ -71,6 +73,21 @@ class Actor:
         self._clock, self._rules, self._on_change = clock, rules, on_change
         self._mailbox = mailbox if mailbox is not None else Mailbox()
         self._wake: Millis | Unchanged | None = UNCHANGED
+        self._why: AgentStopped | None = None
+        self._last: asyncio.Task[Any] | None = None
+        self.begins: Callable[[State, Millis], TurnId | None] = lambda state, at: None
+        """Names the turn that may begin as part of a commit, if there is one: a commit less before its first word."""
+        self._begun: TurnId | None = None
+        self._is_settled = False
+        """Whether the state is what the log has: not before it is served, and not while a commit is in flight."""
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._epoch
+
+    @property
+    def is_halted(self) -> bool:
+        return self._why is not None
 
     # -- asking ------------------------------------------------------------------------------------------
 
@@ -91,12 +108,18 @@ class Actor:
         self._mailbox.force(letter)
         return await _reply(letter)
 
-    async def emit(self, command: Emit) -> None:
-        """Hand over a runner's chunks, waiting for room. A stale attempt's chunks are dropped without a word."""
-        await self._mailbox.offer(Letter(command))
+    def offer(self, command: Emit) -> bool:
+        """Hand over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word."""
+        return self._mailbox.offer(command)
+
+    async def room(self) -> None:
+        """Wait until it is worth while to offer again."""
+        await self._mailbox.room()
 
     async def inspect(self, ask: Callable[[State], T]) -> T:
         """Ask about the committed state, in order with the commands before; `ask` must not keep or change it."""
+        if self._is_settled and self._mailbox.is_empty:
+            return ask(self._state)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._mailbox.force(Inquiry(ask, future))
         return await future
@@ -105,9 +128,23 @@ class Actor:
         """Post a letter that always fits and that nobody waits for."""
         self._mailbox.force(letter)
 
+    def take_begun(self, turn: TurnId) -> bool:
+        """Tell whether the turn began with the last commit; only once, to whoever is to run it."""
+        is_begun, self._begun = self._begun == turn, None
+        return is_begun
+
     def stop(self) -> None:
         """Take no more commands; `run` returns when those inside are committed."""
         self._mailbox.close()
+
+    def halt(self, why: AgentStopped, last: asyncio.Task[Any] | None = None) -> None:
+        """Take no more commands and drop those that wait: the agent is not to be written any more.
+
+        Readers are let go when `last` is over, so that what it has to say to a client still gets there.
+        """
+        self._why, self._last, self._is_settled = why, last, False
+        for left in self._mailbox.drain(why):
+            _fail(left.reply, why)
 
     @staticmethod
     def _letter(command: Command) -> Letter:
@@ -117,16 +154,20 @@ class Actor:
 
     async def run(self) -> None:
         """Serve the mailbox until stopped; raises what made it impossible to go on."""
+        self._is_settled = True
         try:
             while (mail := await self._mailbox.take(BATCH)) is not None:
                 if isinstance(mail, Inquiry):
                     self._answer(mail)
                 else:
                     await self._serve(mail)
+            if self._last is not None:
+                await asyncio.wait([self._last])
         finally:
-            self.tail.close()
+            self._is_settled = False
+            self.tail.close(self._why)
             for left in self._mailbox.drain():
-                _fail(left.reply, AgentStopped(UNLOADED))
+                _fail(left.reply, self._why or AgentStopped(UNLOADED))
 
     def _answer(self, inquiry: Inquiry) -> None:
         if inquiry.reply.done():
@@ -138,10 +179,12 @@ class Actor:
 
     async def _serve(self, letters: list[Letter]) -> None:
         """Decide and commit; whatever goes wrong, nobody waits for an answer that never comes."""
+        self._is_settled = False
         try:
             await self._commit(self._decide(letters))
+            self._is_settled = True
         except BaseException as exc:
-            told = exc if isinstance(exc, HoldfastError) else AgentStopped(UNLOADED)
+            told = self._why or (exc if isinstance(exc, HoldfastError) else AgentStopped(UNLOADED))
             for letter in letters:
                 _fail(letter.reply, told)
             raise
@@ -157,19 +200,26 @@ class Actor:
                 if letter.reply is not None:
                     pending.replies.append((letter.reply, exc))
                 continue
-            for event in events:
-                evolve(self._state, event, pending.at)
-                pending.entries.append(Entry(kind_of(event), turn_of(event), encode_event(event)))
-                for row in project(self._state, event):
-                    _keep(pending.rows, row)
-            pending.events += events
+            self._apply(pending, events)
+            pending.is_quiet = pending.is_quiet and type(letter.command) is Emit
             if letter.reply is not None:
                 pending.replies.append((letter.reply, events))
+        if pending.events and not pending.is_quiet and (turn := self.begins(self._state, pending.at)) is not None:
+            self._apply(pending, decide(self._state, Begin(turn), pending.at, self._rules))
+            self._begun = turn
         return pending
+
+    def _apply(self, pending: _Pending, events: list[Event]) -> None:
+        for event in events:
+            evolve(self._state, event, pending.at)
+            pending.entries.append(Entry(kind_of(event), turn_of(event), encode_event(event)))
+            for row in project(self._state, event):
+                _keep(pending.rows, row)
+        pending.events += events
 
     async def _commit(self, pending: _Pending) -> None:
         if pending.entries:
-            quiet = all(type(event) is Chunk for event in pending.events)
+            quiet = pending.is_quiet
             first = Seq(self.tail.head + 1)
             wake = UNCHANGED if quiet else self._changed_wake(pending.at)
             batch = Batch(

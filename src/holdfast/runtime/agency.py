@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -16,15 +17,18 @@ from ..core.state import Rules, State, Turn
 from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, wanted
 from ..errors import AgentStopped, LogError
-from ..events import AttemptCause, Outcome
+from ..events import AttemptCause, JobKind, Outcome, to_raw
 from ..ids import Attempt, JobId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import UIMessage
 from .actor import Actor
 from .api import Evaluate, Responder, TurnResult
 from .clock import Clock
-from .jobs import run_job
+from .fibers import Fibers
+from .jobs import JobRun
 from .mailbox import Letter
+from .recovery import backoff
 from .runner import Runner
+from .runs import Runs
 
 __all__ = ["Agency"]
 
@@ -43,7 +47,10 @@ class Agency:
         *,
         may_start: Callable[[], bool],
         on_wake: Callable[[Millis], None],
+        runs: Runs,
     ) -> None:
+        self.is_ready = False
+        """Whether the agent's own code has started: jobs and fibers may count on it."""
         self.wake: Millis | None = None
         self._timer: Millis | None = None
         """When the timekeeper was last told to look here again."""
@@ -53,7 +60,13 @@ class Agency:
         self._may_start, self._on_wake = may_start, on_wake
         self._runners: dict[asyncio.Task[None], Runner] = {}
         self._hooks: dict[TurnId, asyncio.Task[None]] = {}
-        self._jobs: dict[JobId, asyncio.Task[None]] = {}
+        self.jobs: dict[JobId, JobRun] = {}
+        """The jobs that run here."""
+        self._broken: Counter[JobId] = Counter()
+        """How often a run of a job broke in our own code, one after the other."""
+        self.fibers = Fibers(actor, responder, clock)
+        self.runs = runs
+        runs.look_again = self.look_again
         self._errands: set[asyncio.Task[None]] = set()
         self._inherited: set[TurnId] | None = None
         """Turns that an earlier process began or ended; known from the first look at the state."""
@@ -66,6 +79,7 @@ class Agency:
         """The committed conversation, as bytes per message and whether it is a draft: readable between two commits."""
         self.value: bytes | None = None
         """The agent's committed state, as JSON."""
+        self._revision = -1
         self.path: frozenset[NodeId] = frozenset()
         """The nodes of the branch that is shown, those without a message included."""
 
@@ -75,9 +89,10 @@ class Agency:
         return self.wake == NOW
 
     @property
-    def tasks(self) -> list[asyncio.Task[None]]:
+    def tasks(self) -> list[asyncio.Task[Any]]:
         """Everything that runs here, for whoever shuts it down."""
-        return [*self._runners, *self._hooks.values(), *self._jobs.values(), *self._errands]
+        jobs = [run.task for run in self.jobs.values()]
+        return [*self._runners, *self._hooks.values(), *jobs, *self.fibers.tasks, *self.runs.tasks, *self._errands]
 
     @property
     def runners(self) -> list[asyncio.Task[None]]:
@@ -85,6 +100,8 @@ class Agency:
 
     def reconcile(self, state: State) -> None:
         """Start and stop what the committed state calls for; called by the actor right after each commit."""
+        if state.is_destroyed:
+            return  # whoever destroys it stops what runs
         work = wanted(state, self._clock.now())
         timer = work.later if work.wake == NOW else work.wake
         if timer != self._timer and timer is not None:
@@ -92,14 +109,18 @@ class Agency:
         self.wake, self._timer = work.wake, timer
         self.last_turn = state.last_turn
         self.value = state.value
-        self.path = frozenset(active_path(state))
-        self.shown = [
-            (node, place.shown, place.draft is not None) for node, place in shown_path(state) if place.shown is not None
-        ]
+        if state.revision != self._revision:
+            self._revision, self.path = state.revision, frozenset(active_path(state))
+            self.shown = [
+                (node, body, place.draft is not None)
+                for node, place in shown_path(state)
+                if (body := place.shown) is not None
+            ]
         self._tell_ends(state)
         if self._inherited is None:
             self._inherited = {*state.open, *work.hooks}
         self._retire(state)
+        self.fibers.retire(work.fibers)
         if work.stop is not None:
             self._stop(state.open[work.stop])
         if self._may_start():
@@ -108,23 +129,35 @@ class Agency:
             for turn in work.hooks:
                 if turn not in self._hooks:
                     self._call_hook(state, turn)
+        if self._may_start() and self.is_ready:
             for job in work.jobs:
-                if job not in self._jobs:
-                    self._run_job(job)
+                if job not in self.jobs:
+                    self._run_job(job, state.jobs[job].added.kind)
+            self.fibers.hand_back(work.fibers)
+        self.runs.reconcile(state, work, may_start=self._may_start())
 
-    def _run_job(self, job: JobId) -> None:
-        work = run_job(self._actor, self._responder, job, self._clock)
-        task = asyncio.create_task(work, name=f"job {job} of {self._actor.agent}")
-        self._jobs[job] = task
-        task.add_done_callback(lambda task: self._job_done(job, task))
+    def _run_job(self, job: JobId, kind: JobKind) -> None:
+        if kind == "queue" and any(run.is_cancelled and run.kind == kind for run in self.jobs.values()):
+            return  # one after the other: what was cancelled has to let go first
+        run = self.jobs[job] = JobRun(self._actor, self._responder, job, kind, self._clock)
+        run.task.add_done_callback(lambda task: self._job_done(run, task))
 
-    def _job_done(self, job: JobId, task: asyncio.Task[None]) -> None:
-        del self._jobs[job]
+    def _job_done(self, run: JobRun, task: asyncio.Task[None]) -> None:
+        del self.jobs[run.job]
         exc = None if task.cancelled() else task.exception()
         if exc is not None and not isinstance(exc, AgentStopped | LogError):
-            log.error("job %s of %r broke", job, self._actor.agent, exc_info=exc)
-        elif not task.cancelled() and exc is None:
+            log.error("job %s of %r broke; it is looked at again", run.job, self._actor.agent, exc_info=exc)
+            self._broken[run.job] += 1
+            self._look_at(Millis(self._clock.now() + backoff(self._broken[run.job] + 1)))
+        elif run.is_cancelled or not (task.cancelled() or exc):
+            del self._broken[run.job]
             self.look_again()  # what waited behind it
+
+    def _look_at(self, at: Millis) -> None:
+        """Look again at a time that the state knows nothing of."""
+        if self._timer is None or at < self._timer:
+            self._timer = at
+            self._on_wake(at)
 
     def ending(self, state: State, turn: TurnId) -> asyncio.Future[TurnResult]:
         """Return a future of how the turn ends; call it from an inquiry, with the committed state."""
@@ -140,13 +173,15 @@ class Agency:
                 if not future.done():
                     future.set_result(result)
 
-    def abandon(self) -> None:
+    def abandon(self, why: AgentStopped | None = None) -> None:
         """Tell whoever waits for an end that this owner will not see it."""
+        told = why or AgentStopped("unable to wait for the turn here; the agent was unloaded")
         for futures in self._awaited.values():
             for future in futures:
                 if not future.done():
-                    future.set_exception(AgentStopped("unable to wait for the turn here; the agent was unloaded"))
+                    future.set_exception(told)
         self._awaited.clear()
+        self.runs.abandon(told)
 
     def _is_running(self, turn: TurnId) -> bool:
         return any(runner.turn == turn for runner in self._runners.values())
@@ -157,6 +192,16 @@ class Agency:
             if runner.turn not in state.open and not runner.is_finishing:
                 runner.cancel()
                 task.cancel()
+        for job, run in self.jobs.items():
+            if job not in state.jobs and not run.is_ending:
+                run.cancel()
+
+    def begins(self, state: State, at: Millis) -> TurnId | None:
+        """Return the turn that can begin at once, as part of the commit that lets it: a question's first attempt."""
+        turn = state.open.get(wanted(state, at).run or TurnId(0)) if self._may_start() else None
+        if turn is None or turn.attempt or turn.is_continuation or turn.accepted.deferred or self._is_running(turn.id):
+            return None
+        return turn.id if self._inherited is not None and turn.id not in self._inherited else None
 
     def _start(self, accepted: Turn) -> None:
         turn = accepted.id
@@ -174,6 +219,8 @@ class Agency:
             clock=self._clock,
             rules=self._rules,
             has_failed=has_failed,
+            heard=self.runs.last_word,
+            has_begun=self._actor.take_begun(turn),
         )
         task = asyncio.create_task(runner.run(), name=f"turn {turn} of {self._actor.agent}")
         self._runners[task] = runner
@@ -214,11 +261,14 @@ class Agency:
         if self._stopped == turn.id:
             return
         self._stopped = turn.id
+        usage: Any = None
         for task, runner in self._runners.items():
             if runner.turn == turn.id:
+                usage = runner.usage
                 runner.cancel()
                 task.cancel()
-        self._actor.force(Letter(Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled")))
+        end = Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled", usage=to_raw(usage))
+        self._actor.force(Letter(end))
 
     # -- the response hook (R-28) -------------------------------------------------------------------------
 

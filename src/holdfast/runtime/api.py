@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,16 +13,34 @@ import msgspec
 
 from ..core.commands import Policy
 from ..core.state import Rules
-from ..errors import UsageError
-from ..events import JobKind, Outcome
-from ..ids import AgentId, JobId, MessageId, Millis, NodeId, RequestId, TurnId
+from ..errors import AgentGone, UsageError
+from ..events import FiberOutcome, JobKind, Outcome
+from ..ids import AgentId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
 from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
+from .run_api import (
+    RunAnswer,
+    RunCall,
+    RunChunk,
+    RunHearer,
+    Runnable,
+    RunPort,
+    RunQuestion,
+    RunRecord,
+    RunRequest,
+)
+from .storage_api import ManagedRecord, ManagedStreamPort, SqlResult, StoragePort
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
 __all__ += ["Continue", "Decision", "Recovery", "Retry", "Stop", "Wait"]
+__all__ += ["ManagedRecord", "ManagedStreamPort", "SqlResult", "StoragePort"]
+__all__ += ["IntakePort", "TreePort"]
 __all__ += ["JobCall", "JobPort", "JobRecord", "Worker"]
-__all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "Write"]
+__all__ += ["FiberKeeper", "FiberPort", "FiberRecord", "FiberWork", "Mortal", "RunningFiber"]
+__all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "VersionedPlace"]
+__all__ += ["Write"]
+__all__ += ["RunAnswer", "RunCall", "RunChunk", "RunHearer", "RunPort", "RunQuestion", "RunRecord", "RunRequest"]
+__all__ += ["Runnable", "SubPort"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -43,6 +62,10 @@ async def _never(call: str, tool: str, is_idempotent: bool) -> bool:
 
 async def _nothing() -> UIMessage | None:
     return None
+
+
+async def _not() -> bool:
+    return False
 
 
 class CancelToken:
@@ -100,6 +123,8 @@ class TurnCall:
     """Commits that a tool of ours is about to run; to be awaited before its effect."""
     working: Callable[[], AbstractContextManager[None]] = nullcontext
     """Marks a time in which the model's silence is no stall, because something else is being waited for."""
+    is_steered: Callable[[], Awaitable[bool]] = _not
+    """Tells whether a question waits that is to be read before the next step; who hears yes ends the answer here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +163,19 @@ class VersionRecord:
     is_shown: bool
 
 
+@dataclass(frozen=True, slots=True)
+class VersionedPlace:
+    """A place of the shown conversation that has other versions. `shown` is an index into `versions`.
+
+    `message` and `shown` are None where an answer ended without a word.
+    """
+
+    message: MessageId | None
+    after: MessageId | None
+    versions: Sequence[NodeId]
+    shown: int | None
+
+
 class Responder(Protocol):
     """Answers the turns of one agent. Its code never runs inside the actor (R-26)."""
 
@@ -166,6 +204,15 @@ class Starter(Protocol):
     async def on_start(self) -> None: ...
 
 
+@runtime_checkable
+class Mortal(Protocol):
+    """A responder whose agent can be destroyed."""
+
+    def retire(self, why: AgentGone) -> None:
+        """Hear that the agent is no more: what its code asks for from now on raises `why`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class JobCall:
     """One run of a job, as the agent's own code is told of it."""
@@ -176,6 +223,8 @@ class JobCall:
     kind: str
     run: int
     missed: int
+    ended: int = 0
+    """The run that ended last, 0 for none: those since then are one, which processes died under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +285,140 @@ class JobPort(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FiberRecord:
+    """A fiber as it stands: without an outcome it is open. `attempts` counts how often it was begun or handed back."""
+
+    id: FiberId
+    name: str
+    outcome: FiberOutcome | None
+    snapshot: Any
+    started_at: Millis
+    attempts: int
+    detail: str | None = None
+    ended_at: Millis | None = None
+
+
+FiberWork = Callable[[FiberRecord], Awaitable[Any]]
+"""A fiber's own code, given the fiber as it stands when it begins."""
+
+
+class RunningFiber(Protocol):
+    """A fiber whose code runs in this process."""
+
+    async def result(self) -> Any:
+        """Wait for its end; returns or raises what its code does. Safe to cancel: it goes on.
+
+        Raises:
+            FiberCancelled: somebody cancelled it.
+            AgentStopped: it was cut off; whoever loads the agent next is handed it back.
+        """
+        ...
+
+
+@runtime_checkable
+class FiberKeeper(Protocol):
+    """A responder whose agent takes up what a dead process left."""
+
+    async def on_fiber_recovered(self, fiber: FiberRecord) -> None:
+        """Start the fiber again, or return to let it end as interrupted; raising means to be asked again later."""
+        ...
+
+
+class FiberPort(Protocol):
+    """An agent's background work, through its own mailbox."""
+
+    async def start(
+        self, fiber: FiberId, name: str, work: FiberWork, context: Context | None = None
+    ) -> RunningFiber | FiberRecord:
+        """Record a fiber and run its code; one that runs is returned as it is, and of one that has ended its record."""
+        ...
+
+    async def stash(self, fiber: FiberId, snapshot: Any) -> None:
+        """Commit a checkpoint in the place of the one before.
+
+        Raises:
+            Rejected: the fiber has ended.
+        """
+        ...
+
+    async def cancel(self, fiber: FiberId, detail: str | None = None) -> bool:
+        """End a fiber and stop its code; False when it has ended already."""
+        ...
+
+    async def all(self) -> Sequence[FiberRecord]:
+        """Return the fibers that are open, and the newest of those that have ended, oldest first."""
+        ...
+
+    async def hold(self) -> Callable[[], None]:
+        """Load the agent and keep it loaded until the returned function is called."""
+        ...
+
+
+class SubPort(Protocol):
+    """An agent's sub-agents."""
+
+    def at(self, kind: str, name: str) -> AgentPort:
+        """Return the port of a sub-agent, whether or not there is one."""
+        ...
+
+    async def make(self, kind: str, name: str) -> AgentPort:
+        """Return the port of a sub-agent, loaded; from now on there is one."""
+        ...
+
+    async def all(self) -> list[AgentId]:
+        """Return the sub-agents that exist, theirs and so on, oldest first."""
+        ...
+
+
+class IntakePort(Protocol):
+    """Turns that are accepted now and answered when their time has come."""
+
+    async def submit(self, messages: Sequence[dict[str, Any]], *, request: RequestId, body: Any = None) -> TurnRecord:
+        """Accept a turn without waiting for its end; a known request id gives the turn that it has."""
+        ...
+
+    async def submission(self, request: RequestId) -> TurnRecord | None:
+        """Return the turn of a request id, however long ago it was accepted."""
+        ...
+
+    async def submissions(self) -> list[TurnRecord]:
+        """Return the turns that `submit` accepted, oldest first: the open ones, and those of the newest that ended."""
+        ...
+
+
+class TreePort(Protocol):
+    """A conversation with all its versions."""
+
+    async def versions(self, message: MessageId) -> list[VersionRecord]:
+        """Return all that stand in the place of a message, oldest first; empty for an unknown one."""
+        ...
+
+    async def places(self) -> list[VersionedPlace]:
+        """Return the places of the shown conversation that have other versions, in order."""
+        ...
+
+    async def show(self, node: NodeId) -> None:
+        """Show the branch of a node, down to its newest leaf.
+
+        Raises:
+            Rejected: there is no such node.
+        """
+        ...
+
+    async def fork(self, message: MessageId, name: str) -> AgentPort:
+        """Copy the conversation up to a message into another agent of this kind, which must be empty.
+
+        Raises:
+            Rejected: the message is unknown or not whole yet, or the other agent has messages.
+        """
+        ...
+
+    async def is_asking(self) -> bool:
+        """Tell whether a tool call waits for a client or a person."""
+        ...
+
+
 class AgentPort(Protocol):
     """What an agent's own code may ask of the runtime: the same commands that clients and runners post.
 
@@ -270,26 +453,48 @@ class AgentPort(Protocol):
         """What the agent puts aside for later."""
         ...
 
+    @property
+    def storage(self) -> StoragePort:
+        """What the agent stores besides its conversation."""
+        ...
+
+    @property
+    def fibers(self) -> FiberPort:
+        """What the agent does in the background."""
+        ...
+
+    async def destroy(self) -> None:
+        """Delete the agent, all that it stored and every agent below it, in one transaction; then it is a new one."""
+        ...
+
+    @property
+    def runs(self) -> RunPort:
+        """Sub-agents that work as tools of the agent."""
+        ...
+
+    @property
+    def subs(self) -> SubPort:
+        """The agents below the agent."""
+        ...
+
     async def load(self) -> None:
         """Load the agent; it stays loaded while it is used, and a while longer."""
+        ...
+
+    @property
+    def intake(self) -> IntakePort:
+        """Turns to be answered later."""
+        ...
+
+    @property
+    def tree(self) -> TreePort:
+        """The conversation with all its versions."""
         ...
 
     async def run_turn(
         self, messages: Sequence[dict[str, Any]] | Evaluate, *, body: Any = None, request: RequestId | None = None
     ) -> TurnResult:
         """Store messages and answer them; return how the turn ended, whichever attempt or process ends it (R-10)."""
-        ...
-
-    async def submit(self, messages: Sequence[dict[str, Any]], *, request: RequestId, body: Any = None) -> TurnRecord:
-        """Accept a turn without waiting for its end; a known request id gives the turn that it has."""
-        ...
-
-    async def submission(self, request: RequestId) -> TurnRecord | None:
-        """Return the turn of a request id, however long ago it was accepted."""
-        ...
-
-    async def submissions(self) -> list[TurnRecord]:
-        """Return the turns that `submit` accepted, oldest first: the open ones, and those of the newest that ended."""
         ...
 
     async def continue_turn(self, *, body: Any = None) -> TurnResult | None:
@@ -310,30 +515,6 @@ class AgentPort(Protocol):
 
     async def clear(self) -> None:
         """Start the conversation anew."""
-        ...
-
-    async def versions(self, message: MessageId) -> list[VersionRecord]:
-        """Return all that stand in the place of a message, oldest first; empty for an unknown one."""
-        ...
-
-    async def show(self, node: NodeId) -> None:
-        """Show the branch of a node, down to its newest leaf.
-
-        Raises:
-            Rejected: there is no such node.
-        """
-        ...
-
-    async def fork(self, message: MessageId, name: str) -> AgentPort:
-        """Copy the conversation up to a message into another agent of this kind, which must be empty.
-
-        Raises:
-            Rejected: the message is unknown or not whole yet, or the other agent has messages.
-        """
-        ...
-
-    async def has_pending_interaction(self) -> bool:
-        """Tell whether a tool call waits for a client or a person."""
         ...
 
     async def wait_until_stable(self, patience: float | None = None) -> bool:

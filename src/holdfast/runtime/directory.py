@@ -6,31 +6,43 @@ One process owns its agents. Everything that runs is owned here and is over when
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
+from ..core.commands import Destroy
 from ..core.restore import restore
 from ..core.state import Rules, State
-from ..errors import AgentStopped, Fenced, LogError
+from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
-from ..ids import AgentId, Millis, Seq
+from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
 from ..log.base import Activation, LogStore
 from .actor import Actor
 from .agency import Agency
-from .api import Responder, Starter
+from .api import Mortal, Responder, Starter
 from .clock import Clock, SystemClock
+from .runs import Runs
 from .subscription import Subscription
 from .timekeeper import Timekeeper
 
 __all__ = ["Directory", "Loaded", "Settings"]
 
 log = logging.getLogger("holdfast.runtime")
+
+
+_NOBODY: frozenset[AgentId] = frozenset()
+_activated: contextvars.ContextVar[frozenset[AgentId]] = contextvars.ContextVar("holdfast_activated", default=_NOBODY)
+"""The agent whose own task this is, and those whose tasks loaded it: they may use each other before they started."""
+
+
+START_LIMIT = 30.0
+"""Seconds that an agent's `on_start` may take: whoever loads it waits, and at the start so does the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,8 @@ class Settings:
     retry_at_most: int = 30_000
     grace: float = 10.0
     """Seconds that running turns have to finish at shutdown."""
+    max_queued: int | None = None
+    """How many turns of one agent may be open at most, whatever its class allows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,10 +75,11 @@ class Loaded:
     users: int = 0
     used_at: Millis = Millis(0)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
+    is_destroyed: bool = False
 
-    def subscribe(self, cursor: Seq | None = None) -> Subscription:
-        """Read the agent's log after `cursor`, or from now on."""
-        return Subscription(self.actor.agent, self.actor.tail, self.store, cursor)
+    def subscribe(self, cursor: Seq | None = None, wake: asyncio.Event | None = None) -> Subscription:
+        """Read the agent's log after `cursor`, or from now on; `wake` is the event of who reads others as well."""
+        return Subscription(self.actor.agent, self.actor.tail, self.store, cursor, wake)
 
 
 class Directory:
@@ -77,6 +92,7 @@ class Directory:
         *,
         clock: Clock | None = None,
         settings: Settings | None = None,
+        forget: Callable[[AgentId], Awaitable[None]] | None = None,
     ) -> None:
         self.store, self.clock = store, clock if clock is not None else SystemClock()
         self.settings = settings if settings is not None else Settings()
@@ -85,6 +101,11 @@ class Directory:
         self._loaded: dict[AgentId, Loaded] = {}
         self._loading: dict[AgentId, asyncio.Task[Loaded]] = {}
         self._failures: dict[AgentId, int] = {}
+        self._forget = forget
+        """Deletes what a destroyed agent keeps outside of the store."""
+        self._destroying: dict[AgentId, asyncio.Task[None]] = {}
+        self._departing: set[Loaded] = set()
+        """Destroyed agents of which something still runs."""
         self._time = Timekeeper(self)
         self._is_open = False
 
@@ -106,12 +127,32 @@ class Directory:
             loaded.users -= 1
             loaded.used_at = self.clock.now()
 
+    async def hold(self, agent: AgentId) -> Callable[[], None]:
+        """Load the agent and keep it loaded until the returned function is called, once or more often."""
+        loaded = await self._load(agent)
+        loaded.users += 1
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                loaded.users -= 1
+                loaded.used_at = self.clock.now()
+
+        return release
+
     def peek(self, agent: AgentId) -> Loaded | None:
         """Return the agent if it is loaded."""
         return self._loaded.get(agent)
 
     def __len__(self) -> int:
         return len(self._loaded)
+
+    @property
+    def failing(self) -> int:
+        """How many agents could not be written, and wait to be tried again."""
+        return len(self._failures)
 
     def loaded(self) -> list[Loaded]:
         return list(self._loaded.values())
@@ -120,22 +161,38 @@ class Directory:
         while True:
             if self.is_stopping or not self._is_open:
                 raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
+            if (destroying := self._destruction(agent)) is not None:
+                await asyncio.wait([destroying])
+                continue
             found = self._loaded.get(agent)
-            if found is not None and not found.actor.tail.closed:  # it may have failed a moment ago
-                return found
             loading = self._loading.get(agent)
+            is_usable = loading is None or agent in _activated.get()  # until it has started, by its own code only
+            if found is not None and is_usable and not found.actor.tail.closed:  # it may have failed a moment ago
+                return found
             if loading is None:
-                loading = asyncio.create_task(self._activate(agent), name=f"activation of {agent}")
+                # In a context of its own: whoever loads an agent from its own turn is not what that agent runs in.
+                work = self._activate(agent, _activated.get())
+                loading = asyncio.create_task(work, name=f"activation of {agent}", context=contextvars.Context())
                 self._loading[agent] = loading
                 loading.add_done_callback(lambda _: self._loading.pop(agent, None))
             # Shielded: many may wait for one activation, and one of them leaving must not end it for the others.
-            return await asyncio.shield(loading)
+            loaded = await asyncio.shield(loading)
+            if loaded.is_destroyed:
+                raise AgentGone(f"unable to use {agent!r}; it was destroyed as it was loaded. Reconnect and ask again.")
+            return loaded
 
-    async def _activate(self, agent: AgentId) -> Loaded:
+    async def _activate(self, agent: AgentId, loaders: frozenset[AgentId]) -> Loaded:
+        _activated.set(loaders | {agent})
         responder = self._responders(agent)
         rules = responder.rules
+        if self.settings.max_queued is not None:
+            rules = replace(rules, max_queued=min(rules.max_queued, self.settings.max_queued))
         activation = await self.store.activate(agent)
         state = _restored(agent, activation)
+        if state.is_destroyed:  # by a process that died before it was done with it
+            await self._erase(agent, activation.epoch)
+            activation = await self.store.activate(agent)
+            state = _restored(agent, activation)
 
         def changed(state: State) -> None:
             self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
@@ -158,13 +215,18 @@ class Directory:
             rules,
             may_start=lambda: not self.is_stopping,
             on_wake=lambda at: self._time.remember(agent, at),
+            runs=Runs(self, actor, responder, rules.run_patience),
         )
+        actor.begins = agency.begins
         loaded = Loaded(actor, agency, self.store, rules, responder, used_at=self.clock.now())
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
         await actor.inspect(agency.reconcile)
         await _started(agent, responder)
+        if not loaded.is_destroyed:
+            agency.is_ready = True
+            agency.look_again()
         return loaded
 
     # -- losing agents ------------------------------------------------------------------------------------------
@@ -173,9 +235,12 @@ class Directory:
         agent = loaded.actor.agent
         if self._loaded.get(agent) is loaded:
             del self._loaded[agent]
+        self._departing.discard(loaded)
         loaded.agency.abandon()
+        if (databases := getattr(self.store, "databases", None)) is not None:
+            databases.release(agent)  # its own database is open only while it is loaded
         exc = None if task.cancelled() else task.exception()
-        if exc is None:
+        if exc is None or loaded.is_destroyed:
             return
         for running in loaded.agency.tasks:
             running.cancel()  # stale: the turn stays open, and the next owner runs it
@@ -206,6 +271,8 @@ class Directory:
         if loaded is not None:
             loaded.agency.look_again()
             return
+        if self._destruction(agent) is not None:
+            return
         try:
             await self._load(agent)
         except AgentStopped:
@@ -229,6 +296,74 @@ class Directory:
             if loaded.agency.wake is not None:
                 self._time.remember(agent, loaded.agency.wake)
 
+    # -- destroying agents ---------------------------------------------------------------------------------------
+
+    async def destroy(self, agent: AgentId) -> None:
+        """Delete the agent, all that it stored and every agent below it; then its name is that of a new one.
+
+        All or nothing: once this is committed, whatever crashes, the rest is done before anybody uses the name again.
+        What runs is stopped and writes nothing more, but for the caller, who goes on. Goes on if the caller is
+        cancelled.
+
+        Raises:
+            LogError: the store could not; it is tried again by itself, if it got as far as to be committed.
+        """
+        destroying = self._destruction(agent)
+        if destroying is None:
+            work = self._destroy(agent, asyncio.current_task())
+            destroying = asyncio.create_task(work, name=f"end of {agent}", context=contextvars.Context())
+            self._destroying[agent] = destroying
+            destroying.add_done_callback(lambda _: self._destroying.pop(agent, None))
+        await asyncio.shield(destroying)
+
+    def _destruction(self, agent: AgentId) -> asyncio.Task[None] | None:
+        """Return the task that destroys this agent, or one above it; None for that task itself."""
+        for above, task in self._destroying.items():
+            if (agent == above or agent.startswith(children_prefix(above))) and task is not asyncio.current_task():
+                return task
+        return None
+
+    async def _destroy(self, agent: AgentId, caller: asyncio.Task[Any] | None) -> None:
+        loaded = self._loaded.get(agent) or await self._load(agent)  # it may be destroyed as it starts
+        await loaded.actor.insist(Destroy())
+        try:
+            await self._erase(agent, loaded.actor.epoch, caller)
+        except LogError as exc:
+            log.error("unable to delete %r; trying again in %d ms: %s", agent, self._retry_later(agent), exc)
+            raise
+
+    async def _erase(self, agent: AgentId, epoch: Epoch, caller: asyncio.Task[Any] | None = None) -> None:
+        prefix = children_prefix(agent)
+        loading = [task for each, task in self._loading.items() if each.startswith(prefix)]
+        if loading:
+            await asyncio.wait(loading)
+        below = [each for each in self._loaded if each.startswith(prefix)]
+        for each in (agent, *below):
+            if (loaded := self._loaded.pop(each, None)) is not None:
+                self._dismiss(loaded, caller)
+        gone = [agent, *await self.store.agents_below(agent)]
+        for each in gone:
+            if self._forget is not None:
+                await self._forget(each)
+        await self.store.destroy(agent, epoch)
+        for each in gone:
+            self._time.forget(each)
+            self._failures.pop(each, None)
+
+    def _dismiss(self, loaded: Loaded, caller: asyncio.Task[Any] | None) -> None:
+        """Stop all that runs of an agent but the caller, who may have something to say before its sockets close."""
+        loaded.is_destroyed = True
+        why = AgentGone(f"unable to use {loaded.actor.agent!r}; it was destroyed. Its name is that of a new agent.")
+        tasks = loaded.agency.tasks
+        self._departing.add(loaded)
+        loaded.actor.halt(why, caller if caller in tasks else None)
+        loaded.agency.abandon(why)
+        for task in tasks:
+            if task is not caller:
+                task.cancel()
+        if isinstance(loaded.responder, Mortal):
+            loaded.responder.retire(why)
+
     # -- start and shutdown ---------------------------------------------------------------------------------------
 
     async def open(self) -> None:
@@ -245,15 +380,18 @@ class Directory:
         await self._time.stop()
         if self._loading:
             await asyncio.wait(list(self._loading.values()))
+        if self._destroying:
+            await asyncio.wait(list(self._destroying.values()))
         runners = [task for loaded in self._loaded.values() for task in loaded.agency.runners]
         if runners and self.settings.grace > 0:
             await asyncio.wait(runners, timeout=self.settings.grace)
-        tasks = [task for loaded in self._loaded.values() for task in loaded.agency.tasks]
+        here = [*self._loaded.values(), *self._departing]
+        tasks = [task for loaded in here for task in loaded.agency.tasks]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=5.0)
-        actors = [loaded.task for loaded in self._loaded.values() if loaded.task is not None]
+        actors = [loaded.task for loaded in here if loaded.task is not None]
         for loaded in list(self._loaded.values()):
             loaded.actor.stop()
         if actors:
@@ -275,7 +413,10 @@ async def _started(agent: AgentId, responder: Responder) -> None:
     if not isinstance(responder, Starter):
         return
     try:
-        await responder.on_start()
+        async with asyncio.timeout(START_LIMIT):
+            await responder.on_start()
+    except TimeoutError:
+        log.error("on_start of %r took longer than %g s and was stopped; it is used all the same", agent, START_LIMIT)
     except Exception:
         log.exception("on_start of %r raised; it is used all the same", agent)
 

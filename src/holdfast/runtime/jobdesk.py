@@ -15,7 +15,7 @@ from ..ids import AgentId, JobId, Millis
 from ..messages.jsonvalues import plain_json
 from .api import JobRecord
 from .directory import Directory
-from .jobs import check_cron, next_due
+from .jobs import check_cron, next_due, running_job
 
 __all__ = ["JobDesk"]
 
@@ -51,6 +51,9 @@ class JobDesk:
 
     async def cancel(self, jobs: Sequence[JobId]) -> int:
         async with self._directory.attach(self._agent) as loaded:
+            own = running_job()
+            if own is not None and own.job in jobs and loaded.agency.jobs.get(own.job) is own:
+                own.is_ending = True  # a run that cancels its own job goes on to its end
             return len(await loaded.actor.ask(CancelJobs(list(jobs))))
 
     async def all(self) -> Sequence[JobRecord]:

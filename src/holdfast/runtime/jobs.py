@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -12,15 +15,15 @@ import msgspec
 
 from ..core.commands import EndJob, StartJob
 from ..core.state import Job, State
-from ..errors import AgentStopped, LogError, Rejected, UsageError
-from ..events import JobAdded, JobStarted
+from ..errors import AgentGone, AgentStopped, LogError, Rejected, UsageError
+from ..events import JobAdded, JobKind, JobStarted
 from ..ids import JobId, Millis
 from .actor import Actor
 from .api import JobCall, Worker
 from .clock import Clock
 from .recovery import backoff
 
-__all__ = ["check_cron", "missed_runs", "next_due", "run_job"]
+__all__ = ["JobRun", "check_cron", "missed_runs", "next_due", "running_job"]
 
 log = logging.getLogger("holdfast.runtime")
 
@@ -30,7 +33,7 @@ MOST_COUNTED: Final = 10_000
 
 def check_cron(rule: str, zone: str) -> None:
     """Raise UsageError unless the line and the time zone can be used."""
-    from croniter import croniter
+    from croniter import CroniterBadDateError, croniter
 
     if not croniter.is_valid(rule):
         raise UsageError(
@@ -40,6 +43,12 @@ def check_cron(rule: str, zone: str) -> None:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError):
         raise UsageError(f"unable to schedule in {zone!r}; it is no time zone, such as 'Europe/Berlin'") from None
+    try:
+        croniter(rule, datetime.now(UTC)).get_next(datetime)
+    except CroniterBadDateError:
+        raise UsageError(
+            f"unable to schedule by {rule!r}; it never comes. Choose a day that its months have."
+        ) from None
 
 
 def next_due(added: JobAdded, after: Millis) -> Millis | None:
@@ -70,48 +79,106 @@ def missed_runs(added: JobAdded, due: Millis, now: Millis) -> int:
     return missed
 
 
-async def run_job(actor: Actor, worker: object, job: JobId, clock: Clock) -> None:
-    """Run a job once: record that it begins, call the agent's method, record how it ended."""
-    found = await actor.inspect(lambda state: _found(state, job))
-    if found is None:
-        return
-    missed = missed_runs(found.added, found.due, clock.now())
-    try:
-        events = await actor.insist(StartJob(job, missed))
-    except Rejected:
-        return  # cancelled meanwhile
-    started = next((event for event in events if isinstance(event, JobStarted)), None)
-    if started is None:
-        log.error("job %s (%s) of %r is set aside; it never ended", job, found.added.callback, actor.agent)
-        return
-    await _end(actor, worker, found, started, clock)
+class JobRun:
+    """One run of a job, in a task of its own: record that it begins, call the agent's method, record how it ended."""
 
+    def __init__(self, actor: Actor, worker: object, job: JobId, kind: JobKind, clock: Clock) -> None:
+        self.job, self.kind = job, kind
+        self.is_ending = False
+        """Set when nobody needs to stop this run any more: its end is on its way, or it was let go on to it."""
+        self.is_cancelled = False
+        self._actor, self._worker, self._clock = actor, worker, clock
+        self.task = asyncio.create_task(self._run(), name=f"job {job} of {actor.agent}")
 
-async def _end(actor: Actor, worker: object, job: Job, started: JobStarted, clock: Clock) -> None:
-    added, detail = job.added, None
-    try:
-        if not isinstance(worker, Worker):
+    def cancel(self) -> None:
+        """Stop the method, once: its end is in the log already."""
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            self.task.cancel()
+
+    async def _run(self) -> None:
+        _running.set(self)
+        found = await self._actor.inspect(lambda state: _found(state, self.job))
+        if found is None:
+            return
+        missed = missed_runs(found.added, found.due, self._clock.now())
+        self.is_ending = True  # it may be set aside instead
+        try:
+            events = await self._actor.insist(StartJob(self.job, missed))
+        except AgentStopped:
+            raise
+        except Rejected:
+            return  # cancelled meanwhile
+        started = next((event for event in events if isinstance(event, JobStarted)), None)
+        if started is None:
+            callback = found.added.callback
+            log.error("job %s (%s) of %r is set aside; it never ended", self.job, callback, self._actor.agent)
+            return
+        self.is_ending = False
+        if await self._actor.inspect(lambda state: self.job in state.jobs):
+            await self._end(found, started)
+
+    async def _end(self, job: Job, started: JobStarted) -> None:
+        added = job.added
+        try:
+            await self._call(job, started)
+            end = EndJob(added.job, started.run, "done", next_due(added, self._clock.now()))
+        except (asyncio.CancelledError, AgentStopped, LogError) as exc:
+            is_own = isinstance(exc, asyncio.CancelledError) and not _is_told()
+            is_of_another = isinstance(exc, AgentGone) and not self._actor.is_halted
+            if not (is_own or is_of_another):
+                if isinstance(exc, asyncio.CancelledError) and not self.is_cancelled:
+                    await self._pause(job, started)
+                raise  # cancelled, or the next process runs it again
+            end = self._failed(job, started, exc)
+        except Exception as exc:  # noqa: BLE001 - the agent's own code
+            end = self._failed(job, started, exc)
+        self.is_ending = True
+        try:
+            await self._actor.insist(end)
+        except AgentStopped:
+            raise
+        except Rejected:
+            log.info("job %s of %r was cancelled while it ran", added.job, self._actor.agent)
+
+    async def _pause(self, job: Job, started: JobStarted) -> None:
+        """Note that the process stops in good order; whoever lost the agent, or is destroyed with it, notes nothing."""
+        self.is_ending = True
+        with suppress(Rejected, LogError):
+            await self._actor.insist(EndJob(self.job, started.run, "stopped", job.due))
+
+    async def _call(self, job: Job, started: JobStarted) -> None:
+        added = job.added
+        if not isinstance(self._worker, Worker):
             raise UsageError(f"unable to call {added.callback!r}; this agent has no methods for jobs")
         payload = msgspec.json.decode(bytes(added.payload))
-        await worker.run_job(JobCall(added.job, added.callback, payload, added.kind, started.run, started.missed))
-        end = EndJob(added.job, started.run, "done", next_due(added, clock.now()))
-    except (asyncio.CancelledError, AgentStopped, LogError):
-        raise  # the next process runs it again
-    except Exception as exc:
-        log.warning("job %s (%s) of %r failed", added.job, added.callback, actor.agent, exc_info=exc)
+        call = JobCall(added.job, added.callback, payload, added.kind, started.run, started.missed, job.ended)
+        await self._worker.run_job(call)
+
+    def _failed(self, job: Job, started: JobStarted, exc: BaseException) -> EndJob:
+        added, attempts = job.added, job.attempts + 1
+        log.warning("job %s (%s) of %r failed", added.job, added.callback, self._actor.agent, exc_info=exc)
         detail = f"{type(exc).__name__}: {exc}"
-        attempts = job.attempts + 1
         if attempts < added.max_attempts and not isinstance(exc, UsageError):
-            again = Millis(clock.now() + backoff(attempts + 1))
-            end = EndJob(added.job, started.run, "retry", again, detail)
-        else:
-            end = EndJob(added.job, started.run, "failed", next_due(added, clock.now()), detail)
-    try:
-        await actor.insist(end)
-    except Rejected:
-        log.info("job %s of %r was cancelled while it ran", added.job, actor.agent)
+            again = Millis(self._clock.now() + backoff(attempts + 1))
+            return EndJob(added.job, started.run, "retry", again, detail)
+        return EndJob(added.job, started.run, "failed", next_due(added, self._clock.now()), detail)
+
+
+_running: ContextVar[JobRun | None] = ContextVar("holdfast_running_job", default=None)
+
+
+def running_job() -> JobRun | None:
+    """Return the run that the calling code is part of."""
+    return _running.get()
+
+
+def _is_told() -> bool:
+    """Tell whether somebody cancelled the current task, rather than its own code a part of it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _found(state: State, job: JobId) -> Job | None:
     found = state.jobs.get(job)
-    return Job(found.added, found.due, found.run, found.attempts, found.is_started) if found is not None else None
+    return replace(found) if found is not None else None

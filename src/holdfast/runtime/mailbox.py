@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.commands import Command
+from ..core.commands import Command, Emit
 from ..core.state import State
 from ..errors import AgentStopped, MailboxFull
 
@@ -45,9 +45,16 @@ class Mailbox:
         self._room = asyncio.Event()
         self._room.set()
         self._closed = False
+        self._why: AgentStopped | None = None
+        """What is told to whoever comes too late, if there is more to say than that it is closed."""
 
     def __len__(self) -> int:
         return len(self._letters)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits, and something may still come."""
+        return not self._letters and not self._closed
 
     def post(self, letter: Letter | Inquiry) -> None:
         """Add a client's letter.
@@ -60,15 +67,34 @@ class Mailbox:
             raise MailboxFull(f"unable to take the command; {self._capacity} are waiting. Try again in a moment.")
         self.force(letter)
 
-    async def offer(self, letter: Letter) -> None:
-        """Add a runner's letter, waiting for room. Safe to cancel: it was then not added."""
-        while len(self._letters) >= self._capacity and not self._closed:
+    def offer(self, emit: Emit) -> bool:
+        """Add a runner's chunks, to those of the same attempt if such are the last to wait; False if there is no room.
+
+        Taken, the command belongs to the mailbox: the caller changes nothing of it.
+        """
+        last = self._letters[-1] if self._letters and not self._closed else None
+        if isinstance(last, Letter) and last.reply is None and isinstance(last.command, Emit):
+            waiting = last.command
+            if waiting.turn == emit.turn and waiting.attempt == emit.attempt:
+                if len(waiting.chunks) >= self._capacity:
+                    return False
+                waiting.chunks.extend(emit.chunks)
+                return True
+        if len(self._letters) >= self._capacity and not self._closed:
+            return False
+        self.force(Letter(emit))
+        return True
+
+    async def room(self) -> None:
+        """Wait until some mail was taken since it was full, or the mailbox is closed."""
+        if not self._closed:
             self._room.clear()
             await self._room.wait()
-        self.force(letter)
 
     def force(self, letter: Letter | Inquiry) -> None:
         """Add a letter that must not be refused: cancel, clear, the actor's own."""
+        if self._closed and self._why is not None:
+            raise self._why.with_traceback(None)
         if self._closed:
             raise AgentStopped("unable to take the command; the agent is not loaded any more. Reconnect and ask again.")
         self._letters.append(letter)
@@ -98,8 +124,9 @@ class Mailbox:
         self._arrived.set()
         self._room.set()
 
-    def drain(self) -> list[Letter | Inquiry]:
-        """Close, and return what nobody will answer any more."""
+    def drain(self, why: AgentStopped | None = None) -> list[Letter | Inquiry]:
+        """Close, and return what nobody will answer any more. `why` is told to those who come later."""
+        self._why = self._why if why is None else why
         self.close()
         left = list(self._letters)
         self._letters.clear()

@@ -52,6 +52,12 @@ class Outbox(Generic[T]):
         Raises:
             AgentStopped: nothing more will come.
         """
+        while (item := await self.poll()) is None:
+            await self.wait()
+        return item
+
+    async def poll(self) -> bytes | T | list[Committed] | None:
+        """Return the next of the direct lane or the next page of events; None when there is nothing new."""
         while True:
             if self._direct and self._direct[0][0] <= self._subscription.cursor:
                 _, item = self._direct.popleft()
@@ -61,5 +67,13 @@ class Outbox(Generic[T]):
             if page:
                 return page
             if not self._direct:
-                self._subscription.raise_if_stopped()
-                await self._subscription.wait()
+                return None
+
+    async def wait(self) -> None:
+        """Wait until there is something new since the last `poll`.
+
+        Raises:
+            AgentStopped: nothing more will come.
+        """
+        self._subscription.raise_if_stopped()
+        await self._subscription.wait()

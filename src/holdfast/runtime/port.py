@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from ..core.commands import (
@@ -15,38 +13,32 @@ from ..core.commands import (
     Clear,
     Command,
     Continue,
-    MoveLeaf,
     PutMessages,
     SetState,
     Submit,
 )
-from ..core.state import State, Turn
-from ..core.tree import active_path, node_of_message, shown_path, versions
-from ..errors import AgentStopped, LogError, Rejected, UsageError
+from ..core.state import State
+from ..errors import AgentGone, AgentStopped, LogError, Rejected, UsageError
 from ..events import Outcome, TurnAccepted, TurnKind, to_raw
-from ..ids import AgentId, MessageId, NodeId, RequestId, TurnId, agent_id, split_agent_id
-from ..messages.calls import open_calls
+from ..ids import (
+    AgentId,
+    RequestId,
+    TurnId,
+)
 from ..messages.jsonvalues import encode_json
 from ..messages.message import UIMessage
-from ..rows import TurnRow
-from .api import Evaluate, TurnRecord, TurnResult, VersionRecord
+from .api import Evaluate, TurnResult
 from .directory import Directory, Loaded
+from .fiberdesk import FiberDesk
+from .fresh import fresh_message_id, fresh_request_id
+from .intake import Intake
 from .jobdesk import JobDesk
+from .rundesk import RunDesk
+from .storage import Storage
+from .subdesk import SubDesk
+from .treedesk import TreeDesk, is_asking
 
-__all__ = ["Port", "fresh_message_id", "fresh_request_id"]
-
-_SUBMISSION: Final = "submission"
-"""The trigger of turns that were accepted for later."""
-
-
-def fresh_request_id() -> RequestId:
-    """Return an id for a turn that we start ourselves."""
-    return RequestId(secrets.token_urlsafe(16))
-
-
-def fresh_message_id() -> MessageId:
-    """Return an id for a message of ours."""
-    return MessageId(f"assistant_{secrets.token_urlsafe(12)}")
+__all__ = ["Port"]
 
 
 class Port:
@@ -79,6 +71,33 @@ class Port:
     def work(self) -> JobDesk:
         return JobDesk(self._directory, self._agent)
 
+    @property
+    def storage(self) -> Storage:
+        return Storage(self._directory, self._agent)
+
+    @property
+    def fibers(self) -> FiberDesk:
+        return FiberDesk(self._directory, self._agent)
+
+    async def destroy(self) -> None:
+        await self._directory.destroy(self._agent)
+
+    @property
+    def runs(self) -> RunDesk:
+        return RunDesk(self._directory, self._agent)
+
+    @property
+    def subs(self) -> SubDesk:
+        return SubDesk(self._directory, self._agent)
+
+    @property
+    def intake(self) -> Intake:
+        return Intake(self._directory, self._agent)
+
+    @property
+    def tree(self) -> TreeDesk:
+        return TreeDesk(self._directory, self._agent)
+
     async def load(self) -> None:
         async with self._directory.attach(self._agent):
             return
@@ -98,23 +117,6 @@ class Port:
             body=to_raw(body),
         )
         return await self._run(command, request, messages if deferred and callable(messages) else None)
-
-    async def submit(self, messages: Sequence[dict[str, Any]], *, request: RequestId, body: Any = None) -> TurnRecord:
-        known = await self.submission(request)
-        if known is not None:
-            return known
-        command = Submit(request, fresh_message_id(), messages, trigger=_SUBMISSION, trusted=True, body=to_raw(body))
-        async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(command)
-            return await loaded.actor.inspect(lambda state: _record(state, request))
-
-    async def submission(self, request: RequestId) -> TurnRecord | None:
-        row = await self._directory.store.find_turn(self._agent, request)
-        return _record_of_row(row) if row is not None else None
-
-    async def submissions(self) -> list[TurnRecord]:
-        async with self._directory.attach(self._agent) as loaded:
-            return await loaded.actor.inspect(_submissions)
 
     async def continue_turn(self, *, body: Any = None) -> TurnResult | None:
         request = fresh_request_id()
@@ -138,32 +140,10 @@ class Port:
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.insist(Clear())
 
-    async def versions(self, message: MessageId) -> list[VersionRecord]:
-        async with self._directory.attach(self._agent) as loaded:
-            return await loaded.actor.inspect(lambda state: _versions(state, message))
-
-    async def show(self, node: NodeId) -> None:
-        async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(MoveLeaf(node))
-
-    async def fork(self, message: MessageId, name: str) -> Port:
-        other = Port(self._directory, agent_id(split_agent_id(self._agent)[0], name))
-        async with self._directory.attach(self._agent) as loaded:
-            path = await loaded.actor.inspect(lambda state: _path_to(state, message))
-        async with self._directory.attach(other.agent) as loaded:
-            if await loaded.actor.inspect(lambda state: bool(state.nodes)):
-                raise Rejected(f"unable to fork into {other.agent!r}; it has messages already. Choose another name.")
-            await loaded.actor.ask(PutMessages(path, cause="forked"))
-        return other
-
-    async def has_pending_interaction(self) -> bool:
-        async with self._directory.attach(self._agent) as loaded:
-            return await loaded.actor.inspect(_is_asked)
-
     async def wait_until_stable(self, patience: float | None = None) -> bool:
         try:
             async with asyncio.timeout(patience):
-                await self._wait_for(lambda state: _is_idle(state) and not _is_asked(state))
+                await self._wait_for(lambda state: _is_idle(state) and not is_asking(state))
         except TimeoutError:
             return False
         return True
@@ -183,6 +163,8 @@ class Port:
                 async with self._directory.attach(self._agent) as loaded:
                     turn = await self._accepted(loaded, command, request, evaluate)
                     return await (await loaded.actor.inspect(_ending_of(loaded, turn)))
+            except AgentGone:
+                raise  # the agent of that name is another one now, and was not asked
             except (AgentStopped, LogError):
                 if self._directory.is_stopping:
                     raise
@@ -223,48 +205,5 @@ def _ending_of(loaded: Loaded, turn: TurnId) -> Callable[[State], asyncio.Future
     return lambda state: loaded.agency.ending(state, turn)
 
 
-def _is_asked(state: State) -> bool:
-    return any(open_calls(UIMessage.decode(node.shown)) for _, node in shown_path(state)[-1:] if node.shown is not None)
-
-
 def _is_idle(state: State) -> bool:
     return not any(True for _ in state.chat_turns())
-
-
-def _versions(state: State, message: MessageId) -> list[VersionRecord]:
-    node = node_of_message(state, message)
-    if node is None:
-        return []
-    shown = set(active_path(state))
-    places = [(each, state.nodes[each].shown) for each in versions(state, node)]
-    return [VersionRecord(each, UIMessage.decode(body), each in shown) for each, body in places if body is not None]
-
-
-def _path_to(state: State, message: MessageId) -> list[dict[str, Any]]:
-    node = node_of_message(state, message)
-    if node is None:
-        raise Rejected(f"unable to fork at message {message!r}; there is no such message")
-    if state.nodes[node].body is None or any(turn.node == node for turn in state.chat_turns()):
-        raise Rejected(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end.")
-    return [msgspec.json.decode(place.body) for _, place in shown_path(state, node) if place.body is not None]
-
-
-def _submissions(state: State) -> list[TurnRecord]:
-    turns = sorted([*state.ended.values(), *state.open.values()], key=lambda turn: turn.id)
-    return [_record_of(turn) for turn in turns if turn.accepted.trusted and turn.accepted.trigger == _SUBMISSION]
-
-
-def _record(state: State, request: RequestId) -> TurnRecord:
-    turn = state.by_request(request)
-    if turn is None:
-        raise Rejected(f"unable to find the turn of {request!r}; it was not accepted")
-    return _record_of(turn)
-
-
-def _record_of(turn: Turn) -> TurnRecord:
-    status = turn.outcome.value if turn.outcome is not None else turn.status.value
-    return TurnRecord(turn.id, turn.request, status, turn.error, turn.accepted_at, turn.ended_at)
-
-
-def _record_of_row(row: TurnRow) -> TurnRecord:
-    return TurnRecord(row.turn, row.request, row.status, row.error, row.accepted_at, row.ended_at)

@@ -100,7 +100,7 @@ async def fold_log(store: LogStore, agent: AgentId) -> tuple[State, Projections,
                 event = decode_event(stored.body)
                 evolve(state, event, stored.at)
                 rows.put(project(state, event))
-            except (msgspec.DecodeError, AssertionError, KeyError) as exc:
+            except (msgspec.DecodeError, AssertionError, KeyError, ValueError) as exc:
                 raise LogCorrupt(f"unable to rebuild {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
         cursor = page[-1].seq
         events += len(page)

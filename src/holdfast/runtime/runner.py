@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -12,13 +12,15 @@ from typing import Any, assert_never
 
 import msgspec
 
+from ..core.accept import is_steered
 from ..core.commands import Begin, Emit, Emitted, Finish, Place, StartCall
 from ..core.state import Rules, State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
 from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded, to_raw
-from ..ids import Attempt, CallId, Millis, TurnId
+from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
+from ..messages.history import History
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
 from .actor import Actor
@@ -46,6 +48,8 @@ class Runner:
         clock: Clock,
         rules: Rules,
         has_failed: bool = False,
+        has_begun: bool = False,
+        heard: Callable[[TurnId], Awaitable[Millis | None]] | None = None,
     ) -> None:
         self.turn = turn
         self.retry_as: AttemptCause | None = None
@@ -53,12 +57,17 @@ class Runner:
         self.is_finishing = False
         """Set before the end is posted: from then on nobody needs to stop this runner."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
-        self._clock, self._rules, self._has_failed = clock, rules, has_failed
-        self._usage: Any = None
+        self._clock, self._rules, self._has_failed, self._has_begun = clock, rules, has_failed, has_begun
+        self._heard = heard if heard is not None else _nobody
+        """Tells when a sub-agent that a turn waits for last said something."""
+        self.usage: Any = None
+        """What the model said so far that this turn took."""
         self._cancelled = CancelToken()
         self._patience = Patience(clock, rules.stall_after)
-        self._order = asyncio.Lock()
-        """Chunks leave in the order in which they were normalised, whoever wrote them."""
+        self._was_steered = False
+        """Whether the answer's own code heard that it is to end here, for another question."""
+        self._unsent: list[Emitted] = []
+        """Chunks for which there was no room yet, in the order in which they were normalised, whoever wrote them."""
 
     @property
     def is_told(self) -> bool:
@@ -72,19 +81,23 @@ class Runner:
     async def run(self) -> None:
         """Begin, stream, finish. Cancelling it ends nothing: the turn stays open until somebody says otherwise."""
         try:
+            if self._has_begun:
+                call, normaliser = await self._actor.inspect(self._call)
+                return await self._attempt(Attempt(call.attempt), call, normaliser)
             if not await self._ready():
-                return
+                return None
             recovery = await self._actor.inspect(self._recovery)
             fresh = await self._recovers(recovery)
             if fresh is None:
-                return
+                return None
             self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
-            begun = await self._actor.insist(Begin(self.turn, self._cause, fresh=fresh))
+            heard_at = await self._heard(self.turn) if recovery is not None else None
+            begun = await self._actor.insist(Begin(self.turn, self._cause, fresh, heard_at))
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
             if started is None:  # the rules ended it instead: skipped, or tried too often
                 if any(isinstance(event, TurnEnded) and event.reason == "attempts-exhausted" for event in begun):
                     await self._tell_exhausted(recovery)
-                return
+                return None
             self.is_finishing = False
             call, normaliser = await self._actor.inspect(partial(self._call, is_fresh=started.fresh))
             await self._attempt(started.attempt, call, normaliser)
@@ -155,6 +168,7 @@ class Runner:
             message=lambda: self._actor.inspect(self._partial),
             start_call=partial(self._start_call, attempt),
             working=self._patience.working,
+            is_steered=self._is_steered,
         )
         try:
             async with self._patience, aclosing(_stream(self._responder, call)) as stream:
@@ -164,20 +178,26 @@ class Runner:
         except (Exception, asyncio.CancelledError) as exc:
             if _was_told_to_stop(exc):
                 raise
+            about = {"agent": call.agent, "turn": self.turn, "request": call.request, "attempt": attempt}
             may_pass = isinstance(exc, Stalled) or getattr(exc, "retryable", False) is True
             if may_pass and attempt < self._rules.max_attempts:
                 self.retry_as = "stall" if isinstance(exc, Stalled) else "retry"
-                log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, exc)
+                log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, exc, extra=about)
                 return
             trace = None if isinstance(exc, ChatError) else exc  # raised on purpose: its text says enough
-            log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, exc, exc_info=trace)
+            log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, exc, exc_info=trace, extra=about)
             recovery = await self._actor.inspect(self._recovery) if may_pass else None
             await self._finish(attempt, Outcome.ERROR, exc=exc)
             await self._tell_exhausted(recovery)
             return
         finally:
             self._report(normaliser)
-        await self._finish(attempt, *ending)
+        reason = "steered" if self._was_steered and ending[0] is Outcome.COMPLETED else None
+        await self._finish(attempt, *ending, reason=reason)
+
+    async def _is_steered(self) -> bool:
+        self._was_steered = await self._actor.inspect(self._is_overtaken)
+        return self._was_steered
 
     async def _pump(
         self, attempt: Attempt, stream: AsyncIterator[str | Chunk | msgspec.Struct], normaliser: Normaliser
@@ -197,20 +217,23 @@ class Runner:
 
     def _note_usage(self, item: object) -> None:
         """Keep what the model said that it used: it is recorded with the turn's end."""
-        if isinstance(item, dict) and item.get("type") == "finish":
+        if isinstance(item, dict) and item.get("type") in ("finish", "message-metadata"):
             metadata = item.get("messageMetadata")
-            self._usage = metadata.get("usage") if isinstance(metadata, dict) else None
+            if isinstance(metadata, dict) and "usage" in metadata:
+                self.usage = metadata["usage"]
 
     async def _feed(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> None:
         """Normalise text, a chunk or (None) the end, and hand the result over."""
-        async with self._order:
-            if item is None:
-                chunks = normaliser.finish()
+        if item is None:
+            chunks = normaliser.finish()
+        else:
+            chunks = normaliser.text(item) if isinstance(item, str) else normaliser.feed(item)
+        self._unsent += [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
+        while self._unsent:
+            if self._actor.offer(Emit(self.turn, attempt, self._unsent)):
+                self._unsent = []
             else:
-                chunks = normaliser.text(item) if isinstance(item, str) else normaliser.feed(item)
-            if chunks:
-                emitted = [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
-                await self._actor.emit(Emit(self.turn, attempt, emitted))
+                await self._actor.room()
 
     async def _start_call(self, attempt: Attempt, call: str, tool: str, is_idempotent: bool) -> bool:
         try:
@@ -237,7 +260,7 @@ class Runner:
             error, detail = self._public_text(exc), f"{type(exc).__name__}: {exc}"
             if isinstance(exc, Stalled):
                 error = self._rules.exhausted_text
-        usage = to_raw(self._usage)
+        usage = to_raw(self.usage)
         end = Finish(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage)
         await self._actor.insist(end)
 
@@ -254,7 +277,7 @@ class Runner:
 
     # -- reading the committed state -----------------------------------------------------------------------
 
-    def _deferred(self, state: State) -> tuple[bool, list[UIMessage]]:
+    def _deferred(self, state: State) -> tuple[bool, Sequence[UIMessage]]:
         turn = state.open.get(self.turn)
         if turn is None or not turn.accepted.deferred:
             return False, []
@@ -262,6 +285,10 @@ class Runner:
 
     def _recovery(self, state: State) -> Recovery | None:
         return recovery_of(state, self.turn, self._cause, self._clock.now())
+
+    def _is_overtaken(self, state: State) -> bool:
+        turn = state.open.get(self.turn)
+        return turn is not None and is_steered(state, turn, self._rules)
 
     def _is_finished(self, state: State) -> bool:
         turn = state.open.get(self.turn)
@@ -281,7 +308,6 @@ class Runner:
         has_begun = turn.fold is not None and ((turn.chunks > 0 and not is_fresh) or turn.is_continuation)
         base = turn.fold.message() if turn.fold is not None and has_begun else None
         begun = base if base is not None and base.parts else None
-        messages = _messages(state, accepted.parent)
         call = TurnCall(
             agent=self._actor.agent,
             turn=self.turn,
@@ -290,7 +316,7 @@ class Runner:
             attempt=turn.attempt,
             trigger=accepted.trigger,
             is_continuation=turn.is_continuation,
-            messages=[*messages, begun] if begun is not None else messages,
+            messages=_messages(state, accepted.parent, begun),
             partial=begun,
             body=_decoded(accepted.body),
             client_tools=_decoded(accepted.client_tools),
@@ -312,16 +338,19 @@ async def _stream(responder: Responder, call: TurnCall) -> AsyncGenerator[str | 
             await close()
 
 
+async def _nobody(turn: TurnId) -> Millis | None:
+    return None
+
+
 def _was_told_to_stop(exc: BaseException) -> bool:
     """Tell our cancelling the task from a CancelledError that the responder's own code let out: that is a failure."""
     task = asyncio.current_task()
     return isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-def _messages(state: State, leaf: Any) -> list[UIMessage]:
-    if leaf is None:
-        return []
-    return [UIMessage.decode(node.shown) for _, node in shown_path(state, leaf) if node.shown is not None]
+def _messages(state: State, leaf: NodeId | None, partial: UIMessage | None = None) -> History:
+    path = shown_path(state, leaf) if leaf is not None else []
+    return History([body for _, node in path if (body := node.shown) is not None], partial)
 
 
 def _decoded(raw: msgspec.Raw) -> Any:

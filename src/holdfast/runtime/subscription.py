@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from types import TracebackType
 from typing import Self
@@ -41,15 +42,27 @@ async def read_committed(store: LogStore, agent: AgentId, after: Seq, limit: int
 class Subscription:
     """One reader's place in one agent's log. An async context manager; `cursor` is the last seq it was handed."""
 
-    def __init__(self, agent: AgentId, tail: Tail, store: LogStore, cursor: Seq | None = None) -> None:
+    def __init__(
+        self,
+        agent: AgentId,
+        tail: Tail,
+        store: LogStore,
+        cursor: Seq | None = None,
+        wake: asyncio.Event | None = None,
+    ) -> None:
         self._agent, self._tail, self._store = agent, tail, store
         self.cursor = tail.head if cursor is None else cursor
-        self.wake = tail.join()
+        self.wake = tail.join(wake)
 
     @property
     def head(self) -> Seq:
         """The last committed seq: what a direct frame posted now is stamped with (B5)."""
         return self._tail.head
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the agent is not loaded any more."""
+        return self._tail.closed
 
     async def next(self, upto: Seq | None = None) -> list[Committed]:
         """Wait for events after the cursor and return a page of them, none beyond `upto`; moves the cursor.
@@ -64,6 +77,8 @@ class Subscription:
 
     def raise_if_stopped(self) -> None:
         """Raise `AgentStopped` when the agent is not loaded any more."""
+        if self._tail.why is not None:
+            raise self._tail.why.with_traceback(None)
         if self._tail.closed:
             raise AgentStopped(f"unable to read {self._agent!r} any further; it is not loaded any more")
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
+from ..errors import AgentStopped
 from ..events import Event
 from ..ids import Millis, Seq
 
@@ -34,13 +35,15 @@ class Committed:
 class Tail:
     """The newest events of one agent, kept only while somebody reads, and only so many and so large."""
 
-    def __init__(self, head: Seq, *, count: int = 512, size: int = 4 * 1024 * 1024) -> None:
+    def __init__(self, head: Seq, *, count: int = 4096, size: int = 4 * 1024 * 1024) -> None:
         self.head = head
         self._count, self._size = count, size
         self._bytes = 0
         self._recent: deque[Committed] = deque()
         self._readers: dict[asyncio.Event, None] = {}
         self._closed = False
+        self.why: AgentStopped | None = None
+        """Why it was closed, if there is more to say than that the agent is not loaded any more."""
 
     @property
     def closed(self) -> bool:
@@ -83,9 +86,12 @@ class Tail:
             page.append(each)
         return page
 
-    def join(self) -> asyncio.Event:
-        """Register a reader; the event is set whenever there is something new, or the tail is closed."""
-        reader = asyncio.Event()
+    def join(self, reader: asyncio.Event | None = None) -> asyncio.Event:
+        """Register a reader; the event is set whenever there is something new, or the tail is closed.
+
+        Who reads several tails brings its own event, and waits for all of them at once.
+        """
+        reader = reader if reader is not None else asyncio.Event()
         if self._closed:
             reader.set()
         self._readers[reader] = None
@@ -97,8 +103,8 @@ class Tail:
             self._recent.clear()
             self._bytes = 0
 
-    def close(self) -> None:
+    def close(self, why: AgentStopped | None = None) -> None:
         """Wake everybody for the last time: the agent is not loaded any more."""
-        self._closed = True
+        self._closed, self.why = True, why
         for reader in self._readers:
             reader.set()

@@ -64,6 +64,10 @@ class Timekeeper:
         if self._heap[0] == (at, agent):
             self._changed.set()  # earlier than what is slept for
 
+    def forget(self, agent: AgentId) -> None:
+        """Do not wake the agent."""
+        self._due.pop(agent, None)
+
     async def _keep_time(self) -> None:
         clock, idle_after = self._directory.clock, self._directory.settings.idle_after
         while True:

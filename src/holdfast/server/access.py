@@ -6,12 +6,13 @@ import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-__all__ = ["Authorize", "Connecting", "Door", "Principal", "Reject"]
+__all__ = ["Authorize", "Connecting", "Door", "Principal", "Reject", "why_not_local"]
 
 log = logging.getLogger("holdfast.server")
 
@@ -25,11 +26,15 @@ OPEN_ON_PURPOSE = (
 
 @dataclass(frozen=True, slots=True)
 class Connecting:
-    """Somebody at the door: the request, and which agent it is for."""
+    """Somebody at the door: the request, and which agent it is for.
+
+    `path` leads on to a sub-agent, as (kind, name) pairs from the outermost; the agents on the way are asked later.
+    """
 
     request: HTTPConnection
     agent: type
     name: str
+    path: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Door:
         """Without `authorize`, refuse whoever does not come from this machine, or comes by way of somebody else."""
         if self._authorize is not None:
             return None
-        why = _why_not_local(connection)
+        why = why_not_local(connection)
         return Reject(OPEN_ON_PURPOSE.format(why=why)) if why is not None else None
 
     async def admit(self, connecting: Connecting) -> Principal | Reject:
@@ -143,7 +148,8 @@ def _matches(pattern: str, origin: str) -> bool:
     return f"{parts.scheme}://{parts.hostname or ''}" == pattern.removesuffix(":*").lower()
 
 
-def _why_not_local(connection: HTTPConnection) -> str | None:
+def why_not_local(connection: HTTPConnection) -> str | None:
+    """Return why a request does not come from this machine, as the rest of a sentence; None when it does."""
     client = connection.client
     if client is None or not _is_loopback(client.host):
         return f"comes from {client.host if client is not None else 'an unknown address'}"
@@ -154,6 +160,7 @@ def _why_not_local(connection: HTTPConnection) -> str | None:
     return f"was forwarded ({forwarded})" if forwarded is not None else None
 
 
+@lru_cache(maxsize=1024)
 def _is_local_name(host: str) -> bool:
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -162,6 +169,7 @@ def _is_local_name(host: str) -> bool:
     return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
 
 
+@lru_cache(maxsize=1024)
 def _is_loopback(host: str) -> bool:
     try:
         address = ipaddress.ip_address(host)

@@ -1,4 +1,7 @@
-"""Which agent a URL means: `{base}/{kind}/{name}/{what}`, percent-decoded piece by piece, so names may have slashes."""
+"""Which agent a URL means: `{base}/{kind}/{name}/{what}`, percent-decoded piece by piece, so names may have slashes.
+
+`/sub/{kind}/{name}`, any number of times, leads from an agent to an agent below it.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,36 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from ..errors import BadInput
-from ..ids import AgentId, agent_id
+from ..ids import SUB, AgentId, agent_id, can_name_a_root, sub_agent_id
 
 __all__ = ["Address", "find_address"]
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One agent, and which of its resources: `chat/stream`, or the empty string for the agent itself."""
+    """One agent, and which of its resources: `chat/stream`, or the empty string for the agent itself.
+
+    `kind` and `name` are those of the root; `subs` lead from there to the agent, outermost first.
+    """
 
     kind: str
     name: str
     resource: str
+    subs: tuple[tuple[str, str], ...] = ()
 
     @property
     def agent(self) -> AgentId:
-        return agent_id(self.kind, self.name)
+        agent = agent_id(self.kind, self.name)
+        for kind, name in self.subs:
+            agent = sub_agent_id(agent, kind, name)
+        return agent
 
 
 def find_address(scope: Any, base_path: str) -> Address | None:
     """Return what the request is about, None when its path is not below `base_path` of wherever we are mounted.
 
     Raises:
-        BadInput: the path is not UTF-8.
+        BadInput: the path is not UTF-8, or a name in it is not one that an agent can have.
     """
     # The raw path: in the decoded one a slash inside a name looks like any other.
     raw = scope.get("raw_path") or quote(scope["path"]).encode()
@@ -40,7 +50,21 @@ def find_address(scope: Any, base_path: str) -> Address | None:
     rest = [_decoded(segment) for segment in segments[len(base) :]]
     if len(rest) < 2 or not rest[0] or not rest[1]:
         return None
-    return Address(rest[0], rest[1], "/".join(rest[2:]).rstrip("/"))
+    if not can_name_a_root(rest[1]):
+        raise BadInput(f"unable to find an agent named {rest[1]!r}; `/{SUB}/` in a name leads to sub-agents")
+    subs, further = _subs(rest[2:])
+    return Address(rest[0], rest[1], "/".join(further).rstrip("/"), subs)
+
+
+def _subs(segments: list[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+    """Return the sub-agents that a path begins with, and the rest of it."""
+    subs: list[tuple[str, str]] = []
+    while len(segments) >= 3 and segments[0] == SUB and segments[1] and segments[2]:
+        _, kind, name, *segments = segments
+        if "\0" in name:
+            raise BadInput("unable to find a sub-agent; its name has a NUL character")
+        subs.append((kind, name))
+    return tuple(subs), segments
 
 
 def _parts(path: str) -> list[str]:

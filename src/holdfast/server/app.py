@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -18,13 +18,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from ..agents import Agent, agent_kind, responder_for
+from ..agents.sql import drop_database
+from ..agents.sub_agents import class_of
 from ..errors import AgentStopped, BadInput, HoldfastError, TooManyQueued, UsageError
-from ..ids import AgentId, agent_id, split_agent_id
+from ..ids import SUB, AgentId, agent_id, can_name_a_root, split_agent_id
 from ..log.base import LogStore
-from ..runtime.api import Responder, Rules, Starter, Worker
+from ..observe.api import EventHook, Observer
+from ..runtime.api import Responder
+from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
-from ..runtime.recovery import Recoverer
 from .access import LOCAL, Authorize, Connecting, Door, Principal, Reject
 from .addressing import Address, find_address
 from .http import Caller, Service, answer_http
@@ -32,6 +35,8 @@ from .limits import Limits, Pace, Seats
 from .responses import refusal
 from .signals import StopSignals
 from .stores import Durability, open_store
+from .subs import ClosedGate, pass_gates
+from .watching import Watch
 from .websocket import REFUSED, TRY_LATER, SocketSettings, serve_socket
 
 __all__ = ["Holdfast"]
@@ -56,6 +61,9 @@ class Holdfast:
         limits: What one client may ask for.
         retention: How long the chunks of ended turns are kept; messages stay.
         durability: What a commit survives: the death of the "process", or the loss of "power" too.
+        on_event: Called with everything that was committed but chunks: after the commit, outside of the agent, never in
+            its way. What it raises is logged; when it is too slow, it is not told everything.
+        observe: Who else watches: `holdfast.observe.Tracing()`, `holdfast.observe.Metrics()`, or your own.
     """
 
     def __init__(
@@ -69,15 +77,20 @@ class Holdfast:
         limits: Limits | None = None,
         retention: timedelta = timedelta(hours=24),
         durability: Durability = "process",
+        on_event: EventHook | None = None,
+        observe: Sequence[Observer] = (),
     ) -> None:
         self.agents = _by_kind(agents)
         self.base_path = "/" + base_path.strip("/")
         self.limits = limits if limits is not None else Limits()
         self.grace = 10.0
         """Seconds that running turns have to finish when the process stops."""
+        self.clock: Clock | None = None
+        """Tells the time; None for the machine's own. Tests turn one by hand."""
         self._store, self._durability = store, durability
         self._retention = round(retention.total_seconds() * 1000)
         self._door = Door(authorize, origins)
+        self._watch = Watch(on_event, observe)
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._signals = StopSignals(self._begin_close)
@@ -101,13 +114,21 @@ class Holdfast:
             raise
 
     async def _open(self) -> Service:
-        settings = Settings(retention=self._retention, grace=self.grace)
-        directory = Directory(open_store(self._store, self._durability), self._responder, settings=settings)
+        settings = Settings(retention=self._retention, grace=self.grace, max_queued=self.limits.queued_turns)
+        store = open_store(self._store, self._durability)
+        self._watch.begin(store)
+        forget = partial(drop_database, store)
+        directory = Directory(store, self._responder, clock=self.clock, settings=settings, forget=forget)
         self._directory = directory
-        await directory.open()
+        try:
+            await directory.open()
+        except BaseException:
+            await self._watch.end()
+            raise
         self._signals.listen()
         limits = self.limits
-        return Service(directory, limits, Pace(limits.requests_per_minute), Seats(limits.sockets_per_agent))
+        pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
+        return Service(directory, limits, pace, calls, Seats(limits.sockets_per_agent))
 
     async def aclose(self) -> None:
         """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
@@ -122,11 +143,11 @@ class Holdfast:
         if self._starting is not None and self._closing is None:
             self._closing = asyncio.create_task(self._close(self._starting), name="end of holdfast")
 
-    @staticmethod
-    async def _close(starting: asyncio.Task[Service]) -> None:
+    async def _close(self, starting: asyncio.Task[Service]) -> None:
         await asyncio.wait({starting})
         if not starting.cancelled() and starting.exception() is None:
             await starting.result().directory.aclose()
+        await self._watch.end()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -148,6 +169,11 @@ class Holdfast:
         self._door.invite(origins)
 
     @property
+    def door(self) -> Door:
+        """Who may come in: the same for everything that is served beside the agents."""
+        return self._door
+
+    @property
     def where(self) -> str:
         """Where the log is, for people."""
         return self._store if isinstance(self._store, str) else type(self._store).__name__
@@ -162,18 +188,19 @@ class Holdfast:
         kind = agent_kind(cls)
         if self.agents.get(kind) is not cls:
             raise UsageError(f"unable to get {cls.__name__}; this app does not serve it. Add it to Holdfast([...]).")
+        if not can_name_a_root(name):
+            raise UsageError(f"unable to get {name!r}; its name leads to a sub-agent. Use `sub_agent` of its parent.")
         if self._starting is None:
             raise UsageError("unable to get an agent; the app is not running. Use `async with app:` or its lifespan.")
         return cls(Port(self._directory, agent_id(kind, name)))
 
     def _responder(self, agent: AgentId) -> Responder:
-        kind = split_agent_id(agent)[0]
-        cls = self.agents.get(kind)
+        kind, cls = split_agent_id(agent)[0], class_of(agent, self.agents)
         if cls is None:
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
         port = Port(self._directory, agent)
-        return _Bounded(responder_for(cls, port), self.limits.queued_turns)
+        return self._watch.around(responder_for(cls, port))
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -188,24 +215,32 @@ class Holdfast:
                 response = await self._respond(request)
                 await response(scope, receive, _adding(headers, send))
             case "websocket":
-                await self._serve_socket(WebSocket(scope, receive, send))
+                await self._serve_socket(WebSocket(scope, receive, send), send)
             case kind:
                 raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
 
     async def _respond(self, request: Request) -> ASGIApp:
+        about = await self._watch.answer(request, self._door, self._running)
+        if about is not None:
+            return about
         is_preflight = request.method == "OPTIONS" and "origin" in request.headers
         entered = await self._enter(request) if not is_preflight else self._refuse_at_sight(request)
         if isinstance(entered, Reject):
             return refusal(entered.status, entered.reason)
+        if isinstance(entered, ClosedGate):
+            return entered.answer()
         if entered is None:
             return Response(status_code=204, headers=self._door.preflight_headers(request))
         service, address, principal = entered
         return await answer_http(service, Caller(request, address.agent, principal), address.resource)
 
-    async def _serve_socket(self, websocket: WebSocket) -> None:
+    async def _serve_socket(self, websocket: WebSocket, send: Send) -> None:
         entered = await self._enter(websocket)
         if isinstance(entered, Reject):
             await _turn_away(websocket, REFUSED if entered.status < 500 else TRY_LATER, entered.reason)
+            return
+        if isinstance(entered, ClosedGate):
+            await _turn_away(websocket, entered.close_code, entered.close_reason)
             return
         service, address, principal = entered
         try:
@@ -213,20 +248,24 @@ class Holdfast:
         except TooManyQueued as exc:
             await _turn_away(websocket, TRY_LATER, str(exc))
             return
-        pace, clock = service.pace, service.directory.clock
+        pace, calls, clock = service.pace, service.calls, service.directory.clock
         settings = SocketSettings(
             max_frame=service.limits.frame,
             is_read_only=principal.read_only,
             principal=principal.id if principal is not LOCAL else None,
             may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
+            may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
         with service.seats.seat(address.agent):
-            await serve_socket(websocket, service.directory, address.agent, service.presence, settings)
+            await serve_socket(websocket, service.directory, address.agent, service.presence, settings, send)
+
+    async def _running(self) -> Directory:
+        return (await self.start()).directory
 
     def _refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
         return self._door.refuse_strangers(connection) or self._door.refuse_origin(connection)
 
-    async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject:
+    async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject | ClosedGate:
         """Take a request or a socket through the door, to its agent; start when nobody has yet."""
         refused = self._refuse_at_sight(connection)
         if refused is not None:
@@ -238,11 +277,13 @@ class Holdfast:
         cls = self.agents.get(address.kind) if address is not None else None
         if address is None or cls is None:
             return Reject(self._not_found(address), 404)
-        principal = await self._door.admit(Connecting(connection, cls, address.name))
+        principal = await self._door.admit(Connecting(connection, cls, address.name, address.subs))
         if isinstance(principal, Reject):
             return principal
         try:
-            return await self.start(), address, principal
+            service = await self.start()
+            closed = await pass_gates(service.directory, connection, address, self.agents) if address.subs else None
+            return closed or (service, address, principal)
         except HoldfastError as exc:
             log.error("%s", exc)
             return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
@@ -267,30 +308,12 @@ class Holdfast:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-class _Bounded:
-    """A responder whose agent may have only so many turns open, as the server's limits say."""
-
-    def __init__(self, responder: Responder, queued_turns: int) -> None:
-        self._responder, self._queued_turns = responder, queued_turns
-        self.stream, self.error_text, self.on_response = responder.stream, responder.error_text, responder.on_response
-        self.agent = getattr(responder, "agent", None)
-        if isinstance(responder, Worker):
-            self.run_job = responder.run_job
-        if isinstance(responder, Starter):
-            self.on_start = responder.on_start
-        if isinstance(responder, Recoverer):
-            self.on_recovery, self.on_exhausted = responder.on_recovery, responder.on_exhausted
-
-    @property
-    def rules(self) -> Rules:
-        rules = self._responder.rules
-        return replace(rules, max_queued=min(rules.max_queued, self._queued_turns))
-
-
 def _by_kind(agents: Sequence[type[Agent]]) -> dict[str, type[Agent]]:
     found: dict[str, type[Agent]] = {}
     for cls in agents:
         kind = agent_kind(cls)
+        if kind == SUB:
+            raise UsageError(f"unable to serve {cls.__name__}; /{SUB}/ in a path leads to sub-agents. Rename it.")
         if kind in found:
             names = f"{found[kind].__name__} and {cls.__name__}"
             raise UsageError(f"unable to serve {names}; both are of kind {kind!r}. Rename one of the classes.")

@@ -53,14 +53,27 @@ class Host:
             return value
         return encode_json(self._agent.initial_state)
 
+    def has_protocol(self) -> bool:
+        """Ask whether this connection is to be told of what happens; it is, when the agent cannot say."""
+        running_as(self._agent)
+        try:
+            answer = self._agent.should_send_protocol_messages(self.connection, self.connection.request)
+        except Exception:
+            log.exception("should_send_protocol_messages of %r raised", self._agent)
+            answer = True
+        self.connection.has_protocol = bool(answer)
+        return self.connection.has_protocol
+
     def joined(self) -> None:
         """Tell the agent of the connection."""
         self._agent.admit(self.connection)
         self._run(self._agent.on_connect(self.connection, self.connection.request), "on_connect")
 
     def left(self, code: int, reason: str) -> None:
-        """Tell the agent that it is gone."""
+        """Tell the agent that it is gone, unless the agent is."""
         self._agent.dismiss(self.connection)
+        if self._loaded.is_destroyed:
+            return
         self._run(self._agent.on_close(self.connection, code, reason), "on_close")
 
     def heard(self, text: str) -> None:

@@ -6,6 +6,7 @@ A response that is cut off changes nothing: turns are commands in a log, and eve
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from ..agents import Agent
+from ..agents import Agent, AIChatAgent
 from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
 from ..core.state import Node, State
@@ -24,12 +25,13 @@ from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq
 from ..log.base import LogStore
 from ..runtime.directory import Directory, Loaded
-from ..runtime.port import fresh_message_id, fresh_request_id
+from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..wire.sse import UI_STREAM_HEADERS
 from .access import Principal
-from .bodies import TooLarge, read_json, read_question
+from .bodies import Question, TooLarge, read_json, read_question
 from .hosting import agent_of
 from .limits import Limits, Pace, Seats
+from .posted import Standing, find_standing, standing_frames, take_answers
 from .responses import StreamedResponse, refusal
 from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames
 from .websocket import Presence
@@ -43,6 +45,9 @@ SNAPSHOTS: Final = 5
 
 LONGEST_ID: Final = 512
 
+_SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
+"""The AI SDK's transport asks below the path that it posts to, under its own id for the chat: `chat/{id}/stream`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -51,6 +56,9 @@ class Service:
     directory: Directory
     limits: Limits
     pace: Pace
+    """Turns that principals ask for."""
+    calls: Pace
+    """Methods that they call."""
     seats: Seats
     presence: Presence = field(default_factory=Presence)
 
@@ -75,6 +83,8 @@ Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
 
 async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIApp:
     """Return the response to an admitted request; what goes wrong becomes a status and a sentence."""
+    if (asked := _SDK_PATH.fullmatch(resource)) is not None:
+        resource = f"chat/{asked[1]}"
     answers = RESOURCES.get(resource)
     if answers is None:
         answered = await _own_answer(service, caller)
@@ -179,6 +189,12 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
                 429, "unable to take the question; too many came in a minute", retry_after=f"{wait / 1000:.0f}"
             )
     async with directory.attach(agent) as loaded:
+        own = agent_of(loaded)
+        if own is not None and not isinstance(own, AIChatAgent):
+            return refusal(404, "unable to chat; this agent does not. Call its methods instead")
+        standing = await _standing(loaded, caller, question, request) if known is None else None
+        if standing is not None:
+            return _told(service, caller, standing)
         command = Submit(
             request,
             fresh_message_id(),
@@ -193,10 +209,30 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         events = await loaded.actor.ask(command)
         accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
     if _responds_async(caller.request):
-        return JSONResponse({"request": request}, 202, {"x-holdfast-request": _header_safe(request)})
+        return _accepted(request)
     if accepted is None:
         return await _stream(service, caller, request)
     return _ui_stream(service, caller, request, follow_turn(directory, agent, accepted.turn, cursor))
+
+
+async def _standing(loaded: Loaded, caller: Caller, question: Question, request: RequestId) -> Standing | None:
+    """Take the answers that the posted messages give; return what goes on because of them, or went on before."""
+    messages = question.messages
+    if not messages or question.trigger == "regenerate-message":
+        return None
+    by = caller.principal.id
+    await take_answers(loaded, messages, request, by=by, client_tools=question.client_tools)
+    return await find_standing(loaded, messages[-1])
+
+
+def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:
+    if _responds_async(caller.request):
+        return _accepted(standing.request)
+    return _ui_stream(service, caller, standing.request, standing_frames(service.directory, caller.agent, standing))
+
+
+def _accepted(request: RequestId) -> Response:
+    return JSONResponse({"request": request}, 202, {"x-holdfast-request": _header_safe(request)})
 
 
 def _responds_async(request: Request) -> bool:

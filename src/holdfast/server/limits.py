@@ -27,6 +27,8 @@ class Limits:
     """Turns of one agent that may be open at the same time."""
     requests_per_minute: int = 120
     """Turns that one principal may ask for in a minute."""
+    calls_per_minute: int = 3000
+    """Calls of methods that one principal may make in a minute."""
 
 
 class Pace:

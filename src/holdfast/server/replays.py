@@ -10,7 +10,7 @@ import msgspec
 from ..codec.compact import replay_from_fold
 from ..codec.encode import encode_message
 from ..core.state import State, Turn
-from ..events import Chunk, Outcome, decode_event
+from ..events import Chunk, Outcome, TurnKind, decode_event
 from ..ids import Generation, NodeId, RequestId, Seq, TurnId
 from ..messages.calls import is_settled, tool_name, tool_parts
 from ..messages.chunks import encode_chunk
@@ -37,6 +37,12 @@ def _snapshot(state: State, head: Seq) -> Snapshot:
         [_known(turn) for turn in state.chat_turns()],
         _known(last) if last is not None else None,
         recovered=recovered[-1].request if recovered else None,
+        runs=[(run.started, run.ended) for run in state.runs.values()],
+        streams={
+            turn.id: (turn.request, turn.accepted.message_id)
+            for turn in state.open.values()
+            if turn.accepted.kind is TurnKind.RSM
+        },
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 from ..codec.compact import replay_from_fold
 from ..codec.encode import encode_parts
 from ..core.state import State, Turn
-from ..errors import AgentStopped, LogError
+from ..errors import AgentGone, AgentStopped, LogError
 from ..events import Chunk, Outcome, TurnEnded, decode_event, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import LogStore
@@ -52,6 +52,8 @@ async def _pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGene
                     page = await _next(subscription)
                     cursor = subscription.cursor
                     yield page
+        except AgentGone:
+            raise  # the log that it was at is no more
         except (AgentStopped, LogError):
             if directory.is_stopping:
                 raise AgentStopped(f"unable to read {agent!r} any further; the server stops. Come back soon.") from None

@@ -12,10 +12,11 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..agents import AIChatAgent
@@ -24,14 +25,15 @@ from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, HoldfastError, LogError, MailboxFull, Rejected
-from ..events import Outcome, TurnAccepted, decode_event
+from ..errors import AgentGone, AgentStopped, HoldfastError, LogError, MailboxFull, Rejected
+from ..events import Outcome, RunEnded, RunStarted, TurnAccepted, decode_event
 from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
+from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..runtime.outbox import Outbox
-from ..runtime.port import fresh_message_id, fresh_request_id
 from ..runtime.subscription import Subscription
+from ..runtime.tail import Committed
 from ..wire import frames
 from ..wire.chat import ChatView, Replay
 from ..wire.parse import (
@@ -49,8 +51,10 @@ from ..wire.parse import (
     SyncMessages,
     parse,
 )
+from ..wire.streams import StreamView
 from .hosting import Host, agent_of
 from .replays import read_replay, take_snapshot
+from .runs import RunFeeds
 
 __all__ = ["Presence", "SocketSettings", "serve_socket"]
 
@@ -59,6 +63,8 @@ log = logging.getLogger("holdfast.server")
 COME_BACK = 1012
 """Service restart: the client reconnects by itself."""
 TRY_LATER = 1013
+GOING_AWAY = 1001
+"""What the stock server says when it destroys an agent: the client comes back, to a new one."""
 REFUSED = 1008
 """Policy violation: the client gives up."""
 
@@ -104,22 +110,36 @@ class SocketSettings:
     """Who it is, for the record; without one it is the client's own word for itself."""
     may_ask: Callable[[], int] = lambda: 0
     """Counts a turn that is asked for; returns how many milliseconds too early it is."""
+    may_call: Callable[[], int] = lambda: 0
+    """Counts a call of a method; returns how many milliseconds too early it is."""
 
 
 async def serve_socket(
-    websocket: WebSocket, directory: Directory, agent: AgentId, presence: Presence, settings: SocketSettings
+    websocket: WebSocket,
+    directory: Directory,
+    agent: AgentId,
+    presence: Presence,
+    settings: SocketSettings,
+    send: Send | None = None,
 ) -> None:
-    """Accept the socket and serve it until one side closes. Never raises for what a client does."""
+    """Accept the socket and serve it until one side closes. Never raises for what a client does.
+
+    `send` is the server's own, if the caller has it: the way around what Starlette checks at each frame.
+    """
     await websocket.accept()
     owner = websocket.query_params.get("_pk") or fresh_request_id()
     code, reason = 1000, ""
     try:
         with presence.present(agent, owner):
             async with directory.attach(agent) as loaded, loaded.subscribe() as subscription:
-                socket = _Socket(websocket, directory, loaded, subscription, presence, settings, owner)
+                socket = _Socket(
+                    websocket, directory, loaded, subscription, presence, settings, owner, send or websocket.send
+                )
                 code, reason = await socket.serve()
     except WebSocketDisconnect:
         return
+    except AgentGone:
+        code, reason = GOING_AWAY, "Agent destroyed"
     except MailboxFull as exc:
         code, reason = TRY_LATER, str(exc)
     except (AgentStopped, LogError):
@@ -149,7 +169,9 @@ class _Socket:
         presence: Presence,
         settings: SocketSettings,
         owner: str,
+        send: Send,
     ) -> None:
+        self._to_client = send
         self._websocket, self._directory, self._loaded = websocket, directory, loaded
         self._subscription, self._presence, self._settings = subscription, presence, settings
         self._owner, self._serial = owner, f"s{next(_serials)}"
@@ -162,6 +184,8 @@ class _Socket:
         own = agent_of(loaded)
         self._is_chat = own is None or isinstance(own, AIChatAgent)
         self._host = Host(loaded, own, self._connection(), self._outbox.post) if own is not None else None
+        self._is_told = self._host is None or self._host.has_protocol()
+        """Whether it is told of what happens, or only what the agent sends and what it asked for itself."""
 
     async def serve(self) -> tuple[int, str]:
         """Read and write until one of the two is over, and raise why; or until the agent closes it, and return how."""
@@ -212,26 +236,60 @@ class _Socket:
             is_present=lambda owner: self._presence.is_present(agent, owner),
             is_shown=lambda node: node in agency.path,
         )
-        self._view = view
+        self._view, self._runs = view, snapshot.runs
+        self._happened = view.happened_all if self._is_chat else StreamView(snapshot.streams, view).happened_all
         kind, name = split_agent_id(agent)
         value = self._host.state() if self._host is not None else None
         state = [frames.state(value)] if value is not None else []
         identity = frames.identity(name, kind, state_follows=bool(state))
         chat = view.connected() if self._is_chat else []
-        await self._send([*chat, identity, *state, frames.mcp_servers()])
+        if self._is_told:
+            await self._send([*chat, identity, *state, frames.mcp_servers()])
         return view
 
     async def _write(self, view: ChatView) -> None:
+        async with aclosing(RunFeeds(self._directory, self._loaded.actor.agent, self._subscription.wake)) as feeds:
+            self._feeds = feeds
+            if self._is_told:
+                async for told in feeds.replay(self._runs):
+                    await self._send(told)
+            await self._write_on(view)
+
+    async def _write_on(self, view: ChatView) -> None:
         while True:
-            item = await self._outbox.next()
-            if isinstance(item, bytes):
+            item = await self._outbox.poll()
+            if item is None:
+                if told := await self._feeds.poll():
+                    await self._send(told)
+                else:
+                    await self._outbox.wait()
+            elif isinstance(item, bytes):
                 await self._send([item])
             elif isinstance(item, list):
-                await self._send([frame for committed in item for frame in view.happened(committed)])
+                await self._tell(item, self._happened)
             elif isinstance(item, ResumeRequest):
                 await self._send(view.resume_requested(item))
             else:
                 await self._replay(view, item)
+
+    async def _tell(self, page: list[Committed], happened: Callable[[list[Committed]], list[bytes]]) -> None:
+        """Tell of some events, in order: what a sub-agent said comes before its run's end."""
+        first = 0
+        for place, committed in enumerate(page):
+            event = committed.event
+            if type(event) is not RunStarted and type(event) is not RunEnded:
+                continue
+            before, first = happened(page[first:place]), place + 1
+            if not self._is_told:
+                continue
+            await self._send(before)
+            if isinstance(event, RunStarted):
+                await self._send(self._feeds.started(event))
+            elif isinstance(event, RunEnded):
+                async for told in self._feeds.ended(event):
+                    await self._send(told)
+        last = happened(page[first:] if first else page)
+        await self._send(last if self._is_told else [])
 
     async def _replay(self, view: ChatView, ack: ResumeAck) -> None:
         needed = view.acknowledged(ack)
@@ -246,17 +304,15 @@ class _Socket:
     async def _pass_over(self, view: ChatView, replay: Replay) -> None:
         """Move the cursor to where the replay was taken; what else happened until there is told."""
         while self._subscription.cursor < replay.head:
-            page = await self._subscription.poll(Seq(replay.head))
-            told = [
-                frame
-                for each in page
-                for frame in (view.passed(each, replay.request) if each.seq <= replay.head else view.happened(each))
-            ]
-            await self._send(told)
+            await self._tell(await self._subscription.poll(Seq(replay.head)), lambda part: _passed(view, replay, part))
 
     async def _send(self, outgoing: list[bytes]) -> None:
-        for frame in outgoing:
-            await self._websocket.send_text(frame.decode())
+        # Straight to the server: Starlette's own `send_text` checks, for each token, what is known here.
+        try:
+            for frame in outgoing:
+                await self._to_client({"type": "websocket.send", "text": frame.decode()})
+        except OSError:
+            raise WebSocketDisconnect(code=1006) from None
         if self._view is not None and self._view.transcripts != self._shown[0]:
             self._shown = (self._view.transcripts, self._directory.clock.now())
 
@@ -320,7 +376,12 @@ class _Socket:
         elif isinstance(frame, SetState):
             await self._host.set_state(frame)
         elif isinstance(frame, CallMethod):
-            self._host.call(frame)
+            early = self._settings.may_call()
+            if early:
+                text = f"unable to call {frame.method} that often; wait {early // 1000 + 1} s"
+                self._outbox.post(frames.rpc_error(frame.id, text))
+            else:
+                self._host.call(frame)
         else:
             self._host.heard(frame.text)
 
@@ -422,6 +483,14 @@ class _Socket:
         """Answer a request that never became a turn; one without an id cannot be answered."""
         if request is not None:
             self._outbox.post(frames.terminal(request, Outcome.ERROR, error=text))
+
+
+def _passed(view: ChatView, replay: Replay, page: list[Committed]) -> list[bytes]:
+    return [
+        frame
+        for each in page
+        for frame in (view.passed(each, replay.request) if each.seq <= replay.head else view.happened(each))
+    ]
 
 
 def _row_of(state: State, request: RequestId) -> TurnRow | None:

@@ -1,12 +1,56 @@
 """The public test kit: real implementations with one job each. No mocks, no sleeps.
 
-`ManualClock` turns time by hand, `ScriptedResponder` answers turns from a script, `CrashingLog` dies at an append.
+`ScriptedModel` says what the test wants, `LocalServer` runs an app without sockets and can be killed, `ManualClock`
+turns time by hand, and `assert_parity` plays a conversation with every cut and every death. `Gate` makes an answer
+wait, `CrashingLog` dies at an append, `ScriptedResponder` stands for an agent where there is only the runtime.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .clock import ManualClock
 from .crash import CrashingLog
+from .script import Call, Once, Reasoning
 from .scripted import Gate, ScriptedResponder
 
-__all__ = ["CrashingLog", "Gate", "ManualClock", "ScriptedResponder"]
+if TYPE_CHECKING:
+    from .local import LocalServer
+    from .model import ScriptedModel
+    from .parity import Parity, assert_parity
+    from .play import Approve, Ask, AskAndStop, Deny, Give, Regenerate
+
+__all__ = [
+    "Approve",
+    "Ask",
+    "AskAndStop",
+    "Call",
+    "CrashingLog",
+    "Deny",
+    "Gate",
+    "Give",
+    "LocalServer",
+    "ManualClock",
+    "Once",
+    "Parity",
+    "Reasoning",
+    "Regenerate",
+    "ScriptedModel",
+    "ScriptedResponder",
+    "assert_parity",
+]
+
+# Loaded when they are asked for: they need the client, the server, or Pydantic AI.
+_LAZY = {
+    **dict.fromkeys(("Approve", "Ask", "AskAndStop", "Deny", "Give", "Regenerate"), "play"),
+    **dict.fromkeys(("Parity", "assert_parity"), "parity"),
+    "LocalServer": "local",
+    "ScriptedModel": "model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LAZY[name]}", __name__), name)

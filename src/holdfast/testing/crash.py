@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Literal, TypeVar
 
+from ..ids import AgentId, Epoch
 from ..log.base import Batch, LogStore
 
 __all__ = ["CrashingLog"]
@@ -26,15 +27,23 @@ class CrashingLog:
     def __init__(self, store: LogStore, at: int | None = None, when: Literal["before", "after"] = "before") -> None:
         self.crashed = asyncio.Event()
         self.appends = 0
-        self._store, self._at, self._when = store, at, when
+        self.wrapped = store
+        self._at, self._when = at, when
 
     async def append(self, batch: Batch) -> None:
         """Append to the wrapped store, unless this is where the process dies."""
+        await self._commit(self.wrapped.append, batch)
+
+    async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
+        """Destroy an agent in the wrapped store; it counts as an append, and the process may die here too."""
+        await self._commit(self.wrapped.destroy, agent, epoch)
+
+    async def _commit(self, commit: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:
         await self._die_if_dead()
         self.appends += 1
         is_last = self.appends == self._at
         if not is_last or self._when == "after":
-            await self._store.append(batch)
+            await commit(*given)
         if is_last:
             self.crashed.set()
         await self._die_if_dead()
@@ -42,7 +51,7 @@ class CrashingLog:
     async def aclose(self) -> None:
         """Leave the wrapped store as it is once dead: a dead process closes nothing."""
         if not self.crashed.is_set():
-            await self._store.aclose()
+            await self.wrapped.aclose()
 
     async def _die_if_dead(self) -> None:
         if self.crashed.is_set():
@@ -59,5 +68,5 @@ class CrashingLog:
         return call
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
+        found = getattr(self.wrapped, name)
         return self._mortal(found) if inspect.iscoroutinefunction(found) else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from starlette.requests import Request
@@ -34,12 +34,35 @@ class Page:
     """An ASGI application that serves the page at its root, and hands everything else to the one behind it.
 
     Without one behind it, mount it below the application: `Mount("/chat", Page(kinds=["chat"]))`.
+
+    Args:
+        kinds: The agents to talk to; the first is the one that is shown.
+        base_path: Where they are.
+        behind: What answers everything else.
+        feed: Where the list of conversations and the logs are read, for development; without it there are neither.
+        suggestions: Questions to begin with, by kind: (question, what it shows).
+        wordless: The kinds among them that have no conversation, only state and methods.
     """
 
-    def __init__(self, kinds: Sequence[str], *, base_path: str = "/agents", behind: ASGIApp | None = None) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        *,
+        base_path: str = "/agents",
+        behind: ASGIApp | None = None,
+        feed: str | None = None,
+        suggestions: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+        wordless: Sequence[str] = (),
+    ) -> None:
         self._behind = behind
-        settings = json.dumps({"kinds": list(kinds), "basePath": base_path}).encode()
-        self._files = {"/settings.json": (settings, "application/json")}
+        settings = {
+            "kinds": list(kinds),
+            "basePath": base_path,
+            "feed": feed,
+            "suggestions": dict(suggestions or {}),
+            "wordless": list(wordless),
+        }
+        self._files = {"/settings.json": (json.dumps(settings).encode(), "application/json")}
         for path in FOLDER.iterdir():
             self._files[f"/{path.name}"] = (path.read_bytes(), TYPES[path.suffix])
         self._files["/"] = self._files.pop("/index.html")

@@ -9,7 +9,7 @@ take back, and never something twice.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,6 +25,8 @@ from ..events import (
     MessagesPut,
     MessagesRemoved,
     Outcome,
+    RunEnded,
+    RunStarted,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -80,6 +82,10 @@ class Snapshot:
     last_ended: KnownTurn | None = None
     recovered: RequestId | None = None
     """The newest turn that took more than one attempt: who was away when it recovered may not know."""
+    runs: Sequence[tuple[RunStarted, RunEnded | None]] = ()
+    """Sub-agents that work, or have worked, as tools."""
+    streams: dict[TurnId, tuple[RequestId, MessageId]] = field(default_factory=dict)
+    """The open streams of a manager, and the messages that they become (R-20)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +150,8 @@ class ChatView:
         """How many transcripts were written."""
         self._passed_over: TurnId | None = None
         """A turn whose chunks were replayed up to its end, which is still to come."""
+        self._flowing: TurnId | None = None
+        """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
 
     # -- incoming frames -------------------------------------------------------------------------------------
 
@@ -180,6 +188,7 @@ class ChatView:
 
     def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
         """Answer a probe: the first row of B2's first table that fits."""
+        self._flowing = None
         streaming = self._streaming()
         if streaming is not None and self._is_owned_by_another(streaming):
             return [frames.resume_none("continuation-owned", frame.probe)]
@@ -211,6 +220,7 @@ class ChatView:
         The caller then hands over the events up to `replay.head` with `passed`, if the turn is still open there;
         if it ended, events go on as usual, and the end comes live.
         """
+        self._flowing = None
         if not replay.is_known:
             return [frames.response(replay.request, "", done=True, replay=True)]
         sent = [
@@ -256,6 +266,18 @@ class ChatView:
 
     # -- events ---------------------------------------------------------------------------------------------------
 
+    def happened_all(self, page: Iterable[Caches]) -> list[bytes]:
+        """Return the frames that tell this connection of some events, as `happened` does of one."""
+        told: list[bytes] = []
+        for committed in page:
+            event = committed.event
+            # In full flow there is nothing to decide: with many watchers, this line is where the time goes.
+            if type(event) is Chunk and event.turn == self._flowing and (frame := committed.frames.get("live")):
+                told.append(frame)
+            else:
+                told += self.happened(committed)
+        return told
+
     def happened(self, committed: Caches) -> list[bytes]:
         """Return the frames that tell this connection of an event."""
         event = committed.event
@@ -284,9 +306,11 @@ class ChatView:
                 known.request, bytes(event.body), index=event.index, is_continuation=known.is_continuation
             ).live
             committed.frames["live"] = frame
+        self._flowing = event.turn
         return [*recovered, frame] if recovered else [frame]
 
     def _event(self, event: Event) -> list[bytes]:
+        self._flowing = None
         match event:
             case TurnAccepted():
                 return self._accepted(event)

@@ -10,6 +10,7 @@ export function socketOptions(given) {
   return {
     agent: given.agent ?? "Chat",
     name: given.name,
+    sub: given.sub,
     host: location.host,
     query: given.query,
     minReconnectionDelay: soonest,

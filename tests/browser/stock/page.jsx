@@ -4,10 +4,11 @@
 
 import { Component, Suspense, startTransition, useLayoutEffect } from "react";
 import { createRoot } from "react-dom/client";
-import { useAgent } from "agents/react";
+import { useAgent, useAgentToolEvents } from "agents/react";
 import { useAgentChat } from "@cloudflare/ai-chat/react";
 import { chatOptions, socketOptions } from "./options.js";
 import { look, note } from "./seen.js";
+import { Versions, useVersions } from "./versions.jsx";
 
 const given = JSON.parse(new URLSearchParams(location.search).get("options") ?? "{}");
 const forSocket = socketOptions(given);
@@ -16,9 +17,11 @@ const forChat = chatOptions(given);
 function Chat() {
   const agent = useAgent(forSocket);
   const chat = useAgentChat({ agent, ...forChat });
+  const runs = useAgentToolEvents({ agent });
   useLayoutEffect(() => {
     window.chat = chat;
     window.agent = agent;
+    window.runs = runs;
     look(chat);
   });
   return (
@@ -28,8 +31,14 @@ function Chat() {
           <Message key={message.id} message={message} />
         ))}
       </ol>
+      {given.versions && <Places agent={agent} chat={chat} />}
     </main>
   );
+}
+
+function Places({ agent, chat }) {
+  const places = useVersions(agent, chat);
+  return places.map((place) => <Versions key={place.versions[0]} agent={agent} place={place} />);
 }
 
 function Message({ message }) {

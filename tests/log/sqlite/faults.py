@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.log.sqlite.statements import SQL
+from holdfast.log.sqlite.statements import SQL, many_rows
 from holdfast.log.sqlite.store import SqliteLog
 
 DISK_FULL = sqlite3.OperationalError("database or disk is full")
 BROKEN = sqlite3.OperationalError("disk I/O error")
 
 _NAMES = {text: name for name, text in SQL.items()}
+_NAMES |= {many_rows(SQL[name], count): name for name in ("append_event", "put_mark") for count in range(1, 513)}
 
 
 class Faults:

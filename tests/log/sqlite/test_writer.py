@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sqlite3
 import threading
@@ -55,7 +56,7 @@ async def test_what_waits_is_one_transaction_and_one_wake_up(tmp_path: Path, mon
         # The gate's activation may have gone ahead alone; the appends never part.
         assert faults.executed.count("append_event") == 1
         assert faults.executed.count("COMMIT") <= 2
-        settled = [call for call in calls if getattr(call, "__name__", "") == "_settle"]
+        settled = [call for call in calls if getattr(call, "__name__", "") == "_written"]
         assert len(settled) == faults.executed.count("COMMIT")
 
 
@@ -286,8 +287,9 @@ async def test_an_append_that_comes_meanwhile_waits_for_one_slice(
         faults.hook = interrupt
         assert await drain(store, FOREVER) == 100
         await asyncio.gather(*appends)
-        steps = [name for name in faults.executed if name in ("append_event", "doom")]
-        assert steps[:5] == ["doom", "append_event", "append_event", "append_event", "doom"]
+        steps = "".join({"append_event": "a", "doom": "d"}.get(name, "") for name in faults.executed)
+        assert re.match("da{1,3}d?a*d", steps), steps
+        assert steps.count("d", 0, steps.rindex("a")) <= 2, "an append waited for more than one slice"
 
 
 @pytest.mark.parametrize("failing", ["BEGIN", "doom", "remove_events", "COMMIT"])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...errors import LogCorrupt
-from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
+from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
 from .records import Record, message_row, to_agent_row, turn_row, turn_rows
@@ -76,6 +76,11 @@ class Reader:
             events = self._span(agent, place, first - 1, until=last)
             return [each for each in events if each.kind == "chunk" and each.turn == turn]
 
+    def head(self, agent: AgentId) -> Head:
+        """Return the end of the agent's log."""
+        with self._place(agent) as place:
+            return NOWHERE if place is None else place.head
+
     def messages(self, agent: AgentId) -> list[MessageRow]:
         with self._place(agent) as place:
             return [] if place is None else [message_row(each) for each in self._all("messages", place.key)]
@@ -101,6 +106,12 @@ class Reader:
 
     def agents(self) -> list[AgentId]:
         return [agent for key, agent, head in self._all("agents") if head or self._heads.get(key, NOWHERE).seq]
+
+    def agents_below(self, agent: AgentId) -> list[AgentId]:
+        first = children_prefix(agent)
+        beyond = first[:-1] + chr(ord(first[-1]) + 1)  # ids are kept by their bytes: a prefix is a range of the index
+        found = self._all("agents_between", first, beyond)
+        return [each for key, each, head in found if head or self._heads.get(key, NOWHERE).seq]
 
     def due(self, until: Millis, limit: int) -> list[tuple[AgentId, Millis]]:
         return [(agent, at) for agent, at in self._all("due", until, limit)]

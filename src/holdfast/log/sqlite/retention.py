@@ -8,16 +8,19 @@ large as it has been; nothing is moved about to make it smaller.
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...ids import Millis
 from ..base import Pruned
 from .statements import SQL
 
-__all__ = ["Retention", "Sweep"]
+__all__ = ["REMOVE", "Retention", "Sweep"]
 
 SLICE = 1024
 """Arrivals looked at in one transaction: what an append that comes meanwhile has to wait for."""
+
+REMOVE: Final = ("mark_cuts", "remove_marks", "remove_events", "clear_doomed")
+"""How what was doomed goes, in this order."""
 
 
 class _Place(NamedTuple):
@@ -87,7 +90,7 @@ class Retention:
         if count:
             if count == sweep.room:
                 (until,) = execute(SQL["last_doomed"]).fetchone()
-            for name in ("mark_cuts", "remove_marks", "remove_events", "clear_doomed"):
+            for name in REMOVE:
                 execute(SQL[name])
             sweep.room -= count
             sweep.deleted += count

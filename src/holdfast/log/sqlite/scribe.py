@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from typing import NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from ...errors import Fenced, LogUnavailable, UsageError
-from ...ids import AgentId, Millis
+from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import REPLAYED, Batch, Unchanged
 from .connection import is_damage
-from .records import Record, agent_record, message_record, turn_record
-from .statements import SQL
+from .records import agent_record, message_record, turn_record
+from .statements import SQL, many_rows
 
-__all__ = ["Grant", "Head", "Replacement", "Scribe"]
+__all__ = ["Destruction", "Grant", "Head", "Replacement", "Scribe"]
 
 MARK_EVERY = 256
 """An event in so many is marked: a reader walks at most that far to where it wants to begin."""
@@ -29,6 +29,11 @@ CARRY_EVERY = 32_768
 
 LEASES_KEPT = 65_536
 """So many leases are remembered; any of them can be read again."""
+
+
+BLOCKS: Final = (512, 64)
+"""So many rows are inserted by one statement, and what is left by another. Python's `executemany` lets go of the
+interpreter for each row: that is twice the time, and more while the event loop is busy and does not give it back."""
 
 
 class Head(NamedTuple):
@@ -45,6 +50,11 @@ class Grant(NamedTuple):
     epoch: int
     head: Head
 
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody ever held one: there is nothing to load."""
+        return self.epoch == 1
+
 
 class Replacement(NamedTuple):
     """Projections that take the place of an agent's present ones."""
@@ -52,6 +62,17 @@ class Replacement(NamedTuple):
     agent: AgentId
     rows: Iterable[Row]
     wake: Millis | None
+
+
+class Destruction(NamedTuple):
+    """An agent that is to be deleted, with all below it, by the holder of its lease."""
+
+    agent: AgentId
+    epoch: Epoch
+
+
+ERASE: Final = ("clear_marks", "clear_turns", "clear_messages", "clear_kept", "remove_wake", "erase_agent")
+"""What is deleted of an agent besides its events, and that a row is left to fence its writers."""
 
 
 class _Lease:
@@ -87,13 +108,21 @@ class Scribe:
         self._heads = heads
         self._leases: dict[AgentId, _Lease] = {}
         self._touched: dict[AgentId, _Lease] = {}
-        self._events: list[Record] = []
-        self._marks: list[Record] = []
+        self._events: list[Any] = []
+        """The columns of the events, one event after the other."""
+        self._marks: list[Any] = []
         self._next = 0
         self._committed = 0
         self._scanned = 0
         self._carried: int | None = None
+        self._must_carry = False
+        """Arrivals were deleted: none of them may be given again, not even after a crash."""
         self._version: int | None = None
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For whoever writes something else in the same transaction."""
+        return self._connection
 
     def begin(self) -> None:
         """Start a transaction that may write; reads the file anew if another process has written to it."""
@@ -158,14 +187,55 @@ class Scribe:
                 self._put(lease, row, _Span(0, 0, 0, 0))
         self._put_wake(lease, replacement.wake)
 
+    def destroy(self, destruction: Destruction) -> None:
+        """Delete an agent and all below it, with what this transaction has brought for them.
+
+        Raises `Fenced`, before anything is deleted, for another epoch than the agent's.
+        """
+        lease = self._lease(destruction.agent)
+        if lease is None or destruction.epoch != lease.epoch:
+            raise Fenced(f"unable to destroy {destruction.agent!r}; its lease has another holder")
+        self._write_events()
+        first = children_prefix(destruction.agent)
+        beyond = first[:-1] + chr(ord(first[-1]) + 1)
+        below = self._connection.execute(SQL["agents_between"], (first, beyond)).fetchall()
+        for agent in (destruction.agent, *(each for _, each, _ in below)):
+            self._erase(agent)
+
+    def _erase(self, agent: AgentId) -> None:
+        lease = self._lease(agent)
+        assert lease is not None
+        self._touched[agent] = lease
+        self._connection.execute(SQL["erase_events"], (lease.key, lease.head_id))
+        for name in ERASE:
+            self._connection.execute(SQL[name], (lease.key,))
+        lease.epoch += 1
+        lease.head = lease.head_id = lease.last_turn = 0
+        lease.wake = None
+        lease.quiet.clear()
+        self._must_carry = True
+
     def flush(self) -> None:
         """Write the events of all batches, in order of arrival; the last thing before `commit`."""
-        if self._events:
-            self._connection.executemany(SQL["append_event"], self._events)
-        if self._marks:
-            self._connection.executemany(SQL["put_mark"], self._marks)
-        if self._next - self._scanned > CARRY_EVERY:
+        self._write_events()
+        if self._must_carry or self._next - self._scanned > CARRY_EVERY:
             self._carry()
+
+    def _write_events(self) -> None:
+        self._insert(SQL["append_event"], self._events)
+        self._insert(SQL["put_mark"], self._marks)
+        self._events.clear()
+        self._marks.clear()
+
+    def _insert(self, insert: str, values: list[Any]) -> None:
+        """Insert rows whose columns stand one after the other."""
+        columns, start = insert.count("?"), 0
+        left = len(values) // columns
+        while left:
+            count = next((block for block in BLOCKS if block <= left), left)
+            end = start + count * columns
+            self._connection.execute(many_rows(insert, count), values[start:end])
+            start, left = end, left - count
 
     def carry_heads(self) -> None:
         """Write all heads down in a transaction of its own, so that the next opening has nothing to look through."""
@@ -210,6 +280,7 @@ class Scribe:
         self._events.clear()
         self._marks.clear()
         self._carried = None
+        self._must_carry = False
 
     def _recall(self) -> None:
         """Read from the file what memory is a cache of."""
@@ -244,9 +315,9 @@ class Scribe:
         for entry in batch.entries:
             seq += 1
             kind, turn = entry.kind, entry.turn
-            self._events.append((arrival, key, seq, at, kind, turn, arrival - before if before else 0, entry.body))
+            self._events += (arrival, key, seq, at, kind, turn, arrival - before if before else 0, entry.body)
             if not seq % MARK_EVERY:
-                self._marks.append((key, seq, arrival))
+                self._marks += (key, seq, arrival)
             if quiet and kind in REPLAYED and turn is not None:
                 quiet.discard(turn)
             before, arrival = arrival, arrival + 1

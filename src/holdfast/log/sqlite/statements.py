@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
-__all__ = ["SQL", "parse_statements"]
+__all__ = ["SQL", "many_rows", "parse_statements", "read_statements"]
 
 _HEADER = "-- name: "
 
@@ -19,4 +20,17 @@ def parse_statements(text: str) -> dict[str, str]:
     return found
 
 
-SQL = parse_statements((files(__package__) / "sql" / "queries.sql").read_text(encoding="utf-8"))
+@cache
+def many_rows(insert: str, count: int) -> str:
+    """Return the insert of one row, `… VALUES (?1, …)`, as one of so many rows, their values one after the other."""
+    head, values, row = insert.partition(" VALUES ")
+    columns = row.count("?")
+    return head + values + ", ".join([f"({', '.join('?' * columns)})"] * count)
+
+
+def read_statements(name: str) -> dict[str, str]:
+    """Return the statements of one of our files."""
+    return parse_statements((files(__package__) / "sql" / name).read_text(encoding="utf-8"))
+
+
+SQL = read_statements("queries.sql")

@@ -8,16 +8,19 @@ from collections.abc import Iterable
 from functools import partial
 
 from ...errors import LogUnavailable, UsageError
-from ...ids import AgentId, Millis, RequestId, Seq, TurnId
+from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
 from .connection import SYNCHRONOUS, Durability, open_reader, open_writer
+from .databases import Databases, FileHome
+from .erasing import Erasure, erase_streams
 from .lock import FileLock
 from .migrations import load_migrations
 from .readers import Readers
 from .reads import Reader
 from .retention import Sweep
-from .scribe import Grant, Head, Replacement, Scribe
+from .scribe import Destruction, Grant, Head, Replacement, Scribe
+from .source import FileSource
 from .writer import Writer
 
 __all__ = ["SqliteLog"]
@@ -27,7 +30,8 @@ class SqliteLog:
     """A `LogStore` and `LogAdmin` on disk, for one process and one event loop: the one that calls `open`.
 
     Args:
-        path: The database file; made if it is not there, its folder must be. `<path>.lock` is put beside it.
+        path: The database file; made if it is not there, its folder must be. `<path>.lock` is put beside it, and
+            `<path>.agents` when an agent uses a database of its own.
         durability: "process" survives the death of this process, "power" that of the machine as well.
         lock_timeout: Seconds to wait for another process that has the file.
         factory: The class of the connections, for tests that let a disk fail.
@@ -52,6 +56,8 @@ class SqliteLog:
         self._factory = factory
         self._heads: dict[int, Head] = {}
         self._opened: tuple[Writer, Readers] | None = None
+        self._source = FileSource(lambda: open_reader(self._path, self._factory), self._heads)
+        self.databases = Databases(FileHome(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 
     async def open(self) -> None:
         if self._opened is not None:
@@ -64,14 +70,21 @@ class SqliteLog:
 
     async def aclose(self) -> None:
         if self._opened is not None:
+            await self.databases.aclose()
+            self._source.close()
             await self._opened[0].stop()
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
         grant: Grant = await self._writer.submit(Scribe.take_lease, agent, agent)
+        if grant.is_first:
+            return Activation(Epoch(grant.epoch), Seq(0), None, [], [], [], [])
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
 
     async def append(self, batch: Batch) -> None:
         await self._writer.submit(Scribe.append, batch, batch.agent)
+
+    async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
+        await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)
 
     async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
         return await self._readers.run(repr(agent), lambda reader: reader.read(agent, after, limit))
@@ -88,6 +101,9 @@ class SqliteLog:
     async def agent_row(self, agent: AgentId) -> AgentRow | None:
         return await self._readers.run(repr(agent), lambda reader: reader.agent_row(agent))
 
+    async def agents_below(self, agent: AgentId) -> list[AgentId]:
+        return await self._readers.run(repr(agent), lambda reader: reader.agents_below(agent))
+
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         return await self._readers.run(repr(agent), lambda reader: reader.find_turn(agent, request))
 
@@ -99,6 +115,10 @@ class SqliteLog:
 
     async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
         return await self._writer.sweep(Sweep(before, limit))
+
+    async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
+        erased: int = await self._writer.submit(erase_streams, Erasure(agent, until, limit), agent)
+        return erased
 
     async def agents(self) -> list[AgentId]:
         return await self._readers.run("the agents", Reader.agents)

@@ -67,6 +67,8 @@ class Model:
                     await self._stage.pass_gate(item.name)
                 case Effect():
                     self._stage.touch(f"{call.request} {item.key}")
+                    if await call.is_steered():
+                        return
                 case Pause():
                     for _ in range(item.rounds):
                         await asyncio.sleep(0)

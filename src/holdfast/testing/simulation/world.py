@@ -89,6 +89,8 @@ class World:
         world = World(seed, chance)
         world.faults = Faults.drawn(chance)
         policy = Policy(chance.choice(POLICIES))
+        if policy.name == "queue" and seed % 2:
+            policy = Policy("steer")
         cap = chance.choice((None, None, None, 4))
         sanitize = chance.choices((_as_it_is, _redacted, _refused), (8, 1, 1))[0]
         world.rules = Rules(has_response_hook=True, policy=policy, max_persisted_messages=cap, sanitize=sanitize)

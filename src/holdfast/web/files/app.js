@@ -1,166 +1,248 @@
-// The page: shows a conversation as it is folded, and sends what is typed.
+// The page: one conversation, shown as it is told, and everything around it.
 
-import { Conversation } from "./conversation.js";
-import { Link, fresh } from "./link.js";
-
-const at = (id) => document.getElementById(id);
-const main = document.querySelector("main");
+import { at, setAttribute, setText } from "./dom.js";
+import { Composer } from "./composer.js";
+import { Inspector } from "./inspector.js";
+import { Log } from "./log.js";
+import { LateView } from "./late.js";
+import { Line } from "./line.js";
+import { rowsOf, showAside, showRows } from "./messages.js";
+import { Panels } from "./panels.js";
+import { Scroll } from "./scroll.js";
+import { Sidebar } from "./sidebar.js";
+import { fresh } from "./unheard.js";
 
 const settings = await (await fetch("settings.json")).json();
-const query = new URLSearchParams(location.search);
-const kind = query.get("agent") ?? settings.kinds[0];
-const name = query.get("name") ?? "main";
+// What else the address has, a token for instance, goes wherever we ask something.
+const passed = new URLSearchParams([...new URLSearchParams(location.search)].filter(([name]) => name !== "agent" && name !== "name")).toString();
 
-const conversation = new Conversation();
-const link = new Link(`${settings.basePath}/${encodeURIComponent(kind)}/${encodeURIComponent(name)}`, conversation);
-
-// -- showing -------------------------------------------------------------------------------------------------
-
-const STATES = { connecting: "connecting", live: "live", away: "server away", refused: "refused" };
-const TOOL_STATES = {
-  "input-streaming": "preparing", "input-available": "running", "output-available": "done",
-  "output-error": "failed", "output-denied": "denied", "approval-requested": "asks you", "approval-responded": "answered",
+const STATES = { connecting: "connecting", live: "live", away: "server away", cut: "cut off", refused: "refused" };
+const AWAY = {
+  away: "Nothing that you see is lost; this page goes on by itself when it is back.",
+  cut: "You cut the connection. The agent goes on without you, and this page catches up in a moment.",
 };
-const ENDINGS = { aborted: "Stopped.", skipped: "Skipped." };
 
-let scheduled = false;
+let link = null;
+let log = null;
+let versions = [];
+let current = { kind: "", name: "" };
+let heard = 0; // frames that were looked at
+
+// -- one conversation ----------------------------------------------------------------------------------------------
+
+function open(kind, name, { isNew = true } = {}) {
+  link?.close();
+  log?.close();
+  current = { kind, name };
+  versions = [];
+  if (isNew) history.pushState(null, "", addressOf(kind, name));
+  const path = `${settings.basePath}/${encodeURIComponent(kind)}/${encodeURIComponent(name)}`;
+  link = new Line(path, passed);
+  heard = 0;
+  log = settings.feed ? new Log(settings.feed, `${kind}/${name}`, passed) : null;
+  const opened = link;
+  link.addEventListener("change", () => opened === link && changed());
+  log?.addEventListener("change", schedule);
+  composer.attach(link, path);
+  inspector.attach(link, log);
+  sidebar.current = current;
+  sidebar.show();
+  showSuggestions(kind);
+  at("wordless").hidden = !settings.wordless.includes(kind);
+  at("composer").hidden = settings.wordless.includes(kind);
+  at("messages").replaceChildren();
+  document.title = `${name} · ${kind} · holdfast`;
+  setText(at("title"), `${kind} / ${name}`);
+  at("kind").value = kind;
+  panels.closeDrawers();
+  scroll.stick();
+  schedule();
+}
+
+function addressOf(kind, name) {
+  const query = new URLSearchParams(passed);
+  query.set("agent", kind);
+  query.set("name", name);
+  return `?${query}`;
+}
+
+function changed() {
+  const news = link.frames.filter(({ number }) => number > heard);
+  heard = link.count;
+  log?.wake();
+  const isTold = ({ type, done }) => type === "cf_agent_chat_messages" || (type === "cf_agent_use_chat_response" && done);
+  if (news.some(({ way, frame }) => way === "in" && frame && isTold(frame))) {
+    askForVersions();
+    sidebar.wake();
+  }
+  composer.keep();
+  schedule();
+}
+
+let versionsAsked = false;
+async function askForVersions() {
+  if (versionsAsked) return;
+  versionsAsked = true;
+  await new Promise((resolve) => setTimeout(resolve, 60)); // one question for what comes together
+  versionsAsked = false;
+  const asked = link;
+  const found = await asked.chat.call("get_versions").catch(() => []); // an agent without a conversation has none
+  if (asked !== link) return;
+  versions = found;
+  schedule();
+}
+
+// -- showing ---------------------------------------------------------------------------------------------------------
+
+let isScheduled = false;
 function schedule() {
-  if (scheduled) return;
-  scheduled = true;
-  const show = () => { scheduled = false; render(); };
+  if (isScheduled) return;
+  isScheduled = true;
+  const show = () => { isScheduled = false; render(); };
   if (document.hidden) setTimeout(show, 50); // hidden pages get no frames
   else requestAnimationFrame(show);
 }
 
+const acts = {
+  isBusy: false,
+  render: schedule,
+  regenerate: (message) => askAgain(link.chat.messages.findIndex(({ id }) => id === message.id), "regenerate-message"),
+  retry: (question) => askAgain(link.chat.messages.findIndex(({ id }) => id === question.id) + 1, "regenerate-message"),
+  edit: (message, text) => {
+    const place = link.chat.messages.findIndex(({ id }) => id === message.id);
+    const files = message.parts.filter(({ type }) => type !== "text");
+    const edited = { ...message, parts: [...files, { type: "text", text }] };
+    ask([...link.chat.messages.slice(0, place), edited]);
+  },
+  switchTo: (version) => link.chat.call("switch_version", [version]).catch((error) => complain(error.message)),
+};
+
+function askAgain(place, trigger) {
+  if (place > 0) ask(link.chat.messages.slice(0, place), { trigger });
+}
+
+function ask(messages, options) {
+  const request = link.chat.ask(messages, options);
+  scroll.stick();
+  changed();
+  return request;
+}
+
 function render() {
-  const isAtEnd = main.scrollHeight - main.scrollTop - main.clientHeight < 80;
-  const path = conversation.path;
-  const rows = path.map((row) => ({ key: `n${row.node}`, ...row }));
-  for (const { request, message, refusal } of link.outgoing) {
-    rows.push({ key: `o${request}`, message, waiting: !refusal, ending: refusal && { outcome: "error", error: refusal } });
+  if (!link) return;
+  const { chat } = link;
+  const isBusy = chat.running.length > 0;
+  acts.isBusy = isBusy || link.state !== "live";
+  const rows = rowsOf(chat, { ...endingsOf(chat), versions, isLive: link.state === "live" });
+  showRows(at("messages"), rows, { chat, runs: chat.runs }, acts);
+  showAside(at("beside"), chat);
+  at("empty").hidden = !chat.hasTranscript || rows.length > 0 || !at("wordless").hidden;
+  setAttribute(at("messages"), "aria-busy", String(isBusy));
+  at("recovering").hidden = chat.recovering.size === 0 || link.state !== "live";
+  showLink(isBusy);
+  composer.show(isBusy);
+  inspector.show();
+  scroll.follow();
+  announce(isBusy);
+}
+
+function endingsOf(chat) {
+  const { endings, after } = log?.endings() ?? { endings: new Map(), after: new Map() };
+  const known = new Set([...(log?.turns.values() ?? [])].filter(({ outcome }) => outcome).map(({ request }) => request));
+  for (const [request, ending] of chat.endings) {
+    if (known.has(request)) continue;
+    const message = chat.answers.get(request);
+    if (message && ending.outcome !== "completed") endings.set(message, ending);
+    else if (message) endings.delete(message);
   }
-  showRows(rows.filter((row) => row.message?.role !== "system"));
-  const isBusy = conversation.running !== null;
-  at("empty").hidden = conversation.cursor === null || rows.length > 0;
-  at("messages").setAttribute("aria-busy", String(isBusy));
-  at("stop").hidden = !isBusy || at("question").value.trim() !== "";
-  at("send").hidden = !at("stop").hidden;
-  at("send").disabled = at("question").value.trim() === "";
-  at("link").dataset.state = link.state;
-  at("link").textContent = link.state === "live" && isBusy ? "answering" : STATES[link.state];
-  const away = at("away");
-  away.hidden = link.state !== "away" && link.state !== "refused";
-  if (link.state === "refused") away.textContent = link.reason;
-  if (isAtEnd) main.scrollTop = main.scrollHeight;
+  return { endings, after };
 }
 
-function showRows(rows) {
-  const list = at("messages");
-  const known = new Map([...list.children].map((item) => [item.dataset.key, item]));
-  rows.forEach((row, index) => {
-    const item = known.get(row.key) ?? Object.assign(document.createElement("li"), { className: "message" });
-    known.delete(row.key);
-    item.dataset.key = row.key;
-    showMessage(item, row);
-    if (list.children[index] !== item) list.insertBefore(item, list.children[index] ?? null);
-  });
-  for (const item of known.values()) item.remove();
+function showLink(isBusy) {
+  setAttribute(at("link"), "data-state", link.state === "live" && isBusy ? "busy" : link.state);
+  setText(at("link"), link.state === "live" && isBusy ? "answering" : STATES[link.state] ?? link.state);
+  at("away").hidden = !["away", "cut", "refused"].includes(link.state);
+  setText(at("away"), awayWords());
+  at("cut").disabled = link.state !== "live";
+  at("show-late").disabled = link.state !== "live";
+  at("clear").disabled = link.chat.messages.length === 0;
 }
 
-function showMessage(item, { message, turn, ending, waiting }) {
-  const role = message?.role ?? "assistant";
-  const isStreaming = turn !== undefined && turn.status !== "accepted";
-  setClass(item, `message ${role}${isStreaming ? " streaming" : ""}${waiting ? " waiting" : ""}`);
-  const blocks = blocksOf(message);
-  if (turn && blocks.length === 0) blocks.push({ tag: "div", className: "text thinking", text: "" });
-  if (ending) {
-    const text = ending.outcome === "error" ? ending.error ?? "The answer failed." : ENDINGS[ending.outcome];
-    blocks.push({ tag: "p", className: `ending ${ending.outcome}`, text });
-  }
-  blocks.forEach((block, index) => showBlock(item, block, item.children[index]));
-  while (item.children.length > blocks.length) item.lastChild.remove();
+function awayWords() {
+  if (link.state === "refused") return link.reason || "The server refused this page.";
+  const why = link.reason ? `The server hung up: ${link.reason.replace(/\.?$/, ".")}` : "The server is away.";
+  return link.state === "away" ? `${why} ${AWAY.away}` : AWAY[link.state] ?? "";
 }
 
-/** Neighbouring texts are one: an answer that went on after a crash reads as if nothing had happened. */
-function blocksOf(message) {
-  const blocks = [];
-  let before = null;
-  for (const part of message?.parts ?? []) {
-    if (part.type === "text" || part.type === "reasoning") {
-      if (before === part.type) blocks.at(-1).text += part.text;
-      else blocks.push({ tag: "div", className: part.type, text: part.text });
-    } else if (part.toolCallId) {
-      blocks.push({ tag: "details", className: "tool", part });
-    }
-    before = part.type;
-  }
-  return blocks.filter((block) => block.text !== "");
+function showSuggestions(kind) {
+  const given = settings.suggestions[kind] ?? [];
+  at("suggestions").replaceChildren(
+    ...given.map(([question, hint]) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      for (const [tag, text] of [["strong", question], ["span", hint]]) button.append(Object.assign(document.createElement(tag), { textContent: text }));
+      button.addEventListener("click", () => composer.say(question));
+      return button;
+    }),
+  );
 }
 
-function showBlock(item, block, there) {
-  let element = there;
-  if (!element || element.localName !== block.tag) {
-    element = document.createElement(block.tag);
-    if (there) there.replaceWith(element);
-    else item.append(element);
-  }
-  setClass(element, block.className);
-  if (block.part) showTool(element, block.part);
-  else if (element.textContent !== block.text) element.textContent = block.text;
+// -- telling those who do not see --------------------------------------------------------------------------------------
+
+let told = { isBusy: false, state: "" };
+function announce(isBusy) {
+  const { state } = link;
+  const asks = document.querySelector('.tool[data-state="asks you"], .tool[data-state="waits for you"]') !== null;
+  if (isBusy && !told.isBusy) tell("The agent is answering.");
+  else if (!isBusy && told.isBusy) tell([...link.chat.endings.values()].at(-1)?.error ?? (asks ? "The agent asks you something." : "The answer is complete."));
+  if (state !== told.state && told.state && (state === "live" || state === "away")) tell(state === "live" ? "Connected again." : "The connection is lost.");
+  told = { isBusy, state };
 }
 
-function showTool(element, part) {
-  if (!element.firstChild) element.append(document.createElement("summary"), document.createElement("pre"));
-  const [summary, pre] = element.children;
-  summary.textContent = part.toolName ?? part.type.replace(/^tool-/, "");
-  summary.dataset.state = TOOL_STATES[part.state] ?? part.state;
-  const { input, output, errorText } = part;
-  const text = JSON.stringify({ input, output, errorText }, null, 2);
-  if (pre.textContent !== text) pre.textContent = text;
+function tell(words) {
+  setText(at("news"), words);
 }
 
-function setClass(element, className) {
-  if (element.className !== className) element.className = className;
+let complaint = null;
+function complain(words) {
+  setText(at("toast"), words);
+  at("toast").hidden = false;
+  clearTimeout(complaint);
+  complaint = setTimeout(() => (at("toast").hidden = true), 6000);
 }
 
-// -- asking ----------------------------------------------------------------------------------------------------
+// -- wiring --------------------------------------------------------------------------------------------------------------
 
-const question = at("question");
+const scroll = new Scroll(document.querySelector("main"), at("to-end"));
+const inspector = new Inspector();
+const panels = new Panels(() => inspector.show());
+const composer = new Composer({ ask, changed: schedule });
+const sidebar = new Sidebar(settings.feed, (kind, name) => open(kind, name), passed);
 
-function send() {
-  const text = question.value.trim();
-  if (!text) return;
-  question.value = "";
-  grow();
-  link.send(text);
-  main.scrollTop = main.scrollHeight;
-}
-
-function grow() {
-  question.style.height = "auto";
-  question.style.height = `${question.scrollHeight + 2}px`;
-  schedule();
-}
-
-at("composer").addEventListener("submit", (event) => { event.preventDefault(); send(); });
-question.addEventListener("input", grow);
-question.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
-});
-addEventListener("keydown", (event) => { if (event.key === "Escape") link.stop(); });
-at("stop").addEventListener("click", () => link.stop());
-at("suggestions").addEventListener("click", (event) => {
-  const chosen = event.target.closest("button");
-  if (!chosen) return;
-  link.send(chosen.querySelector("strong").textContent);
-  question.focus();
-});
-
-const choice = at("kind");
-for (const each of settings.kinds) choice.append(new Option(each, each, false, each === kind));
+for (const kind of settings.kinds) at("kind").append(new Option(kind, kind));
 at("kind-choice").hidden = settings.kinds.length < 2;
-choice.addEventListener("change", () => { location.search = new URLSearchParams({ agent: choice.value, name }); });
-at("new-chat").href = `?${new URLSearchParams({ ...(query.has("agent") && { agent: kind }), name: fresh().slice(0, 8) })}`;
+at("kind").addEventListener("change", () => open(at("kind").value, fresh(8)));
+at("new-chat").addEventListener("click", () => { open(current.kind, fresh(8)); composer.focus(); });
+at("cut").addEventListener("click", () => link.cut());
+at("show-late").addEventListener("click", () => new LateView(link));
+at("clear").addEventListener("click", () => { link.chat.clear(); changed(); composer.focus(); });
+addEventListener("popstate", () => openAddress());
+addEventListener("pagehide", () => link.close());
+addEventListener("pageshow", (event) => event.persisted && open(current.kind, current.name, { isNew: false }));
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { sidebar.wake(); log?.wake(); schedule(); } });
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape" && !panels.closeDrawers()) composer.stop();
+  const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    composer.focus();
+  }
+});
 
-link.addEventListener("change", schedule);
-render();
+function openAddress() {
+  const query = new URLSearchParams(location.search);
+  open(query.get("agent") ?? settings.kinds[0], query.get("name") ?? "main", { isNew: false });
+}
+
+openAddress();

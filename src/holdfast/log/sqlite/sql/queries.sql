@@ -87,6 +87,28 @@ DELETE FROM turn WHERE agent = ?1;
 -- name: clear_agent
 UPDATE agent SET generation = NULL, leaf = NULL, last_turn = NULL, last_node = NULL WHERE key = ?1;
 
+-- name: clear_marks
+DELETE FROM mark WHERE agent = ?1;
+
+-- name: erase_events
+-- Every stored event is the agent's head (arrival ?2), or marked, or the one before a stored event.
+DELETE FROM event WHERE id IN (
+  WITH RECURSIVE step (id, back) AS (
+    SELECT e.id, e.back FROM event AS e
+    WHERE e.agent = ?1 AND e.id IN (SELECT m.id FROM mark AS m WHERE m.agent = ?1 UNION ALL SELECT ?2)
+    UNION
+    SELECT e.id, e.back FROM step AS s CROSS JOIN event AS e ON e.id = s.id - s.back
+    WHERE s.back > 0 AND e.agent = ?1
+  )
+  SELECT id FROM step
+);
+
+-- name: erase_agent
+-- The row stays: it remembers the epoch, which fences whoever held the lease.
+UPDATE agent SET epoch = epoch + 1, head = 0, head_id = 0, generation = NULL, leaf = NULL, last_turn = NULL,
+  last_node = NULL
+WHERE key = ?1;
+
 -- name: turn_spans
 SELECT turn, first_seq, first_id, last_seq, last_id FROM turn WHERE agent = ?1;
 
@@ -101,6 +123,9 @@ SELECT key, head, head_id, generation, leaf, last_turn, last_node FROM agent WHE
 
 -- name: agents
 SELECT key, id, head FROM agent ORDER BY key;
+
+-- name: agents_between
+SELECT key, id, head FROM agent WHERE id >= ?1 AND id < ?2 ORDER BY key;
 
 -- name: marks_after
 SELECT seq, id FROM mark WHERE agent = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT ?4;
@@ -168,6 +193,20 @@ SELECT e.id, e.agent, e.seq, e.id - e.back
 FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
 WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?3
 ORDER BY e.id LIMIT ?4;
+
+-- name: streams_to_erase
+-- Streams that are left to their manager, over since ?2 and not erased before: then nothing lies between their ends.
+SELECT turn FROM turn
+WHERE agent = ?1 AND kind = 'rsm' AND ended_at <= ?2 AND coalesce(first_id, 0) < last_id ORDER BY turn LIMIT ?3;
+
+-- name: doom_stream
+INSERT INTO doomed (id, agent, seq, before)
+SELECT e.id, e.agent, e.seq, e.id - e.back
+FROM turn AS t CROSS JOIN event AS e ON e.id BETWEEN coalesce(t.first_id, 0) AND t.last_id
+WHERE t.agent = ?1 AND t.turn = ?2 AND e.agent = ?1 AND e.turn = ?2 AND e.kind = 'chunk';
+
+-- name: close_span
+UPDATE turn SET first_seq = last_seq, first_id = last_id WHERE agent = ?1 AND turn = ?2;
 
 -- name: last_doomed
 SELECT max(id) FROM doomed;

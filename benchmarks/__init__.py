@@ -1,0 +1,5 @@
+"""Loads over real sockets, side by side: holdfast, the floors under it, and the peer. See docs/performance.md.
+
+`python -m benchmarks` runs the table, `python -m benchmarks.core` what needs no sockets, `python -m benchmarks.growth`
+what happens when a store has grown.
+"""

@@ -1,0 +1,73 @@
+"""How long an agent lasts: kept loaded while somebody needs it, and destroyed for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import Any, NoReturn, Protocol
+
+from ..errors import AgentGone
+from ..ids import AgentId
+from ..runtime.api import AgentPort
+
+__all__ = ["GonePort", "KeepAlive", "Lifetime"]
+
+
+class KeepAlive:
+    """Keeps an agent loaded: within `async with`, or from `await` until the function that it gives is called."""
+
+    def __init__(self, port: AgentPort) -> None:
+        self._port = port
+        self._release: Callable[[], None] | None = None
+
+    async def __aenter__(self) -> None:
+        self._release = await self._port.fibers.hold()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._release is not None:
+            self._release()
+
+    def __await__(self) -> Generator[Any, None, Callable[[], None]]:
+        return self._port.fibers.hold().__await__()
+
+
+class _Agent(Protocol):
+    @property
+    def _port(self) -> AgentPort: ...
+
+
+class Lifetime:
+    """The end of an agent, and what puts off its unloading."""
+
+    def keep_alive(self: _Agent) -> KeepAlive:
+        """Keep the agent loaded for work that the runtime cannot see: `async with self.keep_alive(): …`.
+
+        `release = await self.keep_alive()` does so until `release()` is called. Turns, jobs, fibers, calls and open
+        connections need none of it. It is for this process only: what must survive a restart is a fiber or a job.
+        """
+        return KeepAlive(self._port)
+
+    async def destroy(self: _Agent) -> None:
+        """Delete this agent, all that it stored and every agent below it; whatever crashes, all of it or nothing.
+
+        Running turns and jobs are stopped without a word, sockets are closed, and nothing that was put aside happens.
+        May be called from the agent's own code, which then goes on but can do nothing more with the agent. The name
+        is that of a new, empty agent afterwards.
+        """
+        await self._port.destroy()
+
+    def retire(self: _Agent, why: AgentGone) -> None:
+        """Take the agent from this object: it was destroyed. Called by the runtime."""
+        self.__dict__["_port"] = GonePort(self._port.agent, why)
+
+
+class GonePort:
+    """Stands in for the port of an agent that was destroyed: it knows its name, and does nothing."""
+
+    def __init__(self, agent: AgentId, why: AgentGone) -> None:
+        self.agent, self._why = agent, why
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._why.with_traceback(None)

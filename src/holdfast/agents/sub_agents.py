@@ -1,0 +1,175 @@
+"""Agents below agents: a child has a class, a name below its parent, and a log of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from ..errors import UsageError
+from ..ids import SUB, AgentId, parent_id, split_agent_id
+from ..runtime.api import AgentPort
+from .naming import agent_kind
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+__all__ = ["SubAgentAddress", "SubAgents", "check_child", "child_classes", "class_of", "known_child", "remember_child"]
+
+C = TypeVar("C", bound="Agent")
+
+_remembered: WeakKeyDictionary[type, dict[str, type[Agent]]] = WeakKeyDictionary()
+"""Parent's class → kind → the class that its code asked for in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgentAddress:
+    """A sub-agent as its parent knows it."""
+
+    cls: type[Any]
+    name: str
+
+    @property
+    def kind(self) -> str:
+        """The path segment of its class."""
+        return agent_kind(self.cls)
+
+
+class _Parent(Protocol):
+    @property
+    def _port(self) -> AgentPort: ...
+
+
+class SubAgents:
+    """What an agent can do with agents of its own. They are named below it, and nobody else's can be mistaken for them.
+
+    Clients reach them at `…/sub/{kind}/{name}` only, and only where `on_before_sub_agent` lets them.
+    """
+
+    sub_agents: ClassVar[Sequence[type[Any]]] = ()
+    """Classes of sub-agents that are known from the start; others are when they are first asked for."""
+
+    async def on_before_sub_agent(self, request: Any, child: SubAgentAddress) -> Any:
+        """Decide whether a client may use a sub-agent: True to let it, False to refuse, or a response of your own.
+
+        `authorize` has let the client use this agent already. Called for every request and socket; nobody gets in
+        unless this says so.
+        """
+        return False
+
+    async def sub_agent(self: _Parent, cls: type[C], name: str) -> C:
+        """Return a sub-agent, loaded; it is made when there is none of that class and name.
+
+        Raises:
+            UsageError: the class or the name cannot be used.
+        """
+        check_child(cls, name)
+        remember_child(type(self), cls)
+        return cls(await self._port.subs.make(agent_kind(cls), name))
+
+    async def has_sub_agent(self: _Parent, cls: type[Any], name: str) -> bool:
+        """Tell whether there is a sub-agent of this class and name, without making one."""
+        check_child(cls, name)
+        return self._port.subs.at(agent_kind(cls), name).agent in await self._port.subs.all()
+
+    async def list_sub_agents(self: _Parent, cls: type[Any] | None = None) -> list[SubAgentAddress]:
+        """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
+
+        Ones whose class this process does not know are left out: list it in `sub_agents`.
+        """
+        classes = {agent_kind(cls): cls} if cls is not None else None
+        found: list[SubAgentAddress] = []
+        for agent in await self._port.subs.all():
+            if parent_id(agent) != self._port.agent:
+                continue
+            kind, name = split_agent_id(agent)
+            known = classes.get(kind) if classes is not None else known_child(type(self), kind)
+            if known is not None:
+                found.append(SubAgentAddress(known, name))
+        return found
+
+    async def abort_sub_agent(self: _Parent, cls: type[Any], name: str) -> None:
+        """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
+        check_child(cls, name)
+        port = self._port.subs.at(agent_kind(cls), name)
+        if port.agent in await self._port.subs.all():
+            await port.cancel(None)
+
+    async def delete_sub_agent(self: _Parent, cls: type[Any], name: str) -> bool:
+        """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
+        check_child(cls, name)
+        remember_child(type(self), cls)
+        port = self._port.subs.at(agent_kind(cls), name)
+        if port.agent not in await self._port.subs.all():
+            return False
+        await cls(port).destroy()
+        return True
+
+
+# -- which class a path means ------------------------------------------------------------------------------------
+
+
+def check_child(cls: type[Any], name: str) -> None:
+    """Raise UsageError unless a sub-agent may have this class and name."""
+    if agent_kind(cls) == SUB:
+        raise UsageError(f"unable to use {cls.__name__} below another agent; its path would be /{SUB}/{SUB}. Rename it")
+    if not name or "\0" in name:
+        raise UsageError(f"unable to name a sub-agent {name!r}; give it a name without NUL characters")
+
+
+def remember_child(parent: type, child: type[Agent]) -> None:
+    """Note that agents of the first class have sub-agents of the second."""
+    known = known_child(parent, agent_kind(child))
+    if known is not child:
+        _remembered.setdefault(parent, {})[agent_kind(child)] = child
+
+
+def child_classes(parent: type[Any]) -> dict[str, type[Agent]]:
+    """Return the classes of sub-agents by kind: declared ones, those of its agent tools, those asked for so far."""
+    found: dict[str, type[Agent]] = {agent_kind(cls): cls for cls in _tool_children(parent)}
+    found |= {agent_kind(cls): cls for cls in parent.sub_agents}
+    for base in reversed(parent.__mro__):
+        found |= _remembered.get(base, {})
+    return found
+
+
+def known_child(parent: type[Any], kind: str) -> type[Agent] | None:
+    """Return the class of a parent's sub-agents of this kind, if it is known."""
+    return child_classes(parent).get(kind)
+
+
+def class_of(agent: AgentId, served: Mapping[str, type[Agent]]) -> type[Agent] | None:
+    """Return the class of an agent wherever it stands: `served` are those at the root. None when nobody knows it.
+
+    After a restart nobody may have asked for it yet: then a class of that kind counts if there is only one.
+    """
+    above, kind = parent_id(agent), split_agent_id(agent)[0]
+    if above is None:
+        return served.get(kind)
+    parent = class_of(above, served)
+    if parent is None:
+        return None
+    return known_child(parent, kind) or served.get(kind) or _only_class(kind)
+
+
+def _tool_children(parent: type[Any]) -> Iterator[type[Agent]]:
+    listed = vars(parent).get("tools", getattr(parent, "tools", ()))
+    members = [value for base in parent.__mro__ for value in vars(base).values()]
+    for each in [*members, *(listed if isinstance(listed, list | tuple) else ())]:
+        child = getattr(each, "child_class", None) if not isinstance(each, type) else None
+        if isinstance(child, type):
+            yield child
+
+
+def _only_class(kind: str) -> type[Agent] | None:
+    from .agent import Agent
+
+    found = [cls for cls in _subclasses(Agent) if agent_kind(cls) == kind]
+    return found[0] if len(found) == 1 else None
+
+
+def _subclasses(cls: type[Agent]) -> Iterator[type[Agent]]:
+    for each in cls.__subclasses__():
+        yield each
+        yield from _subclasses(each)

@@ -1,0 +1,86 @@
+"""Versions of a conversation: what stands beside what is shown, and conversations that go on from a copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ..errors import Rejected, UsageError
+from ..ids import MessageId, NodeId
+from ..messages.message import UIMessage
+from ..runtime.api import AgentPort, VersionRecord
+from .callables import callable_
+
+__all__ = ["Version", "Versions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One of several messages in the same place: an answer and its regenerations, a question and its edits."""
+
+    id: int
+    message: UIMessage
+    is_shown: bool
+
+    @classmethod
+    def of(cls, record: VersionRecord) -> Version:
+        """Translate the runtime's record."""
+        return cls(record.node, record.message, record.is_shown)
+
+
+class Versions:
+    """What a chat agent knows of its versions; pages may call `get_versions` and `switch_version`."""
+
+    _port: AgentPort
+
+    async def versions(self, message_id: str) -> list[Version]:
+        """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
+        return [Version.of(record) for record in await self._port.tree.versions(MessageId(message_id))]
+
+    @callable_
+    async def get_versions(self) -> list[dict[str, Any]]:
+        """Return the places of the shown conversation that have other versions, in order.
+
+        Each is `{messageId, afterMessageId, shown, versions}`: `versions` are ids, oldest first, an answer that is
+        being written included, and `shown` is the index of the one that is shown. It and `messageId` are null where
+        an answer ended without a word.
+        """
+        return [
+            {
+                "messageId": place.message,
+                "afterMessageId": place.after,
+                "shown": place.shown,
+                "versions": list(place.versions),
+            }
+            for place in await self._port.tree.places()
+        ]
+
+    @callable_
+    async def switch_version(self, version: int | str) -> None:
+        """Show another version, and the newest of what followed it, in every tab.
+
+        Give the id of a version. The id of a message will do when no other version has the same: an edited question
+        keeps its id.
+
+        Raises:
+            Rejected: there is no such version.
+        """
+        await self._port.tree.show(NodeId(version) if isinstance(version, int) else await self._only_version(version))
+
+    async def _only_version(self, message_id: str) -> NodeId:
+        found = [
+            each for each in await self._port.tree.versions(MessageId(message_id)) if each.message.id == message_id
+        ]
+        if not found:
+            raise Rejected(f"unable to show message {message_id!r}; there is no such message")
+        if len(found) > 1:
+            raise UsageError(f"unable to tell the versions of {message_id!r} apart by id; give the id of a version")
+        return found[0].node
+
+    async def fork(self, message_id: str, name: str) -> Self:
+        """Copy the conversation up to a message into a new agent of this class; both go on by themselves.
+
+        Raises:
+            Rejected: the message is unknown or still being written, or the other agent has messages.
+        """
+        return type(self)(await self._port.tree.fork(MessageId(message_id), name))  # type: ignore[call-arg]

@@ -1,0 +1,46 @@
+"""A conversation that is read when somebody looks: not every answer needs to know all that was ever said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from .message import UIMessage
+
+__all__ = ["History"]
+
+
+class History(Sequence[UIMessage]):
+    """Messages as a list has them, decoded at the first look; `partial` is the last of them, if there is one."""
+
+    def __init__(self, bodies: Sequence[bytes], partial: UIMessage | None = None) -> None:
+        self._bodies, self._partial = bodies, partial
+        self._read: list[UIMessage] | None = None
+
+    @property
+    def _messages(self) -> list[UIMessage]:
+        if self._read is None:
+            self._read = [UIMessage.decode(body) for body in self._bodies]
+            if self._partial is not None:
+                self._read.append(self._partial)
+        return self._read
+
+    @overload
+    def __getitem__(self, index: int) -> UIMessage: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[UIMessage]: ...
+
+    def __getitem__(self, index: int | slice) -> UIMessage | list[UIMessage]:
+        return self._messages[index]
+
+    def __len__(self) -> int:
+        return len(self._bodies) + (self._partial is not None)
+
+    def __eq__(self, other: object) -> bool:
+        return self._messages == (other._messages if isinstance(other, History) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._messages)

@@ -1,0 +1,73 @@
+"""Structured logs: a line per turn with its facts as fields, and a formatter that writes lines as JSON."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from ..events import AttemptStarted, Outcome, TurnEnded
+from .api import Happened, Observer
+
+__all__ = ["FIELDS", "JsonFormatter", "TurnLog", "configure_logging"]
+
+log = logging.getLogger("holdfast.turns")
+
+FIELDS: Final = ("agent", "turn", "request", "attempt", "outcome")
+"""What lines about a turn carry as `extra`."""
+
+_PLAIN: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class TurnLog(Observer):
+    """Writes a line when a turn ends, and when it is tried again."""
+
+    @staticmethod
+    def is_wanted() -> bool:
+        """Whether anybody would see the lines."""
+        return log.isEnabledFor(logging.INFO)
+
+    def happened(self, happened: Happened) -> None:
+        event, facts = happened.event, happened.facts
+        fields: dict[str, Any] = {"agent": happened.agent, "turn": happened.turn, "request": happened.request}
+        if isinstance(event, AttemptStarted) and event.attempt > 1:
+            fields |= {"attempt": event.attempt, "cause": event.cause}
+            log.info(
+                "turn %d of %r: attempt %d (%s)", event.turn, happened.agent, event.attempt, event.cause, extra=fields
+            )
+        elif isinstance(event, TurnEnded):
+            fields |= {"outcome": event.outcome.value, "chunks": event.chunks}
+            if facts is not None:
+                fields["attempt"] = facts.attempt
+                if facts.accepted_at is not None:
+                    fields["seconds"] = (happened.at - facts.accepted_at) / 1000
+            if event.error is not None:
+                fields["error"] = event.error
+            level = logging.WARNING if event.outcome is Outcome.ERROR else logging.INFO
+            log.log(level, "turn %d of %r ended: %s", event.turn, happened.agent, event.outcome.value, extra=fields)
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes each record as one JSON object: time, level, logger, message, the `extra` fields, a traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD and value is not None}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=repr).decode()
+
+
+def configure_logging(style: str = "text", level: int = logging.INFO) -> None:
+    """Set up logging for a server that is a program of its own: `text` for people, `json` for machines."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if style == "json" else logging.Formatter(_PLAIN))
+    logging.basicConfig(level=level, handlers=[handler], force=True)

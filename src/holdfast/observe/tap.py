@@ -1,0 +1,148 @@
+"""What was committed, told to those who watch: outside the actor, in order, and within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ..events import AttemptStarted, TurnAccepted, TurnEnded, decode_event
+from ..ids import AgentId, Seq, TurnId
+from ..log.base import Batch, Entry
+from .api import EventHook, Happened, Observer, TurnFacts
+
+__all__ = ["Tap"]
+
+log = logging.getLogger("holdfast.observe")
+
+ROOM = 10_000
+"""Batches that may wait for those who watch; what comes when there is no room is not told to them."""
+
+REMEMBERED = 10_000
+"""Turns that are remembered between their acceptance and their end."""
+
+_CHUNK = "chunk"
+
+
+class Tap:
+    """Hears every commit, without delaying it, and tells hooks and observers in a task of its own."""
+
+    def __init__(self, hooks: Sequence[EventHook], observers: Sequence[Observer], *, room: int = ROOM) -> None:
+        self.missed = 0
+        """Batches that there was no room for."""
+        self._hooks, self._observers, self._room = hooks, observers, room
+        self._wants_chunks = any(observer.wants_chunks for observer in observers)
+        self._waiting: deque[Batch] = deque()
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._turns: OrderedDict[tuple[AgentId, TurnId], TurnFacts] = OrderedDict()
+        self._is_full = False
+
+    def attach(self, store: Any) -> None:
+        """Hear of everything that is appended to the store from now on."""
+        append = getattr(store.append, "untapped", store.append)
+
+        async def append_and_tell(batch: Batch) -> None:
+            await append(batch)
+            self.hear(batch)
+
+        append_and_tell.untapped = append  # type: ignore[attr-defined]
+        store.append = append_and_tell
+        self._task = asyncio.create_task(self._run(), name="telling those who watch")
+
+    def hear(self, batch: Batch) -> None:
+        """Take in what was committed; called right behind the commit, and costs it next to nothing."""
+        if not self._wants_chunks and all(entry.kind == _CHUNK for entry in batch.entries):
+            return
+        if len(self._waiting) >= self._room:
+            self.missed += 1
+            if not self._is_full:
+                self._is_full = True
+                log.warning("those who watch are too slow; events are not told to them until they catch up")
+            return
+        self._waiting.append(batch)
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Tell what still waits, as far as that takes no time of its own, and stop."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        for _ in range(2):
+            await asyncio.sleep(0)  # what does not wait for anything is through by then
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                await self._tell(self._waiting.popleft())
+            self._is_full = False
+
+    async def _tell(self, batch: Batch) -> None:
+        chunks: dict[TurnId | None, int] = {}
+        for place, entry in enumerate(batch.entries):
+            if entry.kind == _CHUNK:
+                chunks[entry.turn] = chunks.get(entry.turn, 0) + 1
+            else:
+                happened = self._read(batch, Seq(batch.first + place), entry)
+                if happened is not None:
+                    await self._tell_one(happened)
+        if self._wants_chunks:
+            for turn, count in chunks.items():
+                self._tell_chunks(batch, turn, count)
+
+    def _read(self, batch: Batch, seq: Seq, entry: Entry) -> Happened | None:
+        try:
+            event = decode_event(entry.body)
+        except msgspec.DecodeError:
+            return None
+        key = (batch.agent, entry.turn) if entry.turn is not None else None
+        facts = self._turns.get(key) if key is not None else None
+        match event:
+            case TurnAccepted() if key is not None:
+                facts = self._turns[key] = TurnFacts(event.request, accepted_at=batch.at)
+                if len(self._turns) > REMEMBERED:
+                    self._turns.popitem(last=False)
+            case AttemptStarted() if facts is not None:
+                facts.attempt = event.attempt
+                facts.begun_at = facts.begun_at or batch.at
+            case TurnEnded() if facts is not None and key is not None:
+                facts.outcome = event.outcome
+                del self._turns[key]
+        return Happened(batch.agent, seq, batch.at, event, entry.kind, entry.turn, facts)
+
+    async def _tell_one(self, happened: Happened) -> None:
+        for observer in self._observers:
+            try:
+                observer.happened(happened)
+            except Exception:
+                log.exception("%r failed at %s of %r", observer, happened.kind, happened.agent)
+        for hook in self._hooks:
+            try:
+                told = hook(happened)
+                if inspect.isawaitable(told):
+                    await told
+            except Exception:
+                log.exception("`on_event` raised at %s of %r", happened.kind, happened.agent)
+
+    def _tell_chunks(self, batch: Batch, turn: TurnId | None, count: int) -> None:
+        facts = self._turns.get((batch.agent, turn)) if turn is not None else None
+        for observer in self._observers:
+            if not observer.wants_chunks:
+                continue
+            try:
+                observer.streamed(batch.agent, facts, count)
+            except Exception:
+                log.exception("%r failed at chunks of %r", observer, batch.agent)
+        if facts is not None and facts.first_chunk_at is None:
+            facts.first_chunk_at = batch.at

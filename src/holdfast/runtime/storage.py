@@ -1,0 +1,181 @@
+"""An agent's own storage: `runtime.storage_api` over the store and the agent's own mailbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+import msgspec
+
+from ..core.commands import AddJob, Begin, CancelJobs, Clear, Command, Emit, Emitted, Finish, OpenStream, PutMessages
+from ..core.state import State, Turn
+from ..core.tree import shown_path
+from ..errors import UsageError
+from ..events import AttemptStarted, Chunk, Event, Outcome, TurnKind, decode_event, to_raw
+from ..ids import AgentId, Attempt, JobId, MessageId, Millis, RequestId, TurnId
+from ..log.base import AgentDatabases, SqlResult
+from ..rows import TurnRow
+from .directory import Directory, Loaded
+from .mailbox import Letter
+from .storage_api import ManagedRecord
+
+__all__ = ["GENERATE", "ManagedStreams", "Storage"]
+
+GENERATE: Final = "_rsm_generate_response"
+"""The method that the queue calls to fill a stream."""
+
+MOST_RUNS: Final = 50
+"""How often the job that fills a stream may begin. The attempts at the stream end long before: then it has an end."""
+
+
+class Storage:
+    """Implements `StoragePort` for one agent of a directory."""
+
+    def __init__(self, directory: Directory, agent: AgentId) -> None:
+        self._directory, self._agent = directory, agent
+
+    def sql(self, query: str, params: Sequence[Any]) -> Future[SqlResult]:
+        databases: AgentDatabases | None = getattr(self._directory.store, "databases", None)
+        if databases is None:
+            store = type(self._directory.store).__name__
+            raise UsageError(f"unable to run SQL; {store} keeps no databases of agents. Use a file, or `memory:`")
+        return databases.submit(self._agent, query, params)
+
+    @property
+    def streams(self) -> ManagedStreams:
+        return ManagedStreams(self._directory, self._agent)
+
+
+class ManagedStreams:
+    """Implements `ManagedStreamPort` for one agent of a directory."""
+
+    def __init__(self, directory: Directory, agent: AgentId) -> None:
+        self._directory, self._agent = directory, agent
+
+    async def send(self, message: dict[str, Any], stream: RequestId, answer: MessageId, job: JobId) -> None:
+        payload = to_raw({"userMessageId": message["id"], "streamId": stream})
+        async with self._directory.attach(self._agent) as loaded:
+            await _ask_all(
+                loaded,
+                PutMessages([message]),
+                OpenStream(stream, answer),
+                AddJob(job, "queue", GENERATE, Millis(0), payload, max_attempts=MOST_RUNS),
+            )
+
+    async def begin(self, turn: TurnId) -> Attempt | None:
+        async with self._directory.attach(self._agent) as loaded:
+            events = await loaded.actor.insist(Begin(turn, cause="crash"))
+            return next((event.attempt for event in events if isinstance(event, AttemptStarted)), None)
+
+    async def write(self, turn: TurnId, attempt: Attempt, bodies: Sequence[bytes]) -> None:
+        async with self._directory.attach(self._agent) as loaded:
+            await loaded.actor.insist(_emit(turn, attempt, bodies))
+
+    async def end(
+        self,
+        turn: TurnId,
+        attempt: Attempt,
+        outcome: Outcome,
+        *,
+        total: int,
+        bodies: Sequence[bytes] = (),
+        message: dict[str, Any] | None = None,
+        error: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        usage = to_raw({"totalChunks": total})
+        end = Finish(turn, attempt, outcome, error=error, detail=detail, usage=usage, message=message)
+        async with self._directory.attach(self._agent) as loaded:
+            await _ask_all(loaded, *([_emit(turn, attempt, bodies)] if bodies else []), end)
+
+    async def find(self, stream: RequestId) -> ManagedRecord | None:
+        async with self._directory.attach(self._agent) as loaded:
+            generation = await loaded.actor.inspect(lambda state: state.generation)
+        row = await self._directory.store.find_turn(self._agent, stream)
+        if row is None or row.kind is not TurnKind.RSM or row.generation != generation:
+            return None
+        return _record_of_row(row)
+
+    async def open(self) -> list[ManagedRecord]:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(_open_streams)
+
+    async def pieces(self, turn: TurnId) -> list[tuple[Millis, bytes]]:
+        stored = await self._directory.store.read_turn(self._agent, turn)
+        events = [(each.at, decode_event(each.body)) for each in stored]
+        return [(at, bytes(event.body)) for at, event in events if isinstance(event, Chunk)]
+
+    async def messages(self) -> list[bytes]:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(_messages)
+
+    async def clear(self) -> None:
+        async with self._directory.attach(self._agent) as loaded:
+            jobs = await loaded.actor.inspect(_jobs)
+            await _ask_all(loaded, CancelJobs(jobs), Clear())
+        await self.erase(self._directory.clock.now())
+
+    async def erase(self, until: Millis) -> int:
+        erased = 0
+        while count := await self._directory.store.erase_streams(self._agent, until):
+            erased += count
+        return erased
+
+
+async def _ask_all(loaded: Loaded, *commands: Command) -> list[Event]:
+    """Post commands in one go, so that one commit has them all; raises what the first refused one was told."""
+    loop = asyncio.get_running_loop()
+    letters = [Letter(command, loop.create_future()) for command in commands]
+    for letter in letters:
+        loaded.actor.force(letter)
+    answers = await asyncio.gather(
+        *(letter.reply for letter in letters if letter.reply is not None), return_exceptions=True
+    )
+    events: list[Event] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        events += answer
+    return events
+
+
+def _emit(turn: TurnId, attempt: Attempt, bodies: Sequence[bytes]) -> Emit:
+    return Emit(turn, attempt, [Emitted(body) for body in bodies])
+
+
+def _messages(state: State) -> list[bytes]:
+    return [place.shown for _, place in shown_path(state) if place.shown is not None]
+
+
+def _jobs(state: State) -> list[JobId]:
+    return [job for job, each in state.jobs.items() if each.added.callback == GENERATE]
+
+
+def _open_streams(state: State) -> list[ManagedRecord]:
+    turns = [turn for turn in state.open.values() if turn.accepted.kind is TurnKind.RSM]
+    return [_record(turn) for turn in sorted(turns, key=lambda turn: turn.id)]
+
+
+def _record(turn: Turn) -> ManagedRecord:
+    return ManagedRecord(turn.id, turn.request, turn.accepted.message_id, Attempt(turn.attempt), turn.accepted_at)
+
+
+def _record_of_row(row: TurnRow) -> ManagedRecord:
+    outcome = Outcome(row.status) if row.ended_at is not None else None
+    usage = msgspec.json.decode(row.usage) if row.usage is not None else None
+    total = usage.get("totalChunks") if isinstance(usage, dict) else None
+    if total is None and outcome is not None:
+        total = row.chunks
+    return ManagedRecord(
+        row.turn,
+        row.request,
+        row.message_id,
+        Attempt(row.attempt),
+        row.accepted_at,
+        row.ended_at,
+        outcome,
+        row.error,
+        total,
+    )

@@ -1,0 +1,103 @@
+"""A conversation with all its versions: `runtime.api.TreePort` over the agent's own mailbox."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..core.commands import MoveLeaf, PutMessages
+from ..core.state import State
+from ..core.tree import active_path, node_of_message, shown_path, versions
+from ..errors import Rejected
+from ..ids import AgentId, MessageId, NodeId, agent_id, can_name_a_root, parent_id, split_agent_id, sub_agent_id
+from ..messages.calls import open_calls
+from ..messages.message import UIMessage
+from .api import VersionedPlace, VersionRecord
+from .directory import Directory
+
+if TYPE_CHECKING:
+    from .port import Port
+
+__all__ = ["TreeDesk", "is_asking"]
+
+
+class TreeDesk:
+    """Implements `TreePort` for one agent of a directory."""
+
+    def __init__(self, directory: Directory, agent: AgentId) -> None:
+        self._directory, self._agent = directory, agent
+
+    async def versions(self, message: MessageId) -> list[VersionRecord]:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(lambda state: _versions(state, message))
+
+    async def places(self) -> list[VersionedPlace]:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(_versioned_places)
+
+    async def show(self, node: NodeId) -> None:
+        async with self._directory.attach(self._agent) as loaded:
+            await loaded.actor.ask(MoveLeaf(node))
+
+    async def fork(self, message: MessageId, name: str) -> Port:
+        from .port import Port
+
+        kind, above = split_agent_id(self._agent)[0], parent_id(self._agent)
+        if above is None and not can_name_a_root(name):
+            raise Rejected(f"unable to fork into {name!r}; only sub-agents may have `/sub/` in their ids")
+        other = Port(self._directory, agent_id(kind, name) if above is None else sub_agent_id(above, kind, name))
+        async with self._directory.attach(self._agent) as loaded:
+            path = await loaded.actor.inspect(lambda state: _path_to(state, message))
+        async with self._directory.attach(other.agent) as loaded:
+            if await loaded.actor.inspect(lambda state: bool(state.nodes)):
+                raise Rejected(f"unable to fork into {other.agent!r}; it has messages already. Choose another name.")
+            await loaded.actor.ask(PutMessages(path, cause="forked"))
+        return other
+
+    async def is_asking(self) -> bool:
+        async with self._directory.attach(self._agent) as loaded:
+            return await loaded.actor.inspect(is_asking)
+
+
+def is_asking(state: State) -> bool:
+    """Tell whether a tool call of the last message waits for a client or a person."""
+    return any(open_calls(UIMessage.decode(node.shown)) for _, node in shown_path(state)[-1:] if node.shown is not None)
+
+
+def _versions(state: State, message: MessageId) -> list[VersionRecord]:
+    node = node_of_message(state, message)
+    if node is None:
+        return []
+    shown = set(active_path(state))
+    places = [(each, state.nodes[each].shown) for each in versions(state, node)]
+    return [VersionRecord(each, UIMessage.decode(body), each in shown) for each, body in places if body is not None]
+
+
+def _versioned_places(state: State) -> list[VersionedPlace]:
+    written = {turn.node for turn in state.chat_turns()}
+    beside: defaultdict[tuple[NodeId | None, str], list[NodeId]] = defaultdict(list)
+    for node, place in state.nodes.items():
+        if place.shown is not None or node in written:
+            beside[place.parent, place.role].append(node)
+    found: list[VersionedPlace] = []
+    after: MessageId | None = None
+    for node in active_path(state):
+        place = state.nodes[node]
+        there = beside[place.parent, place.role]
+        if set(there) - {node}:
+            shown = there.index(node) if node in there else None
+            found.append(VersionedPlace(place.id if shown is not None else None, after, there, shown))
+        if node in there:
+            after = place.id
+    return found
+
+
+def _path_to(state: State, message: MessageId) -> list[dict[str, Any]]:
+    node = node_of_message(state, message)
+    if node is None:
+        raise Rejected(f"unable to fork at message {message!r}; there is no such message")
+    if state.nodes[node].body is None or any(turn.node == node for turn in state.chat_turns()):
+        raise Rejected(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end.")
+    return [msgspec.json.decode(place.body) for _, place in shown_path(state, node) if place.body is not None]

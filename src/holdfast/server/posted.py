@@ -1,0 +1,209 @@
+"""Answers to tool calls that come inside a posted list of messages: plain HTTP has no other way to give them.
+
+They are taken as a socket's are: the first one wins, and the turn goes on by itself (R-1, R-3). Who posts goes on with
+its own copy of the message, so it is told what that copy lacks, and then the continuation alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from ..codec.encode import encode_parts
+from ..core.commands import Answer
+from ..core.state import Node, State, Turn
+from ..core.transitions import Status
+from ..core.tree import node_of_message
+from ..core.wanted import continuation_is_due
+from ..events import Outcome
+from ..ids import AgentId, CallId, MessageId, RequestId
+from ..messages.calls import (
+    Approval,
+    CallAnswer,
+    ToolError,
+    ToolResult,
+    answer_chunks,
+    find_call,
+    is_open,
+    is_tool_part,
+    open_calls,
+    tool_parts,
+)
+from ..messages.chunks import encode_chunk
+from ..messages.message import Chunk, Part, UIMessage
+from ..runtime.directory import Directory, Loaded
+from ..wire.sse import DONE, encode_sse, terminal_events
+from .streams import OpenTurn, Pieces, open_turn_frames
+
+__all__ = ["Standing", "find_standing", "standing_frames", "take_answers"]
+
+BEFORE_ALL: Final = -1
+"""The cursor of somebody who has no chunk of a turn, and wants them all as they are."""
+
+_FINISHED: Final = encode_sse(b'{"type":"finish"}') + DONE
+
+JsonObject = dict[str, Any]
+Given = tuple[CallId, CallAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the message that a client goes on with stands here: what the client lacks, and who writes it now."""
+
+    missing: Sequence[Chunk]
+    """Chunks that bring the client's copy to what is stored; none when it has all of it."""
+    running: OpenTurn | None
+    """The continuation that goes on with it, or is about to; its chunks are those behind what is stored."""
+    ended: bytes | None
+    """The end of what there is to tell: nobody writes the message now."""
+    request: RequestId
+    """The turn that is told."""
+
+
+async def take_answers(
+    loaded: Loaded, messages: Sequence[JsonObject], request: RequestId, *, by: str, client_tools: Raw
+) -> None:
+    """Settle the calls that are open here and answered in the list.
+
+    When the list ends with an answer of ours, that is to go on: as `request`, unless a continuation waits already.
+    """
+    given = list(_given(messages))
+    if not given:
+        return
+    goes_on = messages[-1]["role"] == "assistant"
+    for call, answer in await loaded.actor.inspect(lambda state: _still_open(state, messages, given)):
+        await loaded.actor.ask(Answer(call, answer, request, auto_continue=goes_on, by=by, client_tools=client_tools))
+
+
+async def find_standing(loaded: Loaded, last: JsonObject) -> Standing | None:
+    """Return what to tell a client that goes on with this message; None when it has to be asked for, as a turn."""
+    if last["role"] != "assistant":
+        return None
+    copy = UIMessage.from_dict(last)
+
+    def look(state: State) -> Standing | None:
+        node = node_of_message(state, MessageId(copy.id))
+        running = _newest(turn for turn in state.chat_turns() if turn.node == node and turn.is_continuation)
+        body = state.nodes[node].body if node is not None else None
+        stored = UIMessage.decode(body) if body is not None else copy
+        is_behind = _is_prefix(copy.parts, stored.parts) and len(copy.parts) < len(stored.parts)
+        missing = _missing(copy, stored, is_behind=is_behind)
+        if running is not None and running.status is Status.ACCEPTED and not continuation_is_due(state, running):
+            return Standing(missing, None, _FINISHED, running.request)  # other calls of the message wait for an answer
+        if running is not None:
+            opened = OpenTurn(running.id, running.request, loaded.actor.tail.head, running.chunks, ())
+            return Standing(missing, opened, None, running.request)
+        ended = _newest(t for t in state.ended.values() if t.node == node and t.outcome is not Outcome.SKIPPED)
+        if not is_behind or ended is None:
+            return None
+        return Standing(missing, None, _ending(ended), ended.request)
+
+    return await loaded.actor.inspect(look)
+
+
+def _newest(turns: Iterable[Turn]) -> Turn | None:
+    return max(turns, key=lambda turn: turn.id, default=None)
+
+
+def _ending(turn: Turn) -> bytes:
+    assert turn.outcome is not None
+    if turn.outcome is Outcome.COMPLETED:
+        return _FINISHED
+    return terminal_events(turn.outcome, chunks=turn.chunks, error=turn.error, reason=turn.reason)
+
+
+async def standing_frames(directory: Directory, agent: AgentId, standing: Standing) -> Pieces:
+    """Yield what the client lacks, then the continuation from its first chunk, or how it all ended."""
+    if standing.missing:
+        yield b"".join(encode_sse(encode_chunk(chunk)) for chunk in standing.missing)
+    if standing.running is None:
+        yield standing.ended or DONE
+        return
+    async with aclosing(open_turn_frames(directory, agent, standing.running, BEFORE_ALL)) as pieces:
+        async for piece in pieces:
+            yield piece
+
+
+# -- what a list answers --------------------------------------------------------------------------------------------
+
+
+def _given(messages: Sequence[JsonObject]) -> Iterable[Given]:
+    for message in messages:
+        if message["role"] == "assistant":
+            for part in filter(is_tool_part, message["parts"]):
+                answer = _answer_in(part)
+                if answer is not None and isinstance(part.get("toolCallId"), str):
+                    yield CallId(part["toolCallId"]), answer
+
+
+def _answer_in(part: Part) -> CallAnswer | None:
+    approval = part.get("approval")
+    match part.get("state"):
+        case "output-available" if not part.get("preliminary"):
+            return ToolResult(part.get("output"))
+        case "output-error":
+            return ToolError(_text(part.get("errorText")) or "The tool failed.")
+        case "approval-responded" if isinstance(approval, dict) and isinstance(approval.get("approved"), bool):
+            return Approval(approval["approved"], _text(approval.get("reason")))
+        case _:
+            return None
+
+
+def _text(said: object) -> str | None:
+    return said if isinstance(said, str) and said else None
+
+
+def _still_open(state: State, messages: Sequence[JsonObject], given: list[Given]) -> list[Given]:
+    """Return those answers whose calls wait for one here; the rest of a long history costs a look at its bytes."""
+    named = {message["id"] for message in messages if message["role"] == "assistant"}
+    waiting = {part["toolCallId"] for place in state.nodes.values() if place.id in named for part in _open_in(place)}
+    for turn in state.chat_turns():
+        if turn.fold is not None:
+            waiting |= {part["toolCallId"] for part in open_calls(turn.fold.message())}
+    return [(call, answer) for call, answer in given if call in waiting]
+
+
+def _open_in(place: Node) -> list[Part]:
+    if place.body is None or not any(state in place.body for state in (b'"input-available"', b'"approval-requested"')):
+        return []
+    return [part for part in tool_parts(UIMessage.decode(place.body)) if is_open(part)]
+
+
+# -- what a copy lacks ----------------------------------------------------------------------------------------------
+
+
+def _missing(copy: UIMessage, stored: UIMessage, *, is_behind: bool) -> list[Chunk]:
+    chunks = [chunk for part in tool_parts(copy) for chunk in _corrected(part, stored)]
+    if is_behind:
+        rest = msgspec.structs.replace(stored, parts=stored.parts[len(copy.parts) :])
+        chunks += encode_parts(rest, open_parts={}, is_replay=True)[1:]
+    return [{"type": "start", "messageId": stored.id}, *chunks] if chunks else []
+
+
+def _corrected(part: Part, stored: UIMessage) -> list[Chunk]:
+    """Return what tells a client that a call is settled otherwise than it thinks: denied, or by somebody faster."""
+    call = str(part.get("toolCallId", ""))
+    found = find_call(stored, call)
+    if found is None or all(found.get(name) == part.get(name) for name in ("state", "output", "errorText")):
+        return []
+    match found.get("state"):
+        case "output-available":
+            return answer_chunks(call, ToolResult(found.get("output")))
+        case "output-error":
+            return answer_chunks(call, ToolError(str(found.get("errorText", ""))))
+        case "output-denied":
+            return answer_chunks(call, Approval(approved=False))
+        case _:
+            return []
+
+
+def _is_prefix(parts: Sequence[Part], of: Sequence[Part]) -> bool:
+    def same(one: Part, other: Part) -> bool:
+        return one["type"] == other["type"] and one.get("toolCallId") == other.get("toolCallId")
+
+    return len(parts) <= len(of) and all(map(same, parts, of))

@@ -1,0 +1,152 @@
+// Calls of tools: what was asked, what came of it, who has to say something; and agents that work as tools.
+
+import { h, icon, setAttribute, setClass, setText } from "./dom.js";
+import { toolName } from "./fold.js";
+import { showParts } from "./parts.js";
+import { fractionOf, jsonView, valueView } from "./values.js";
+
+const STATES = {
+  "input-streaming": "preparing",
+  "input-available": "running",
+  "approval-requested": "asks you",
+  "approval-responded": "approved",
+  "output-available": "done",
+  "output-error": "failed",
+  "output-denied": "denied",
+};
+
+export function makeTool({ part }, context) {
+  const summary = h("summary", {}, h("span", { className: "sign", "aria-hidden": "true" }, "ƒ"), h("span", { className: "name" }), h("span", { className: "gist" }), h("span", { className: "state" }));
+  const body = h("div", { className: "body" });
+  const ask = h("div", { className: "ask", hidden: true });
+  const runs = h("div", { className: "runs" });
+  const card = h("div", { className: "card tool" }, h("details", {}, summary, body), ask, runs);
+  card.ask = context.isReadOnly ? null : part.toolCallId;
+  return card;
+}
+
+export function updateTool(card, { part }, context) {
+  const [details, ask, runs] = card.children;
+  const state = stateOf(part, context);
+  const [, name, gist, shown] = details.firstChild.children;
+  setText(name, part.title ?? toolName(part));
+  setText(gist, gistOf(part.input));
+  setText(shown, state);
+  setAttribute(card, "data-state", state);
+  const told = JSON.stringify([part.state, part.input, part.output, part.errorText, part.approval]);
+  if (card.told !== told) {
+    card.told = told;
+    showBody(details.lastChild, part);
+    showAsk(ask, part, state, context);
+  } else if (card.state !== state) {
+    showAsk(ask, part, state, context);
+  }
+  card.state = state;
+  showRuns(runs, context.runs?.of(part.toolCallId) ?? [], context);
+}
+
+/** A call without a result in an answer that has ended waits for the page. */
+function stateOf(part, { isStreaming }) {
+  if (part.preliminary) return "working";
+  if (part.state === "input-available" && !isStreaming && !part.providerExecuted) return "waits for you";
+  if (part.state === "approval-responded" && part.approval?.approved === false) return "denied";
+  return STATES[part.state] ?? part.state;
+}
+
+/** The input in a few words, for who does not open the call. */
+function gistOf(input) {
+  if (input === null || typeof input !== "object") return input === undefined ? "" : String(input);
+  return Object.entries(input).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ").slice(0, 120);
+}
+
+function showBody(body, part) {
+  const sections = [];
+  if ("input" in part || "rawInput" in part) sections.push(section("Input", jsonView("input" in part ? part.input : part.rawInput)));
+  if ("output" in part) sections.push(section(part.preliminary ? "Output so far" : "Output", valueView(part.output)));
+  if (part.errorText) sections.push(section("Error", h("p", { className: "plain bad" }, part.errorText)));
+  if (part.approval?.approved !== undefined) {
+    const word = part.approval.approved ? "approved" : "denied";
+    sections.push(section("Approval", h("p", { className: "plain" }, part.approval.reason ? `${word}: ${part.approval.reason}` : word)));
+  }
+  body.replaceChildren(...sections);
+}
+
+const section = (label, content) => h("section", {}, h("h4", {}, label), content);
+
+// -- what somebody has to say -----------------------------------------------------------------------------------------
+
+function showAsk(ask, part, state, context) {
+  const isAsked = part.state === "approval-requested" || state === "waits for you";
+  ask.hidden = !isAsked || context.isReadOnly;
+  if (ask.hidden) return ask.replaceChildren();
+  ask.replaceChildren(...(part.state === "approval-requested" ? approval(part, context) : answer(part, context)));
+}
+
+function approval(part, { chat }) {
+  const say = (approved) => (event) => {
+    for (const button of event.target.parentElement.children) button.disabled = true;
+    chat.approve(part.toolCallId, approved);
+  };
+  return [
+    h("p", {}, h("strong", {}, toolName(part)), " wants to run with ", h("code", {}, JSON.stringify(part.input)), ". Shall it?"),
+    h("div", { className: "buttons" }, h("button", { type: "button", className: "yes", onclick: say(true) }, "Approve"), h("button", { type: "button", onclick: say(false) }, "Deny")),
+  ];
+}
+
+function answer(part, { chat }) {
+  const box = h("textarea", { rows: 2, className: "code", "aria-label": `Result of ${toolName(part)}, as JSON`, placeholder: '{"as": "JSON"}, or plain text' });
+  const result = () => {
+    try {
+      return JSON.parse(box.value);
+    } catch {
+      return box.value;
+    }
+  };
+  return [
+    h("p", {}, h("strong", {}, toolName(part)), " is a tool that the page answers. What shall it say?"),
+    box,
+    h(
+      "div",
+      { className: "buttons" },
+      h("button", { type: "button", className: "yes", onclick: () => chat.answer(part.toolCallId, toolName(part), result()) }, "Give the result"),
+      h("button", { type: "button", onclick: () => chat.answer(part.toolCallId, toolName(part), null, box.value || "the page could not do it") }, "Say that it failed"),
+    ),
+  ];
+}
+
+// -- agents as tools --------------------------------------------------------------------------------------------------
+
+export function showRuns(parent, runs, context) {
+  runs.forEach((run, index) => {
+    let card = parent.children[index];
+    if (!card) parent.append((card = makeRun()));
+    updateRun(card, run, context);
+  });
+  while (parent.children.length > runs.length) parent.lastElementChild.remove();
+}
+
+function makeRun() {
+  const summary = h("summary", {}, icon("agent"), h("span", { className: "name" }), h("span", { className: "gist" }), h("span", { className: "state" }));
+  const body = h("div", { className: "body" }, h("progress", { max: 1, hidden: true, "aria-label": "progress" }), h("div", { className: "said" }), h("p", { className: "ending", hidden: true }));
+  const details = h("details", { className: "card run", open: true }, summary, body);
+  details.addEventListener("click", () => (details.isChosen = true));
+  return details;
+}
+
+function updateRun(card, run, context) {
+  const [, name, gist, state] = card.firstChild.children;
+  setText(name, run.display.name ?? run.kind);
+  setText(gist, run.progress?.message ?? (typeof run.preview === "string" ? run.preview : run.preview ? JSON.stringify(run.preview) : ""));
+  setText(state, run.status);
+  setAttribute(card, "data-state", run.status);
+  if (!card.isChosen) card.open = run.status === "running";
+  const [bar, said, ending] = card.lastChild.children;
+  const fraction = run.status === "running" ? fractionOf(run.progress) : null;
+  bar.hidden = fraction === null;
+  if (fraction !== null) bar.value = fraction;
+  showParts(said, run.fold.message, { ...context, isReadOnly: true, isStreaming: run.status === "running", runs: null });
+  const text = run.error ?? run.reason ?? (run.fold.parts.length ? null : run.summary);
+  ending.hidden = !text;
+  setClass(ending, run.status === "completed" ? "ending" : "ending error");
+  setText(ending, text ?? "");
+}

@@ -1,0 +1,26 @@
+"""Tabs that show the AI SDK's own `useChat` with its default transport, on a conversation of a test."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from tests.browser.bundling import build
+from tests.browser.chats import Chat
+from tests.browser.proxying import Link
+from tests.browser.tabs import Tab
+
+__all__ = ["plain_tab"]
+
+
+def plain_tab(chat: Chat, *, link: Link | None = None, **options: Any) -> Tab:
+    """Open such a tab, through a link if one is given; waits until it has rendered."""
+    build(chat.client, "plain")
+    given = quote(json.dumps({"agent": chat.kind, "name": chat.name, **options}, ensure_ascii=False))
+    port = link.port if link is not None else chat.server.port
+    url = f"http://127.0.0.1:{port}/plain/{chat.client}/index.html?options={given}"
+    tab = Tab(chat.loop, chat.loop.run(chat.context.new_page()), url)
+    chat.tabs.append(tab)
+    tab.reload()
+    return tab

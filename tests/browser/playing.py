@@ -1,0 +1,115 @@
+"""The playground in front of an agent that says what it is told, in this process: what tests wait for, they hold."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser
+
+from holdfast.agents import Agent, AIChatAgent, Turn, tool
+from holdfast.cli.playground import playground
+from holdfast.errors import ChatError
+from holdfast.server import Holdfast
+from holdfast.testing import Gate
+from holdfast.web import Page
+from tests.browser.demonstrating import Tab, browsing, open_tab
+from tests.server.kit import PATIENCE, serving
+
+__all__ = ["Parrot", "Stage", "playing"]
+
+
+class Parrot(AIChatAgent):
+    """Plays its question: a JSON list of words and chunks, and of what else there is to do."""
+
+    gates: dict[str, Gate]
+    initial_state = {"colour": "red"}  # noqa: RUF012 - as agents are written
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        asked = next(message for message in reversed(self.messages) if message.role == "user")
+        try:
+            script = json.loads(asked.text)
+        except ValueError:
+            script = [f"You said: {asked.text}"]
+        said = self.messages[-1].text if turn.continuation else ""
+        for item in script:
+            match item:
+                case {"wait": gate}:
+                    await self.gates[gate].wait()
+                case {"tell": frame}:
+                    self.broadcast(frame)
+                case {"fail": text}:
+                    raise ChatError(text)
+                case {"call": name, **given}:
+                    await turn.call_tool(name, **given)
+                case str() if said.startswith(item):
+                    said = said.removeprefix(item)
+                case _:
+                    yield item
+
+    @tool
+    async def add(self, one: int, other: int) -> int:
+        """Add."""
+        return one + other
+
+    @tool(needs_approval=True)
+    async def pay(self, amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    @tool
+    async def stumble(self) -> str:
+        """Fail."""
+        raise ChatError("the tool stumbled")
+
+    @tool(client=True)
+    async def pick(self) -> Any:
+        """Let the page pick."""
+
+
+class Lamp(Agent):
+    """Has a state, and nothing to say."""
+
+    initial_state = {"is_on": False}  # noqa: RUF012 - as agents are written
+
+
+class Stage:
+    """A server, a browser, and the gates in what the agent says."""
+
+    def __init__(self, url: str, browser: Browser, agent: Parrot) -> None:
+        self.url, self._browser, self._agent = url, browser, agent
+        self.gates = agent.gates
+
+    async def open(self, path: str = "", **options: Any) -> Tab:
+        """Open a page of its own, wide enough for everything, and wait until it is live."""
+        size = {"viewport": {"width": 1440, "height": 900}}
+        tab = await open_tab(self._browser, f"{self.url}/{path}", **{**size, **options})
+        await tab.page.locator("#link[data-state=live], #link[data-state=busy]").wait_for()
+        return tab
+
+    async def rest(self) -> None:
+        """Wait until no turn of the conversation runs or waits."""
+        assert await self._agent.wait_until_stable(PATIENCE)
+
+
+@asynccontextmanager
+async def playing(folder: Path | None = None, *, bare: bool = False) -> AsyncIterator[Stage]:
+    """Serve the playground with a Parrot, on a file in the folder or in memory, and start a browser.
+
+    With `bare`, only the page, as anybody may mount it.
+    """
+    gates: dict[str, Gate] = defaultdict(Gate)
+    parrot: type[Parrot] = type("Parrot", (Parrot,), {"gates": gates})
+    app = Holdfast([parrot, Lamp], store=str(folder / "log.db") if folder is not None else "memory:")
+    app.grace = 0.0
+    shown = Page(["parrot"], behind=app) if bare else playground(app)
+    async with serving(shown) as url, browsing() as browser:
+        try:
+            yield Stage(url, browser, app.get(parrot, "main"))
+        finally:
+            for gate in gates.values():
+                gate.open()

@@ -1,0 +1,98 @@
+"""Random walks of two tabs of the playground over a bad network: in the end both show what is stored, no more."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.demonstrating import Tab
+from tests.browser.playing import Stage, playing
+from tests.server.kit import PATIENCE
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+expect.set_options(timeout=PATIENCE * 1000)
+
+STEPS = 14
+
+
+class Walk:
+    """Does something at random in one of the tabs; what cannot be done at the moment is left out."""
+
+    def __init__(self, stage: Stage, tabs: list[Tab], rng: Random) -> None:
+        self._stage, self._tabs, self._rng = stage, tabs, rng
+        self._asked = 0
+        self.path: list[str] = []
+
+    async def step(self) -> None:
+        place = self._rng.randrange(len(self._tabs))
+        word = self._rng.choice(
+            ["ask", "ask", "ask", "slow", "slow", "open", "cut", "reload", "stop", "again", "clear"]
+        )
+        self.path.append(f"{place} {word}")
+        tab = self._tabs[place]
+        match word:
+            case "ask":
+                self._asked += 1
+                await tab.ask(f"question {self._asked}")
+            case "slow":
+                self._asked += 1
+                await tab.ask(f'["slow {self._asked}, ", {{"wait": "g{self._asked}"}}, "and on"]')
+            case "open":
+                self._open()
+            case "cut":
+                await self._click(tab, "Cut the connection")
+            case "reload":
+                await tab.page.reload()
+                await tab.page.locator("#link[data-state=live], #link[data-state=busy]").wait_for()
+            case "stop":
+                await tab.page.keyboard.press("Escape")
+            case "again":
+                await self._click(tab, "Regenerate")
+            case "clear":
+                await self._click(tab, "Clear")
+
+    def _open(self) -> None:
+        for gate in list(self._stage.gates.values()):
+            gate.open()
+
+    @staticmethod
+    async def _click(tab: Tab, name: str) -> None:
+        button = tab.page.get_by_role("button", name=name, exact=True).last
+        if await button.count() and await button.is_enabled():
+            # Between the look and the click it may go: then it is not clicked.
+            await button.evaluate("button => button.disabled || button.click()")
+
+
+async def stored(url: str) -> list[str]:
+    async with httpx.AsyncClient(verify=False) as client:  # no TLS here
+        messages: list[dict[str, Any]] = (await client.get(f"{url}/agents/parrot/main/get-messages")).json()
+    return [text for message in messages if (text := "".join(part.get("text", "") for part in message["parts"]))]
+
+
+async def at_rest(stage: Stage, tabs: list[Tab]) -> None:
+    """Wait until nothing is asked, sent or answered any more; then every tab comes to show what is stored."""
+    for tab in tabs:
+        await expect(tab.link).to_have_text("live")
+        await expect(tab.page.locator("#messages")).to_have_attribute("aria-busy", "false")
+    await stage.rest()
+    wanted = await stored(stage.url)
+    for tab in tabs:
+        await expect(tab.page.locator("#messages .text")).to_have_text(wanted)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_after_any_walk_both_tabs_show_what_is_stored(seed: int) -> None:
+    async with playing() as stage:
+        tabs = [await stage.open(), await stage.open()]
+        walk = Walk(stage, tabs, Random(f"walk {seed}"))
+        for _ in range(STEPS):
+            await walk.step()
+        for number in range(1, STEPS + 1):
+            stage.gates[f"g{number}"].open()
+        await at_rest(stage, tabs)
+        assert [tab.problems for tab in tabs] == [[], []], walk.path

@@ -1,0 +1,71 @@
+"""`holdfast new`: a project that works, made once and tried as its maker would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import main
+from tests.cli.kit import running
+from tests.server.kit import ask, connect, folded, question, text_of
+
+FILES = [".gitignore", "README.md", "app.py", "pyproject.toml", "tests/test_app.py"]
+
+
+def _made(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_files_of_a_project_are_made_and_named_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "My Chat"]) == 0
+    folder = tmp_path / "My Chat"
+    assert _made(folder) == FILES
+    assert 'name = "my-chat"' in (folder / "pyproject.toml").read_text(encoding="utf-8")
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    assert readme.startswith("# my-chat\n") and "\n$ holdfast dev " in readme
+    assert "cd My Chat && holdfast dev" in capsys.readouterr().out
+
+
+def test_a_project_is_made_in_an_empty_folder_and_in_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert main(["new", "."]) == 0
+    assert "Try it:  holdfast dev" in capsys.readouterr().out
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert main(["new", "."]) == 2
+    assert "there is something already" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert main(["new", "app.py"]) == 2
+    assert main(["new", "app.py/below"]) == 2
+    assert "unable to make a project in" in capsys.readouterr().err
+    assert main(["new", "!!!"]) == 2
+
+
+@pytest.mark.slow
+async def test_a_new_project_passes_its_test_and_is_served_by_dev_without_a_name(tmp_path: Path) -> None:
+    assert await asyncio.to_thread(main, ["new", str(tmp_path / "mychat")]) == 0
+    folder = tmp_path / "mychat"
+    tested = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    async with running("dev", "--port", "0", folder=folder) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client:
+            reader = await ask(client, question(text="ahoy"))
+            assert text_of(folded(reader.chunks)).startswith("You said: ahoy.")
+            assert (await client.get(f"{url}/")).headers["content-type"].startswith("text/html")
+    told, _ = await tested.communicate()
+    assert tested.returncode == 0, told

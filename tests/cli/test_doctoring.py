@@ -1,0 +1,194 @@
+"""`holdfast doctor`: what is stored well is found well, and every damage is found, named and mended if it can be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.cli import main
+from holdfast.cli.copying import Copied, write_agent
+from holdfast.cli.examining import examine
+from holdfast.cli.readonly import ReadOnlyLog
+from holdfast.events import encode_event
+from holdfast.ids import AgentId, Millis
+from holdfast.log.sqlite.store import SqliteLog
+from holdfast.testing import Gate
+from tests.cli.kit import damage, speaker
+from tests.core.histories import History, histories
+from tests.server.kit import chat, question, talking
+
+ANN = AgentId("chat/ann")
+
+
+async def _write(path: Path, history: History, *, pruned: bool) -> int:
+    store = SqliteLog(path)
+    await store.open()
+    await write_agent(store, ANN, [Copied(Millis(at), event, encode_event(event)) for event, at in history.log])
+    taken = 0
+    while pruned and (step := await store.prune(Millis(2**50), limit=3)).chunks:
+        taken += step.chunks
+        if taken > 4:  # a turn may be half gone
+            break
+    await store.aclose()
+    return taken
+
+
+async def _findings(path: Path, now: int) -> list[str]:
+    store = ReadOnlyLog(path)
+    await store.open()
+    counts = await store.stored_counts()
+    examined = await examine(store, ANN, Millis(now), counts[ANN][0])
+    await store.aclose()
+    return [finding.what for finding in examined.findings]
+
+
+@settings(max_examples=15)
+@given(histories(), st.booleans())
+def test_nothing_is_found_of_any_history_pruned_or_not(history: History, pruned: bool) -> None:
+    if not history.log:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.db"
+        asyncio.run(_write(path, history, pruned=pruned))
+        assert asyncio.run(_findings(path, history.now)) == []
+
+
+@settings(max_examples=15)
+@given(histories(), st.data())
+def test_an_event_that_is_taken_away_is_missed(history: History, data: st.DataObject) -> None:
+    """Whatever it was, but for a chunk of an ended turn, which retention may take; the last one leaves no gap."""
+    ended = {event.turn for event, _ in history.log if type(event).__name__ == "TurnEnded"}
+    seqs = [
+        seq
+        for seq, (event, _) in enumerate(history.log[:-1], 1)
+        if type(event).__name__ != "Chunk" or event.turn not in ended
+    ]
+    if not seqs:
+        return
+    seq = data.draw(st.sampled_from(seqs))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.db"
+        asyncio.run(_write(path, history, pruned=False))
+        # Its successor is made to point past it, and where the chain can be entered is noted, as retention would.
+        damage(
+            path,
+            f"INSERT OR IGNORE INTO mark SELECT agent, seq, id FROM event WHERE seq = {seq - 1}",
+            f"DELETE FROM mark WHERE seq = {seq}",
+            f"DELETE FROM event WHERE seq = {seq}",
+        )
+        assert asyncio.run(_findings(path, history.now)) != []
+
+
+DAMAGES = [
+    ("DELETE FROM message WHERE agent = 1 AND node = 3", "the message at node 3 has no row", True),
+    ("UPDATE message SET body = CAST('{}' AS BLOB) WHERE agent = 1 AND node = 2", "node 2: the row's body", True),
+    ("UPDATE turn SET error = 'never said' WHERE agent = 1 AND turn = 4", "turn 4: the row's error", True),
+    ("DELETE FROM turn WHERE agent = 1 AND turn = 2", "turn 2 has no row", True),
+    ("UPDATE turn SET kind = 'odd' WHERE agent = 1 AND turn = 2", "turn 2 has no row", True),
+    (
+        "INSERT INTO message SELECT agent, 99, parent, id, role, body, draft, at FROM message WHERE agent = 1 LIMIT 1",
+        "node 99 has a row, and is not in the log",
+        True,
+    ),
+    ("UPDATE agent SET leaf = NULL WHERE key = 1", "the agent's own row", True),
+    ("INSERT INTO kept VALUES (1, 'state', '', x'31')", "what is kept as state has a row", True),
+    ("DELETE FROM wake", "chat/cid: work of it is due, and a server would look at it never", True),
+    ("UPDATE wake SET at = 4102444800000", "a server would look at it too late", True),
+    ("UPDATE event SET body = x'7b' WHERE agent = 1 AND seq = 5", "event 5 cannot be read", False),
+    ("UPDATE event SET kind = 'chunk' WHERE agent = 1 AND seq = 1", "event 1 is filed as chunk of turn 1", False),
+    ("UPDATE event SET seq = 900 WHERE agent = 1 AND seq = 4", "event 5 comes behind event 900", False),
+    ("DELETE FROM event WHERE agent = 1 AND seq = 4", "does not fit behind those before it", False),
+    ("DELETE FROM event WHERE agent = 1 AND seq = 50", "its log ends at event 0, and should at 50", False),
+    (
+        "INSERT INTO event SELECT -5, agent, seq, at, kind, turn, 0, body FROM event WHERE agent = 1 AND seq = 2",
+        "1 event in the file cannot be reached",
+        False,
+    ),
+    ("UPDATE agent SET epoch = 0 WHERE key = 1", "nobody ever had its lease", False),
+    ("UPDATE event SET agent = 77 WHERE agent = 4", "events of no agent", False),
+    (
+        "UPDATE event SET body = CAST(replace(CAST(body AS TEXT), 'clear.', 'cloudy.') AS BLOB) WHERE kind = 'chunk'",
+        "turn 3: its chunks fold to another message than the stored one",
+        False,
+    ),
+    (
+        """UPDATE event SET body = CAST(replace(CAST(body AS TEXT), '"index":4', '"index":40') AS BLOB)
+        WHERE agent = 1 AND turn = 1""",
+        "turn 1: chunk 40 comes where 4 belongs",
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "sentence", "is_curable"), DAMAGES)
+def test_every_damage_is_found_and_mended_if_the_log_is_sound(
+    statement: str, sentence: str, is_curable: bool, stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(stored, statement)
+    assert main(["doctor"]) == 1
+    told = capsys.readouterr().out
+    assert sentence in told, told
+    assert ("doctor --fix" in told) is is_curable
+    assert ("backup" in told) is not is_curable
+    assert main(["doctor", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert not report["isHealthy"] and (report["findings"] or report["damage"])
+    assert main(["doctor", "--fix"]) == (0 if is_curable else 1)
+    fixed = capsys.readouterr().out
+    assert ("mended" in fixed) is is_curable
+    assert main(["doctor"]) == (0 if is_curable else 1)
+
+
+def test_a_sound_store_is_said_to_be_and_only_what_is_named_is_examined(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor"]) == 0
+    assert "4 agents, 8 turns," in (told := capsys.readouterr().out) and "all as it should be" in told
+    damage(stored, "DELETE FROM message WHERE agent = 1")
+    assert main(["doctor", "chat/bob"]) == 0
+    assert main(["doctor", "ann", "bob"]) == 1
+    assert "2 agents" in capsys.readouterr().out
+
+
+def test_a_file_whose_pages_are_damaged_is_a_finding_and_no_traceback(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = bytearray(stored.read_bytes())
+    content[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
+    stored.write_bytes(content)
+    assert main(["doctor"]) in (1, 2)
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err and (said.out + said.err).strip()
+
+
+async def test_a_conversation_that_streams_is_examined_beside_its_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, gate = tmp_path / "live.db", Gate()
+    async with talking(chat(speaker(gate), store=str(path))) as client:
+        headers = {"prefer": "respond-async", "idempotency-key": "stay"}
+        await client.post("chat", json=question(), headers=headers)
+        await gate.reached.wait()
+        assert await asyncio.to_thread(main, ["doctor", "--db", str(path)]) == 0
+        assert "1 agent, 1 turn, " in capsys.readouterr().out
+        gate.open()
+
+
+async def test_an_agent_that_never_rests_is_not_judged(stored: Path) -> None:
+    store = ReadOnlyLog(stored)
+    await store.open()
+    heads = iter(range(1, 1000))
+
+    async def restless(agent: AgentId) -> int:
+        return next(heads)
+
+    store.head = restless  # type: ignore[method-assign, assignment]
+    examined = await examine(store, ANN, Millis(0))
+    assert examined.is_busy and examined.findings == []
+    await store.aclose()

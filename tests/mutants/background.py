@@ -1,0 +1,176 @@
+"""Seeded bugs of what an agent does besides its turns: fibers, jobs, its end, what its connections are told."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+CORE = "tests/core/test_fibers.py"
+FIBERS = "tests/agents/test_fibers.py"
+DESTROY = "tests/agents/test_destroy.py"
+STORE = "tests/log/test_destroy.py"
+RUNS = "tests/runtime/test_jobs.py"
+CRASHES = "tests/crash/test_every_job_append.py"
+DRIVEN = "tests/server/test_server_driven.py"
+
+BACKGROUND = [
+    # -- fibers ------------------------------------------------------------------------------------------------
+    Mutant(
+        "core/fibers.py",
+        "    if fiber.attempt >= MOST_ATTEMPTS:",
+        "    if fiber.attempt >= MOST_ATTEMPTS + 1000:",
+        f"{FIBERS}::test_a_fiber_that_ends_every_process_is_set_aside",
+        "a fiber that kills the process makes it crash for ever",
+    ),
+    Mutant(
+        "core/fibers.py",
+        "        state.fibers.pop(event.forgets, None)",
+        "        pass",
+        f"{CORE}::test_only_the_newest_ends_are_remembered_and_open_fibers_always",
+        "ends of fibers pile up for ever",
+    ),
+    Mutant(
+        "core/fibers.py",
+        "    if fiber is None or fiber.outcome is not None:\n        return []",
+        "    if fiber is None:\n        return []",
+        f"{CORE}::test_rows_restore_to_what_the_log_folds_to_and_nothing_follows_an_end",
+        "a fiber ends twice",
+    ),
+    Mutant(
+        "core/fibers.py",
+        "    fiber.outcome, fiber.detail, fiber.ended_at = kept.outcome, kept.detail, kept.ended_at",
+        "    fiber.outcome, fiber.detail = kept.outcome, kept.detail",
+        f"{CORE}::test_rows_restore_to_what_the_log_folds_to_and_nothing_follows_an_end",
+        "a loaded fiber is not the one that was stored",
+    ),
+    Mutant(
+        "core/wanted.py",
+        "bool(jobs.run or fibers or ",
+        "bool(jobs.run or ",
+        f"{CORE}::test_an_open_fiber_wants_to_run_and_the_restart_scan_finds_it",
+        "a fiber that a dead process left is found only when a client comes",
+    ),
+    Mutant(
+        "runtime/fibers.py",
+        "            events = await self._actor.insist(RecoverFiber(fiber))\n",
+        "            events = [FiberStarted(fiber, '', 2)]\n",
+        f"{FIBERS}::test_a_fiber_that_ends_every_process_is_set_aside",
+        "an attempt is not written down before it is made",
+    ),
+    Mutant(
+        "runtime/fibers.py",
+        "            return await asyncio.shield(self.task)",
+        "            return await self.task",
+        f"{FIBERS}::test_a_fiber_goes_on_when_whoever_waits_for_it_is_cancelled",
+        "a fiber dies with whoever waits for it",
+    ),
+    Mutant(
+        "runtime/fibers.py",
+        "            recovery.is_adopted = True\n        try:",
+        "            pass\n        try:",
+        f"{FIBERS}::test_a_fiber_is_handed_back_with_its_checkpoint_and_goes_on_under_its_id[start_it]",
+        "a fiber that was taken up ends as interrupted",
+    ),
+    # -- jobs --------------------------------------------------------------------------------------------------
+    Mutant(
+        "runtime/agency.py",
+        "            if job not in state.jobs and not run.is_ending:",
+        "            if False:",
+        f"{RUNS}::test_cancelling_a_schedule_stops_the_run_that_it_has",
+        "a cancelled job goes on running",
+    ),
+    Mutant(
+        "runtime/agency.py",
+        "            self._look_at(Millis(",
+        "            (lambda at: None)(Millis(",
+        f"{RUNS}::test_a_run_that_breaks_in_our_own_code_is_looked_at_again_by_time",
+        "a job whose run broke waits for the next commit",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "        job.ended = event.run\n",
+        "",
+        f"{DRIVEN}::test_a_job_that_failed_and_is_tried_again_asks_again",
+        "a job that is tried again is given the answer that made it fail",
+    ),
+    Mutant(
+        "agents/chat.py",
+        "request_id if request_id is not None else next_request_of_job()",
+        "request_id",
+        f"{DRIVEN}::test_a_job_whose_process_stops_in_its_turn_asks_once_and_the_turn_goes_on",
+        "a job whose process died asks its question twice",
+    ),
+    Mutant(
+        "core/project.py",
+        "        case JobAdded() | JobStarted() | JobEnded():\n            return [job_row(state, event.job)]",
+        "        case JobAdded() | JobStarted():\n            return [job_row(state, event.job)]\n"
+        "        case JobEnded():\n            return []",
+        f"{CRASHES}::test_dying_at_any_append_loses_no_work_and_acknowledges_none_twice[0-after]",
+        "a job that was acknowledged is done again by the next process",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "            job.attempts -= 1\n",
+        "",
+        "tests/agents/test_jobs.py::test_a_stop_in_good_order_is_no_failure_of_the_job",
+        "every deployment counts as a failure of what it cuts off",
+    ),
+    # -- destroying ----------------------------------------------------------------------------------------------
+    Mutant(
+        "log/memory.py",
+        "            fresh.epoch = Epoch(self._logs.pop(each).epoch + 1)",
+        "            self._logs.pop(each)",
+        f"{STORE}::test_the_name_is_that_of_a_new_agent_and_old_writers_are_fenced[memory]",
+        "an old owner writes into the new agent's log",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "        self._write_events()\n        first = children_prefix",
+        "        first = children_prefix",
+        f"{STORE}::test_what_the_same_transaction_brought_goes_too[sqlite]",
+        "events of a destroyed agent come after its end",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "        self._must_carry = True",
+        "        pass",
+        f"{STORE}::test_arrivals_are_never_given_twice[sqlite]",
+        "retention passes over events that took the place of deleted ones",
+    ),
+    Mutant(
+        "runtime/directory.py",
+        "        if state.is_destroyed:  # by a process that died before it was done with it",
+        "        if False:",
+        f"{DESTROY}::test_a_process_that_dies_on_the_way_has_destroyed_all_or_nothing[1-after]",
+        "half of an agent is left by a process that died",
+    ),
+    Mutant(
+        "runtime/directory.py",
+        "            loaded.responder.retire(why)",
+        "            pass",
+        f"{DESTROY}::test_everything_that_an_agent_has_and_runs_is_gone_and_so_are_those_below_it",
+        "what an agent's code does last is done to the new agent",
+    ),
+    Mutant(
+        "runtime/port.py",
+        "            except AgentGone:\n                raise",
+        "            except ZeroDivisionError:\n                raise",
+        f"{DESTROY}::test_who_waits_for_a_turn_is_told_and_the_new_agent_is_not_asked",
+        "the new agent is asked what the old one was asked",
+    ),
+    Mutant(
+        "runtime/actor.py",
+        "                await asyncio.wait([self._last])",
+        "                pass",
+        "tests/server/test_destroy.py::test_a_call_that_destroys_its_agent_is_answered_and_then_every_socket_is_closed",
+        "who destroys an agent by a call gets no answer",
+    ),
+    # -- connections ---------------------------------------------------------------------------------------------
+    Mutant(
+        "server/websocket.py",
+        "        await self._send(last if self._is_told else [])",
+        "        await self._send(last)",
+        "tests/server/test_opt_out.py"
+        "::test_a_connection_without_the_protocol_gets_only_what_the_agent_sends_and_what_it_asked_for",
+        "a device that speaks no protocol is told of the state",
+    ),
+]

@@ -1,0 +1,175 @@
+"""Runs of jobs: stopped when the job is cancelled, looked at again when they break, and what counts as a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from holdfast.agents import Agent, Every
+from holdfast.agents.chat import responder_for
+from holdfast.errors import AgentGone
+from holdfast.events import JobEnded, JobStarted
+from holdfast.ids import AgentId
+from holdfast.log.memory import MemoryLog
+from holdfast.runtime import jobs
+from holdfast.runtime.directory import Directory, Settings
+from holdfast.runtime.port import Port
+from holdfast.testing import ManualClock
+from tests.crash.proofs import of_kind, read_all
+
+AGENT, PATIENCE = AgentId("worker/ann"), 20.0
+
+
+class Worker(Agent):
+    """Notes what it does."""
+
+    heard: ClassVar[list[Any]] = []
+    gate: ClassVar[asyncio.Event] = asyncio.Event()
+    raises: ClassVar[BaseException | None] = None
+
+    async def hang(self, payload: Any) -> None:
+        self.heard.append("begins")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await type(self).gate.wait()
+            await self.set_state("cleaned up")
+            self.heard.append("over")
+
+    async def note(self, payload: Any) -> None:
+        self.heard.append(payload)
+
+    async def tick(self, payload: Any) -> None:
+        (own,) = await self.get_schedules("tick")
+        await self.cancel_schedule(own.id)
+        await asyncio.sleep(0)
+        await self.set_state("ticked")
+        self.heard.append("ticked")
+
+    async def fail(self, payload: Any) -> None:
+        self.heard.append("fails")
+        error, type(self).raises = type(self).raises, None
+        if error is not None:
+            raise error
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    Worker.heard, Worker.gate, Worker.raises = [], asyncio.Event(), None
+
+
+@asynccontextmanager
+async def working(store: MemoryLog, clock: ManualClock) -> AsyncIterator[Worker]:
+    def responder(agent: AgentId) -> Any:
+        return responder_for(Worker, Port(directory, agent))
+
+    directory = Directory(store, responder, clock=clock, settings=Settings(grace=0.0))
+    async with directory:
+        yield Worker(Port(directory, AGENT))
+
+
+async def until(fact: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not fact():  # noqa: ASYNC110 - a list tells nobody
+            await asyncio.sleep(0)
+
+
+async def quiet(rounds: int = 60) -> None:
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+
+
+async def outcomes(store: MemoryLog) -> list[str]:
+    return [event.outcome for event in of_kind(await read_all(store, AGENT), JobEnded)]
+
+
+async def test_cancelling_a_running_job_stops_its_run_and_the_next_waits_until_it_let_go() -> None:
+    store = MemoryLog()
+    async with working(store, ManualClock()) as agent:
+        job = await agent.queue("hang")
+        await agent.queue("note", "next")
+        await until(lambda: Worker.heard == ["begins"])
+        assert await agent.dequeue(job) is True
+        await agent.set_state("something else is committed meanwhile")
+        await quiet()
+        assert Worker.heard == ["begins"]
+        Worker.gate.set()
+        await until(lambda: Worker.heard == ["begins", "over", "next"])
+        assert agent.state == "cleaned up"
+        await quiet()
+        assert await outcomes(store) == ["cancelled", "done"]
+
+
+async def test_cancelling_a_schedule_stops_the_run_that_it_has() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    Worker.gate.set()
+    async with working(store, clock) as agent:
+        planned = await agent.schedule(Every(minutes=1), "hang")
+        clock.advance(60_000)
+        await until(lambda: Worker.heard == ["begins"])
+        assert await agent.cancel_schedule(planned.id)
+        await until(lambda: Worker.heard == ["begins", "over"])
+        clock.advance(600_000)
+        await quiet()
+        assert (await outcomes(store), len(Worker.heard)) == (["cancelled"], 2)
+
+
+async def test_a_run_that_cancels_its_own_job_goes_on_to_its_end() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    async with working(store, clock) as agent:
+        await agent.schedule(Every(minutes=1), "tick")
+        clock.advance(60_000)
+        await until(lambda: Worker.heard == ["ticked"])
+        clock.advance(600_000)
+        await quiet()
+        assert (agent.state, Worker.heard) == ("ticked", ["ticked"])
+        assert await outcomes(store) == ["cancelled"]
+
+
+async def test_a_run_that_breaks_in_our_own_code_is_looked_at_again_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, clock, broken = MemoryLog(), ManualClock(), 2
+    found = jobs.missed_runs
+
+    def break_twice(*args: Any) -> int:
+        nonlocal broken
+        broken -= 1
+        if broken >= 0:
+            raise KeyError("ours")
+        return found(*args)
+
+    monkeypatch.setattr(jobs, "missed_runs", break_twice)
+    async with working(store, clock) as agent:
+        await agent.schedule(3_600, "note", "much later")
+        await agent.queue("note", "soon")
+        await until(lambda: broken == 1)
+        await quiet()
+        assert Worker.heard == []
+        clock.advance(500)
+        await until(lambda: broken == 0)
+        await quiet()
+        assert Worker.heard == []
+        clock.advance(1_000)
+        await until(lambda: Worker.heard == ["soon"])
+        await quiet()
+        clock.advance(3_600_000)
+        await until(lambda: Worker.heard == ["soon", "much later"])
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), AgentGone("another agent"), ValueError("no")])
+async def test_what_a_methods_own_code_raises_is_a_failure_and_it_is_tried_again(error: BaseException) -> None:
+    store, clock = MemoryLog(), ManualClock()
+    async with working(store, clock) as agent:
+        Worker.raises = error
+        await agent.queue("fail")
+        await until(lambda: Worker.heard == ["fails"])
+        await quiet()
+        assert await outcomes(store) == ["retry"]
+        clock.advance(500)
+        await until(lambda: Worker.heard == ["fails", "fails"])
+        await quiet()
+        assert await outcomes(store) == ["retry", "done"]
+        assert [event.run for event in of_kind(await read_all(store, AGENT), JobStarted)] == [1, 2]

@@ -1,0 +1,96 @@
+"""Frames that are said in one breath are written at once, in order, and nothing is kept back for long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from typing import Any, cast
+
+from websockets.asyncio.client import connect
+
+from holdfast.server.gathering import AT_MOST, GatheringTransport
+from tests.server.kit import chat, scripted, serving, user
+
+
+class Written:
+    """A transport that remembers what it was asked to do."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes | str] = []
+
+    def write(self, data: bytes) -> None:
+        self.asked.append(data)
+
+    def close(self) -> None:
+        self.asked.append("close")
+
+    def pause_reading(self) -> None:
+        self.asked.append("pause")
+
+
+def gathering() -> tuple[Written, Any]:
+    written = Written()
+    transport = GatheringTransport(cast(asyncio.Transport, written), asyncio.get_running_loop())
+    return written, transport
+
+
+async def test_what_is_written_before_the_loop_turns_is_written_at_once_and_in_order() -> None:
+    written, transport = gathering()
+    for piece in (b"a", b"b", b"c"):
+        transport.write(piece)
+    assert written.asked == []
+    await asyncio.sleep(0)
+    transport.write(b"d")
+    await asyncio.sleep(0)
+    assert written.asked == [b"abc", b"d"]
+
+
+async def test_no_more_than_so_much_is_kept_back() -> None:
+    written, transport = gathering()
+    for _ in range(3):
+        transport.write(b"x" * (AT_MOST // 2))
+    assert [len(each) for each in written.asked] == [AT_MOST]
+    await asyncio.sleep(0)
+    assert sum(map(len, written.asked)) == AT_MOST // 2 * 3
+
+
+async def test_what_was_kept_back_is_written_before_the_end() -> None:
+    written, transport = gathering()
+    transport.write(b"last words")
+    transport.close()
+    await asyncio.sleep(0)
+    assert written.asked == [b"last words", "close"]
+
+
+async def test_all_else_is_the_transports_own() -> None:
+    written, transport = gathering()
+    transport.pause_reading()
+    assert written.asked == ["pause"]
+
+
+BLOBS, BLOB = 400, "x" * 40_000
+
+
+async def test_a_client_that_does_not_read_for_a_while_gets_every_frame_in_order_once_it_does() -> None:
+    app = chat(scripted([*[f"{number} {BLOB}" for number in range(BLOBS)]]))
+    async with serving(app) as url:
+        address = f"{url.replace('http', 'ws')}/agents/chat/ann"
+        tight = socket.create_connection((address.split("/")[2].split(":", maxsplit=1)[0], int(url.rsplit(":", 1)[1])))
+        tight.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+        async with (
+            connect(address, sock=tight, max_size=None, max_queue=1) as sleeper,
+            connect(address, max_size=None) as fast,
+        ):
+            body = json.dumps({"messages": [user("u1")]})
+            init = {"method": "POST", "body": body}
+            await fast.send(json.dumps({"type": "cf_agent_use_chat_request", "id": "r1", "init": init}))
+            for reader in (fast, sleeper):  # the second one reads nothing before the first has everything
+                said = []
+                async for frame in reader:
+                    told = json.loads(frame)
+                    if told["type"] == "cf_agent_use_chat_response" and told["done"]:
+                        break
+                    if told["type"] == "cf_agent_use_chat_response" and '"text-delta"' in told["body"]:
+                        said.append(int(json.loads(told["body"])["delta"].split()[0]))
+                assert said == list(range(BLOBS))

@@ -1,0 +1,148 @@
+"""Mistakes of those who write agents and pages: each is answered with a sentence that says what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, ClassVar
+
+import pytest
+
+from holdfast import Agent, AIChatAgent, Every, Holdfast, callable
+from holdfast.errors import HoldfastError, Rejected, UsageError
+from tests.server.kit import serving
+from tests.server.sockets import socket
+
+
+class Chat(AIChatAgent):
+    """Makes mistakes in its turns, on demand."""
+
+    mistakes: ClassVar[list[HoldfastError]] = []
+    mistake: ClassVar[Callable[[Any], Any] | None] = None
+
+    async def on_chat_message(self, turn: Any) -> str:
+        mistake = type(self).mistake
+        if mistake is not None:
+            try:
+                await mistake(self)
+            except HoldfastError as exc:
+                self.mistakes.append(exc)
+        return "answered all the same"
+
+    @callable
+    async def add(self, amount: int, by: str = "me") -> int:
+        return amount
+
+    async def hidden(self) -> None: ...
+
+    async def work(self, payload: Any) -> None: ...
+
+
+class Plain(Agent):
+    """Has nothing for clients."""
+
+    async def work(self, payload: Any) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    Chat.mistakes, Chat.mistake = [], None
+
+
+def app_of() -> Holdfast:
+    app = Holdfast([Chat, Plain], store="memory:")
+    app.grace = 0.0
+    return app
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "told", "logged"),
+    [
+        ("nobody", [], "Method nobody does not exist", "clients may call: add"),
+        ("hidden", [], "Method hidden is not callable", "put @callable on it if clients may"),
+        ("destroy", [], "Method destroy is not callable", "put @callable on it if clients may"),
+        ("add", [], "missing a required argument: 'amount'. It takes (amount: int, by: str = 'me') -> int", ""),
+        ("add", [1, "x", 3], "too many positional arguments. It takes (amount: int", ""),
+        ("add", ["one"], "unable to call add; amount: Input should be a valid integer", ""),
+        ("add", [1, 2], "unable to call add; by: Input should be a valid string", ""),
+    ],
+)
+async def test_a_wrong_call_is_answered_and_the_log_says_what_to_do(
+    method: str, args: list[Any], told: str, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "holdfast.agents")
+    async with serving(app_of()) as url, socket(url) as tab:
+        await tab.send(type="rpc", id="1", method=method, args=args)
+        reply = await tab.until(lambda frame: frame.get("id") == "1")
+        assert reply["success"] is False and told in reply["error"]
+        assert logged in caplog.text
+        await tab.send(type="rpc", id="2", method="add", args=[5])
+        assert (await tab.until(lambda frame: frame.get("id") == "2"))["result"] == 5
+
+
+@pytest.mark.parametrize(
+    ("call", "why", "cure"),
+    [
+        (lambda a: a.queue("nobody"), "no public method of that name", "Name one that it has"),
+        (lambda a: a.queue("_private"), "no public method of that name", "Name one that it has"),
+        (lambda a: a.schedule(5, "nobody"), "no public method of that name", "Name one that it has"),
+        (lambda a: a.schedule("every day", "work"), "no cron line of five fields", "such as '0 9 * * mon-fri'"),
+        (lambda a: a.schedule("0 0 31 2 *", "work"), "it never comes", "day"),
+        (lambda a: a.schedule("* * * * *", "work", zone="Mars"), "no time zone", "such as 'Europe/Berlin'"),
+        (lambda a: a.schedule(Every(), "work"), "every 0 seconds", "such as Every(minutes=5)"),
+        (lambda a: a.schedule(datetime(2030, 1, 1), "work"), "without a time zone", "timezone.utc"),  # noqa: DTZ001
+        (lambda a: a.run_fiber("work", a.work(None).close()), "as a fiber", "give a function"),
+    ],
+)
+@pytest.mark.parametrize("cls", [Chat, Plain])
+async def test_work_that_cannot_be_put_aside_is_refused_with_what_to_do(
+    cls: type[Any], call: Callable[[Any], Any], why: str, cure: str
+) -> None:
+    async with app_of() as app:
+        agent = app.get(cls, "ann")
+        with pytest.raises(UsageError) as refused:
+            await call(agent)
+        assert str(refused.value).startswith("unable to ")
+        assert why in str(refused.value) and cure in str(refused.value)
+        assert (await agent.get_queue(), await agent.get_schedules()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda agent: agent.save_messages([{"id": "u2", "role": "user", "parts": []}]),
+        lambda agent: agent.save_messages(lambda messages: []),
+        lambda agent: agent.continue_last_turn(),
+        lambda agent: agent.run_fiber("more", lambda: agent.save_messages([{"id": "u2", "role": "user", "parts": []}])),
+    ],
+)
+async def test_a_turn_inside_a_turn_is_refused_with_what_to_do(mistake: Callable[[Any], Any]) -> None:
+    Chat.mistake = staticmethod(mistake)
+    async with app_of() as app:
+        chat = app.get(Chat, "ann")
+        result = await chat.save_messages([{"id": "u1", "role": "user", "parts": []}])
+        assert result.status == "completed"
+        (refused,) = Chat.mistakes
+        assert isinstance(refused, UsageError)
+        assert str(refused) == (
+            "unable to start a turn inside a turn; it would wait for itself. Use `on_chat_response`."
+        )
+
+
+async def test_an_id_of_a_fiber_that_was_used_is_refused_with_what_to_do() -> None:
+    async with app_of() as app:
+        agent = app.get(Plain, "ann")
+        await agent.run_fiber("once", lambda: 1, fiber_id="only")
+        with pytest.raises(Rejected, match=r"unable to run fiber 'only' again; it has ended \(done\). Use another id"):
+            await agent.run_fiber("once", lambda: 1, fiber_id="only")
+
+
+async def test_an_agent_that_answers_nothing_says_what_to_define() -> None:
+    class Mute(AIChatAgent):
+        pass
+
+    async with Holdfast([Mute], store="memory:") as app:
+        result = await app.get(Mute, "ann").save_messages([{"id": "u1", "role": "user", "parts": []}])
+        assert result.status == "error"
+        assert result.error == "Something went wrong while answering. Please try again."

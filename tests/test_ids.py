@@ -1,0 +1,77 @@
+"""Ids of agents are paths: taken apart they give what they were made of, and no two agents share one."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.ids import (
+    AgentId,
+    agent_depth,
+    agent_id,
+    can_name_a_root,
+    children_prefix,
+    parent_id,
+    split_agent_id,
+    sub_agent_id,
+)
+
+KINDS = st.sampled_from(["chat", "worker", "sub-agent", "a"])
+ODD = st.sampled_from(["sub", "/", "%2F", "a/b", "sub/x", "x/sub/y", "é", " ", "%", "?", "..", "a%2Fsub"])
+NAMES = st.one_of(ODD, st.text(min_size=1, max_size=5), st.lists(ODD, min_size=1, max_size=3).map("".join))
+ROOTS = st.tuples(KINDS, NAMES.filter(can_name_a_root))
+CHILDREN = st.lists(st.tuples(KINDS, NAMES), max_size=4)
+Path = tuple[tuple[str, str], list[tuple[str, str]]]
+PATHS = st.tuples(ROOTS, CHILDREN)
+PLAIN = st.sampled_from(["ann", "x", "sub"])
+
+
+def _beside(kind: str, name: str, ending: str, subs: list[tuple[str, str]], more: list[tuple[str, str]]) -> list[Path]:
+    """Return a path, one of a root whose name begins like its root's, and one that leads on from it."""
+    roots = [(kind, name), *([(kind, name + ending)] if can_name_a_root(name + ending) else [])]
+    return [(root, [*subs, *on]) for root in roots for on in ([], more)]
+
+
+FEW = st.one_of(st.just([]), CHILDREN)
+RELATED = st.builds(_beside, KINDS, PLAIN, st.sampled_from(["/sub", "/sub", "/sub/chat", "/x"]), FEW, CHILDREN)
+FAMILIES = st.one_of(RELATED, st.lists(PATHS, min_size=2, max_size=3))
+"""Paths that could be mistaken for each other, and others."""
+
+
+def _id(path: Path) -> AgentId:
+    agent = agent_id(*path[0])
+    for kind, name in path[1]:
+        agent = sub_agent_id(agent, kind, name)
+    return agent
+
+
+@given(PATHS)
+def test_an_id_gives_back_the_path_that_it_was_made_of(path: Path) -> None:
+    agent: AgentId | None = _id(path)
+    assert agent is not None and agent_depth(agent) == len(path[1])
+    for step in [*reversed(path[1]), path[0]]:
+        assert agent is not None and split_agent_id(agent) == step
+        agent = parent_id(agent)
+    assert agent is None
+
+
+@given(FAMILIES)
+def test_different_paths_have_different_ids(paths: list[Path]) -> None:
+    """Trap 208."""
+    for one, other in product(paths, paths):
+        assert (_id(one) == _id(other)) == (one == other)
+
+
+@given(FAMILIES)
+def test_the_prefix_of_an_agents_children_is_that_of_no_one_else(paths: list[Path]) -> None:
+    for one, other in product(paths, paths):
+        (root, subs), (other_root, other_subs) = one, other
+        is_below = root == other_root and len(other_subs) > len(subs) and other_subs[: len(subs)] == subs
+        assert _id(other).startswith(children_prefix(_id(one))) == is_below
+
+
+def test_names_that_look_like_paths_are_not_for_roots() -> None:
+    assert [can_name_a_root(name) for name in ("ann", "a/b", "sub", "a/subs/b")] == [True] * 4
+    assert [can_name_a_root(name) for name in ("a/sub/b", "sub/a", "a/sub", "sub/")] == [False] * 4
