@@ -327,6 +327,8 @@ class ChatProtocol:
     def _name_answer(self, request: str, frame: JsonObject) -> None:
         """Find what a turn has said that ended before its stream was joined: the transcript came before its end."""
         self._show()
+        if request in self.answers:
+            return  # it was heard in the same breath
         asked = (frame.get("messageIds") or [self.questions.get(request)])[-1]
         ids = [message["id"] for message in self._messages]
         place = ids.index(asked) + 1 if asked in ids else len(ids)
