@@ -40,7 +40,7 @@ async def test_a_run_is_a_turn_of_a_sub_agent_of_that_name_and_a_record_here(bas
         assert [text for _, text in await _tailed(boss, "r")] == ["one ", "two "]
 
 
-@pytest.mark.obligation("000-9.5", "000-8.1")
+@pytest.mark.obligation("000-9.5", "000-8.1", "000-Q3")
 async def test_a_run_that_nobody_watches_and_that_fails_is_recorded_as_failed_with_its_text(base: str) -> None:
     async with running(crew(base)) as boss:
         result = await boss.run_agent_tool(_kid(boss), "one fail", run_id="r")
@@ -60,7 +60,7 @@ async def test_tailing_late_or_often_gives_everything_and_changes_nothing(base: 
         assert await boss.inspect_agent_tool_run("r") == before
 
 
-@pytest.mark.obligation("000-9.7", "000-8.2")
+@pytest.mark.obligation("000-9.7", "000-8.2", "000-Q4")
 async def test_siblings_at_work_at_once_never_borrow_each_others_error(base: str) -> None:
     """Trap 186."""
     async with running(crew(base)) as boss:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import pytest
 from holdfast.agents.resumable import ResumableStream
 from holdfast.errors import Rejected, UsageError
 from holdfast.ids import AgentId
-from holdfast.log.base import LogStore
+from holdfast.log.base import Batch, LogStore
 from holdfast.log.memory import MemoryLog
 from holdfast.runtime.directory import Directory
 from holdfast.runtime.streams import Streams
@@ -77,6 +78,42 @@ async def test_an_ended_stream_takes_no_chunk_and_no_second_end() -> None:
             await stream.mark_error(name, "late")
         with pytest.raises(UsageError, match="start"):
             await stream.store_chunk("nonsense", "x")
+
+
+class HeldLog(MemoryLog):
+    """Commits nothing while it is held; `sizes` has the number of events of each commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released, self.asked = asyncio.Event(), asyncio.Event()
+        self.released.set()
+        self.sizes: list[int] = []
+
+    async def append(self, batch: Batch) -> None:
+        self.asked.set()
+        await self.released.wait()
+        self.sizes.append(len(batch.entries))
+        await super().append(batch)
+
+
+@pytest.mark.obligation("001-2.d")
+async def test_chunks_that_wait_together_are_one_commit_and_none_is_seen_before_it() -> None:
+    store, before, after = HeldLog(), Connection(), Connection()
+    async with streams(store) as stream:
+        name = await stream.start("r1")
+        store.sizes.clear()
+        store.asked.clear()
+        store.released.clear()
+        words = ["one ", "two ", "three ", "four"]
+        writing = [asyncio.create_task(stream.store_chunk(name, word)) for word in words]
+        await store.asked.wait()
+        await stream.replay_chunks(before, "r1")
+        assert (before.bodies, [task.done() for task in writing]) == ([], [False] * 4)
+        store.released.set()
+        await asyncio.gather(*writing)
+        await stream.replay_chunks(after, "r1")
+        assert after.bodies == words
+        assert (sum(store.sizes), len(store.sizes) < len(words)) == (len(words), True)
 
 
 async def test_a_running_stream_replays_what_is_there_then_says_that_it_is_complete() -> None:

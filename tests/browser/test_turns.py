@@ -26,6 +26,8 @@ SPOKEN = [
 def test_a_question_is_answered_and_the_ids_are_the_stored_ones(chat: Chat) -> None:
     tab = chat.tab(suspense=True)
     tab.until_ready()
+    tab.until_received("cf_agent_stream_resume_none")  # a probe that is answered later makes the hook ready once more
+    tab.until_still()
     tab.ask(TALK)
     tab.until_answer(HALF, status="streaming")
     chat.open("mid")

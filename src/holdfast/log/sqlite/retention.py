@@ -16,7 +16,7 @@ from .statements import SQL
 
 __all__ = ["REMOVE", "Retention", "Sweep"]
 
-SLICE = 1024
+SLICE = 512
 """Arrivals looked at in one transaction: what an append that comes meanwhile has to wait for."""
 
 REMOVE: Final = ("mark_cuts", "remove_marks", "remove_events", "clear_doomed")
