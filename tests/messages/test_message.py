@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -71,3 +72,32 @@ def test_two_messages_do_not_share_their_defaults() -> None:
 def test_half_a_character_does_not_stop_a_message_from_being_written() -> None:
     message = UIMessage("m", "user", [{"type": "text", "text": "a\ud83d"}])
     assert UIMessage.decode(message.encode()).text == "a\ufffd"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        RAW,
+        {**RAW, "metadata": None},
+        {**RAW, "metadata": {"deep": [1, {"a": None}]}},
+        {**RAW, "createdAt": "2026"},
+        {**RAW, "parts": []},
+        {**RAW, "parts": [{"type": "text", "text": "a"}, {"text": "without a type"}, {"type": 7}, "nonsense", None]},
+        {**RAW, "parts": None, "content": "old"},
+        {**RAW, "content": "beside parts"},
+        {**RAW, "id": ""},
+        {**RAW, "id": 7},
+        {**RAW, "role": "tool"},
+        {**RAW, "parts": {}},
+        [],
+        None,
+    ],
+)
+def test_reading_from_text_is_reading_from_its_object(raw: Any) -> None:
+    def read(by: Any, given: Any) -> Any:
+        try:
+            return by(given)
+        except BadMessage as exc:
+            return str(exc)
+
+    assert read(UIMessage.decode, json.dumps(raw).encode()) == read(UIMessage.from_dict, raw)
