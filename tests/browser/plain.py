@@ -14,13 +14,18 @@ from tests.browser.tabs import Tab
 __all__ = ["plain_tab"]
 
 
+async def _opened(chat: Chat, url: str) -> Tab:
+    # Inside the loop: listening to a page starts tasks.
+    return Tab(chat.loop, await chat.context.new_page(), url)
+
+
 def plain_tab(chat: Chat, *, link: Link | None = None, **options: Any) -> Tab:
     """Open such a tab, through a link if one is given; waits until it has rendered."""
     build(chat.client, "plain")
     given = quote(json.dumps({"agent": chat.kind, "name": chat.name, **options}, ensure_ascii=False))
     port = link.port if link is not None else chat.server.port
     url = f"http://127.0.0.1:{port}/plain/{chat.client}/index.html?options={given}"
-    tab = Tab(chat.loop, chat.loop.run(chat.context.new_page()), url)
+    tab = chat.loop.run(_opened(chat, url))
     chat.tabs.append(tab)
     tab.reload()
     return tab
