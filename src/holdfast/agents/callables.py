@@ -31,6 +31,17 @@ def callable_(method: F) -> F:
 OUR_OWN = "holdfast."
 """How names begin that our Python client calls only to hear an answer: it marks a place among the frames by them."""
 
+MOST_HINTS = 100
+_hinted: set[tuple[str, str]] = set()
+
+
+def _hint(cls: type[Any], name: str, text: str) -> None:
+    """Tell the developer what to do about a call, once: a client must not be able to fill the log."""
+    if name.startswith(OUR_OWN) or (cls.__name__, name) in _hinted or len(_hinted) >= MOST_HINTS:
+        return
+    _hinted.add((cls.__name__, name))
+    log.warning("a client called %r of %s; %s", name[:100], cls.__name__, text)
+
 
 def find_callable(agent: Any, name: str) -> Callable[..., Any]:
     """Return the method that a client means.
@@ -40,11 +51,10 @@ def find_callable(agent: Any, name: str) -> Callable[..., Any]:
     """
     function = None if name.startswith("_") else inspect.getattr_static(type(agent), name, None)
     if function is None or not inspect.isfunction(function):
-        if not name.startswith(OUR_OWN):
-            log.warning("a client called %s of %r; clients may call: %s", name, agent, _listed(type(agent)))
+        _hint(type(agent), name, f"clients may call: {_listed(type(agent))}")
         raise BadInput(f"Method {name} does not exist")
     if not getattr(function, _MARK, False):
-        log.warning("a client called %s of %r; put @callable on it if clients may", name, agent)
+        _hint(type(agent), name, "put @callable on it if clients may")
         raise BadInput(f"Method {name} is not callable")
     method: Callable[..., Any] = getattr(agent, name)
     return method
