@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.reloading import Watch
+from holdfast.cli.reloading import LIVED, Watch
 from tests.cli.kit import Running, running
 from tests.server.kit import PATIENCE, ask, connect, folded, question, reading, text_of
 
@@ -78,6 +79,10 @@ async def test_a_change_or_a_kill_starts_the_server_anew_and_answers_go_on(tmp_p
             ended = await client.get("chat/stream?request=r1")
             assert text_of((await client.get("get-messages")).json()[-1]) == "one and two", ended.text
         assert await _answer(url, "bob") == "two"
+        until = time.monotonic() + LIVED
+        async with connect(f"{url}/agents/slow/ann") as client:
+            while time.monotonic() < until:  # one that is killed at its start is taken for one that cannot start
+                assert (await client.get("get-messages")).status_code == 200
         await asyncio.to_thread(_kill_child, server.process.pid)
         await server.until("it is started again")
         assert await _answer(url, "ben") == "two"
