@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import tempfile
 from pathlib import Path
 
@@ -154,6 +155,12 @@ def test_a_sound_store_is_said_to_be_and_only_what_is_named_is_examined(
     assert main(["doctor", "chat/bob"]) == 0
     assert main(["doctor", "ann", "bob"]) == 1
     assert "2 agents" in capsys.readouterr().out
+
+
+def test_what_the_store_has_to_say_is_heard_again_afterwards(stored: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert main(["doctor"]) == 0
+    logging.getLogger("holdfast.log.sqlite").warning("still heard")
+    assert "still heard" in caplog.text
 
 
 def test_a_file_whose_pages_are_damaged_is_a_finding_and_no_traceback(

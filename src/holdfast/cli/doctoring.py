@@ -27,9 +27,14 @@ CURES = {
 
 def run(chosen: argparse.Namespace) -> int:
     """Examine a file; 1 when something is wrong with it, and stays so."""
+    log = logging.getLogger("holdfast.log")
+    before = log.level
     # What the store says about rows that it leaves out is said here in full.
-    logging.getLogger("holdfast.log").setLevel(logging.CRITICAL)
-    return asyncio.run(_doctor(Screen(is_json=chosen.json), chosen))
+    log.setLevel(logging.CRITICAL)
+    try:
+        return asyncio.run(_doctor(Screen(is_json=chosen.json), chosen))
+    finally:
+        log.setLevel(before)
 
 
 async def _doctor(screen: Screen, chosen: argparse.Namespace) -> int:
