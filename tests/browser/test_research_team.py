@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
 from playwright.async_api import Page, expect
 
 from examples.research_team.app import LIBRARY
 from tests.browser.demonstrating import browsing
-from tests.browser.serving import listening
-from tests.cli.kit import ROOT
+from tests.browser.showing import Example, visiting
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -29,58 +25,17 @@ expect.set_options(timeout=PATIENCE * 1000)
 REPORT = "\n\n".join(f"{angle.capitalize()}: {' '.join(pages)}" for angle, pages in LIBRARY.items())
 
 
-class Example:
-    """The example as its reader runs it, on a free port."""
-
-    def __init__(self, folder: Path) -> None:
-        listener = listening()
-        self.port = listener.getsockname()[1]
-        listener.close()
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self, pause: str = "0.02") -> None:
-        command = [sys.executable, "-m", "uvicorn", "examples.research_team.app:app", "--port", str(self.port)]
-        settings = {"RESEARCH_STORE": str(self._folder / "team.db"), "RESEARCH_PAUSE": pause}
-        environment = {**os.environ, **settings}
-        self._process = subprocess.Popen([*command, "--log-level", "warning"], cwd=ROOT, env=environment)
-        with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as client:
-            assert client.get(self.url, timeout=PATIENCE).status_code == 200
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-
-
 @pytest.fixture
 def example(tmp_path: Path) -> Iterator[Example]:
-    served = Example(tmp_path)
+    served = Example("research_team", "RESEARCH", tmp_path, pause="0.02")
     yield served
     served.kill()
 
 
 @asynccontextmanager
-async def opened(url: str, **options: object) -> AsyncIterator[Page]:
-    """Open the page; nothing may go wrong in it, and nothing may come from elsewhere."""
-    async with browsing() as browser:
-        context = await browser.new_context(**options)  # type: ignore[arg-type]
-        page = await context.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: problems.append(request.url) if not _is_ours(request.url, url) else None)
-        await page.goto(url)
+async def opened(url: str, **options: Any) -> AsyncIterator[Page]:
+    async with browsing() as browser, visiting(browser, url, **options) as page:
         yield page
-        assert problems == []
-
-
-def _is_ours(asked: str, url: str) -> bool:
-    return asked.startswith((url, url.replace("http", "ws"), "data:"))
 
 
 async def ask(page: Page, text: str | None = None) -> None:

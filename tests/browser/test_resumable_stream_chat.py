@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.async_api import Browser, Page, expect
 
 from examples.resumable_stream_chat.app import STORY
 from tests.browser.demonstrating import browsing
-from tests.browser.serving import listening
-from tests.cli.kit import ROOT
+from tests.browser.showing import Example, visiting
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -38,57 +33,18 @@ new MutationObserver(() => {
 """
 
 
-class Example:
-    """The example as its reader runs it, on a free port."""
-
-    def __init__(self, folder: Path) -> None:
-        listener = listening()
-        self.port = listener.getsockname()[1]
-        listener.close()
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self, pause: str = "0.03") -> None:
-        command = [sys.executable, "-m", "uvicorn", "examples.resumable_stream_chat.app:app", "--port", str(self.port)]
-        settings = {"STREAM_STORE": str(self._folder / "chat.db"), "STREAM_PAUSE": pause}
-        environment = {**os.environ, **settings}
-        self._process = subprocess.Popen([*command, "--log-level", "error"], cwd=ROOT, env=environment)
-        with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as client:
-            assert client.get(self.url, timeout=PATIENCE).status_code == 200
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-
-
 @pytest.fixture
 def example(tmp_path: Path) -> Iterator[Example]:
-    served = Example(tmp_path)
+    served = Example("resumable_stream_chat", "STREAM", tmp_path, pause="0.03")
     yield served
     served.kill()
 
 
 @asynccontextmanager
 async def opened(browser: Browser, url: str, **options: Any) -> AsyncIterator[Page]:
-    """Open the page; nothing may go wrong in it, and nothing may come from elsewhere."""
-    context = await browser.new_context(**options)
-    page = await context.new_page()
-    problems: list[str] = []
-    ours = (url, url.replace("http", "ws"), "data:")
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: problems.append(request.url) if not request.url.startswith(ours) else None)
-    await page.add_init_script(WATCH)
-    await page.goto(url)
-    await expect(page.locator("#link")).to_have_text("connected")
-    yield page
-    assert problems == []
-    await context.close()
+    async with visiting(browser, url, script=WATCH, **options) as page:
+        await expect(page.locator("#link")).to_have_text("connected")
+        yield page
 
 
 async def ask(page: Page, text: str = QUESTION) -> None:
