@@ -37,6 +37,7 @@ def stage(store: str) -> Starlette:
     """Return the application: everything that the page and the test ask for, under one origin."""
     agents = (*AGENTS, *TOOLED, *STATEFUL, *DRIVEN, *TEAMED, *THINKING, *PRINTED)
     holdfast = Holdfast(agents, store=store, limits=LIMITS)
+    holdfast.grace = 1.0  # a browser holds back sockets of a server that was away for long
     routes = [
         Route("/stock/{client}/index.html", lambda request: FileResponse(INDEX)),
         Route("/stock/{client}/page.js", _bundle),

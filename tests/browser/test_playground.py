@@ -13,7 +13,7 @@ from holdfast.demo.words import ERROR_BEFORE, ERROR_TEXT, HELLO, TOOL_AFTER, TOO
 from tests.browser.demonstrating import Tab, browsing, demonstrating, letters, open_tab
 from tests.server.kit import PATIENCE
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser]
 
 expect.set_options(timeout=PATIENCE * 1000)
 

@@ -7,15 +7,12 @@ from random import Random
 from typing import Any
 
 import msgspec
-import pytest
 
 from holdfast.messages.fold import MessageFold
 from holdfast.messages.message import UIMessage
 from holdfast.messages.partial_json import UNREADABLE, parse_partial_json
 from holdfast.web.page import FOLDER
 from tests.messages.sequences import json_value, legal_sequence
-
-pytestmark = pytest.mark.timeout(60)
 
 BATCH = 400
 

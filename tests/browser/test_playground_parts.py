@@ -12,7 +12,7 @@ from tests.browser.demonstrating import Tab
 from tests.browser.playing import playing
 from tests.server.kit import PATIENCE
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser]
 
 expect.set_options(timeout=PATIENCE * 1000)
 

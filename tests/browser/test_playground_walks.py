@@ -13,7 +13,7 @@ from tests.browser.demonstrating import Tab
 from tests.browser.playing import Stage, playing
 from tests.server.kit import PATIENCE
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser]
 
 expect.set_options(timeout=PATIENCE * 1000)
 

@@ -17,7 +17,7 @@ from tests.browser.demonstrating import browsing
 from tests.browser.showing import Example, visiting
 from tests.server.kit import PATIENCE
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser]
 
 expect.set_options(timeout=PATIENCE * 1000)
 

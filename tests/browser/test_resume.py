@@ -149,7 +149,7 @@ def test_a_question_asked_while_the_network_is_down_is_answered_when_it_is_back(
     link.cut()
     tab.until("window.agent.readyState !== 1")
     tab.ask("into the void")
-    tab.until_status("submitted")
+    tab.until("seen.statuses.filter(each => each === 'submitted').length === 2")
     link.restore()
     tab.until_answer("You said: into the void", status="ready")
     assert_in_step(chat, tab)

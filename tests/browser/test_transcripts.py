@@ -144,8 +144,8 @@ def test_questions_from_both_tabs_at_once_are_both_answered(chat: Chat) -> None:
     for tab in (first, second):
         tab.until("c.messages.length === 4")
         tab.until_ready()
-    assert sorted(first.texts) == sorted(["left", "You said: left", "right", "You said: right"])
     assert_in_step(chat, first, second)
+    assert sorted(first.texts) == sorted(["left", "You said: left", "right", "You said: right"])
 
 
 def test_a_stale_tab_that_sends_loses_nothing_of_what_it_missed(chat: Chat) -> None:

@@ -32,7 +32,7 @@ from tests.browser.tabs import NETWORK
 from tests.cli.kit import ROOT, Running
 from tests.server.kit import PATIENCE
 
-pytestmark = [pytest.mark.browser, pytest.mark.crash, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.crash]
 
 expect.set_options(timeout=PATIENCE * 1000)
 

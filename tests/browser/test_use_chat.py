@@ -87,8 +87,8 @@ def test_an_error_mid_stream_is_shown_with_its_public_text_beside_what_was_said(
 ) -> None:
     tab = plain_tab(chat)
     tab.ask(["One ", "two ", step])
-    tab.until("c.status === 'error'")
-    assert tab.error == text and tab.answer == HALF
+    tab.until_answer(HALF, status="error")
+    assert tab.error == text
     tab.until_still()
     assert shown(tab.messages) == shown(chat.stored)
     tab.ask("again")
@@ -248,6 +248,6 @@ def test_a_failed_turn_is_told_alike_to_who_asked_and_to_who_comes_back_for_it(c
     late.until_answer("One ", status="streaming")
     chat.open("mid")
     for tab in (plain, late):
-        tab.until("c.status === 'error'")
-        assert (tab.error, tab.answer) == ("No luck.", HALF)
+        tab.until_answer(HALF, status="error")
+        assert tab.error == "No luck."
     assert shown(plain.messages) == shown(late.messages) == shown(chat.stored)
