@@ -22,7 +22,7 @@ from holdfast.testing import CrashingLog, ManualClock
 from tests.crash.world import kill_everything
 
 AGENT, CHILD = AgentId("chat/ann"), AgentId("chat/ann/sub/chat/kid")
-PATIENCE = 60.0
+PATIENCE = 20.0
 
 
 class Chat(AIChatAgent):

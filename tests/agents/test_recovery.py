@@ -18,7 +18,7 @@ from holdfast.runtime.recovery import backoff
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
 
-PATIENCE = 60.0
+PATIENCE = 20.0
 
 
 class Dropped(ChatError):

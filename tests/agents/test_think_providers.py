@@ -31,7 +31,7 @@ from tests.models import recordings as r
 from tests.models.checks import settled
 from tests.models.provider import FakeProvider, Reply, serving, sse
 
-PATIENCE = 60.0
+PATIENCE = 20.0
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from holdfast.client import Backoff, ChatClient, Reply
 from holdfast.messages.message import UIMessage
 
-PATIENCE = 60.0
+PATIENCE = 20.0
 QUICK = Backoff(first=0.005, factor=1.2, most=0.05)
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from holdfast.server.limits import Limits
 from holdfast.wire.client import ChatProtocol, Ended
 from tests.agents.bases import Asked
 
-PATIENCE = 60.0
+PATIENCE = 20.0
 
 
 class Steps:

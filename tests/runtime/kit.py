@@ -20,7 +20,7 @@ from holdfast.testing import ManualClock, ScriptedResponder
 
 AGENT = AgentId("chat/ann")
 QUICK = Settings(grace=0.0)
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds after which a fact that does not come is a failure; never what a test waits for."""
 
 

@@ -20,7 +20,7 @@ from holdfast.server import Holdfast
 from holdfast.testing import Gate
 
 Item = str | dict[str, Any] | Gate | Exception
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds after which a fact that does not come is a failure; never what a test waits for."""
 
 

@@ -7,9 +7,14 @@ import json
 import socket
 from typing import Any, cast
 
+import pytest
 from websockets.asyncio.client import connect
+from websockets.client import ClientProtocol
+from websockets.frames import Frame
+from websockets.protocol import CLIENT, OPEN
+from websockets.uri import parse_uri
 
-from holdfast.server.gathering import AT_MOST, GatheringTransport
+from holdfast.server.gathering import AT_MOST, GatheringTransport, framed
 from tests.server.kit import chat, scripted, serving, user
 
 
@@ -67,6 +72,35 @@ async def test_all_else_is_the_transports_own() -> None:
     written, transport = gathering()
     transport.pause_reading()
     assert written.asked == ["pause"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65_535, 65_536, 200_000])
+def test_frames_are_those_that_any_client_reads(size: int) -> None:
+    texts = ["ü" * (size // 2) + "x" * (size % 2), "then", ""]
+    client = ClientProtocol(parse_uri("ws://nowhere/"), state=OPEN, max_size=None)
+    assert client.side is CLIENT
+    client.receive_data(framed(text.encode() for text in texts))
+    read = [event for event in client.events_received() if isinstance(event, Frame)]
+    assert [bytes(frame.data).decode() for frame in read] == texts
+    assert all(frame.fin for frame in read)
+
+
+@pytest.mark.parametrize("compression", [None, "deflate"])
+async def test_a_client_that_asks_for_compression_reads_the_same(compression: str | None) -> None:
+    async with serving(chat(scripted(["One ", "two."]))) as url:
+        address = f"{url.replace('http', 'ws')}/agents/chat/ann"
+        async with connect(address, compression=compression) as reader:
+            assert bool(reader.protocol.extensions) == (compression is not None)
+            init = {"method": "POST", "body": json.dumps({"messages": [user("u1")]})}
+            await reader.send(json.dumps({"type": "cf_agent_use_chat_request", "id": "r1", "init": init}))
+            said = ""
+            async for frame in reader:
+                told = json.loads(frame)
+                if told["type"] == "cf_agent_use_chat_response":
+                    said += json.loads(told["body"]).get("delta", "") if told["body"] else ""
+                    if told["done"]:
+                        break
+            assert said == "One two."
 
 
 BLOBS, BLOB = 400, "x" * 40_000

@@ -161,6 +161,8 @@ class State:
     """Grows whenever the tree changes, or what one of its messages says."""
     path: tuple[NodeId, ...] = field(default=(), compare=False)
     """The active path as it was last walked, for `tree` alone; what re-hangs or removes nodes empties it."""
+    shown: tuple[tuple[int, NodeId | None], tuple[tuple[NodeId, Node], ...]] | None = field(default=None, compare=False)
+    """What of the active path has a message, at which revision and leaf, for `tree` alone."""
     hooks_due: set[TurnId] = field(default_factory=set)
     """The ended turns whose response hook is to be called."""
 

@@ -5,7 +5,7 @@ The active path leads from a root to the active leaf. A node whose parent is gon
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..ids import MessageId, NodeId
 from .state import Node, State
@@ -27,11 +27,29 @@ def active_path(state: State) -> Sequence[NodeId]:
     return state.path
 
 
-def shown_path(state: State, leaf: NodeId | None = None) -> list[tuple[NodeId, Node]]:
+def shown_path(state: State, leaf: NodeId | None = None) -> Sequence[tuple[NodeId, Node]]:
     """Return the nodes with a message from the root to `leaf` (default: the active leaf)."""
-    path = active_path(state) if leaf is None or leaf == state.leaf else _path_to(state, leaf)
+    if leaf is None or leaf == state.leaf:
+        return _active_shown(state)
+    path = active_path(state)
+    if len(path) > 1 and leaf == path[-2]:  # where an answer is being written: all but the answer
+        shown = _active_shown(state)
+        return shown[:-1] if shown and shown[-1][0] == path[-1] else shown
+    return _shown(state, _path_to(state, leaf))
+
+
+def _active_shown(state: State) -> Sequence[tuple[NodeId, Node]]:
+    """Return the active branch; walked once for all who ask before it changes."""
+    known = state.shown
+    now = (state.revision, state.leaf)
+    if known is None or known[0] != now:
+        known = state.shown = (now, _shown(state, active_path(state)))
+    return known[1]
+
+
+def _shown(state: State, path: Iterable[NodeId]) -> tuple[tuple[NodeId, Node], ...]:
     nodes = state.nodes
-    return [(node, place) for node in path if (place := nodes[node]).body is not None or place.draft is not None]
+    return tuple([(node, place) for node in path if (place := nodes[node]).body is not None or place.draft is not None])
 
 
 def _path_to(state: State, leaf: NodeId | None) -> tuple[NodeId, ...]:

@@ -32,14 +32,13 @@ class TurnLog(Observer):
 
     def happened(self, happened: Happened) -> None:
         event, facts = happened.event, happened.facts
-        fields: dict[str, Any] = {"agent": happened.agent, "turn": happened.turn, "request": happened.request}
         if isinstance(event, AttemptStarted) and event.attempt > 1:
-            fields |= {"attempt": event.attempt, "cause": event.cause}
+            fields = _about(happened) | {"attempt": event.attempt, "cause": event.cause}
             log.info(
                 "turn %d of %r: attempt %d (%s)", event.turn, happened.agent, event.attempt, event.cause, extra=fields
             )
         elif isinstance(event, TurnEnded):
-            fields |= {"outcome": event.outcome.value, "chunks": event.chunks}
+            fields = _about(happened) | {"outcome": event.outcome.value, "chunks": event.chunks}
             if facts is not None:
                 fields["attempt"] = facts.attempt
                 if facts.accepted_at is not None:
@@ -48,6 +47,10 @@ class TurnLog(Observer):
                 fields["error"] = event.error
             level = logging.WARNING if event.outcome is Outcome.ERROR else logging.INFO
             log.log(level, "turn %d of %r ended: %s", event.turn, happened.agent, event.outcome.value, extra=fields)
+
+
+def _about(happened: Happened) -> dict[str, Any]:
+    return {"agent": happened.agent, "turn": happened.turn, "request": happened.request}
 
 
 class JsonFormatter(logging.Formatter):

@@ -16,7 +16,7 @@ from ..core.decide import decide
 from ..core.evolve import evolve
 from ..core.project import project
 from ..core.state import Rules, State
-from ..core.wanted import wanted
+from ..core.wanted import Wanted, wanted
 from ..errors import AgentStopped, HoldfastError, Rejected
 from ..events import Event, encode_event, kind_of, turn_of
 from ..ids import AgentId, Epoch, Millis, Seq, TurnId
@@ -40,7 +40,7 @@ UNLOADED = "unable to answer; the agent was unloaded. Reconnect and ask again."
 class _Pending:
     """A decided batch: what to commit, and whom to tell."""
 
-    __slots__ = ("at", "entries", "events", "is_quiet", "replies", "rows")
+    __slots__ = ("at", "entries", "events", "is_quiet", "replies", "rows", "work")
 
     def __init__(self, at: Millis) -> None:
         self.at = at
@@ -49,6 +49,8 @@ class _Pending:
         """Whether there is nothing in it but chunks: nothing has to be started or stopped because of it."""
         self.entries: list[Entry] = []
         self.rows: dict[object, Row] = {}
+        self.work: Wanted | None = None
+        """What the state calls for, unless there is nothing but chunks."""
         self.replies: list[tuple[asyncio.Future[Any], list[Event] | Exception]] = []
 
 
@@ -65,7 +67,7 @@ class Actor:
         store: LogStore,
         clock: Clock,
         rules: Rules,
-        on_change: Callable[[State], None],
+        on_change: Callable[[State, Wanted], None],
         mailbox: Mailbox | None = None,
     ) -> None:
         self.agent, self.tail = agent, Tail(head)
@@ -75,7 +77,7 @@ class Actor:
         self._wake: Millis | Unchanged | None = UNCHANGED
         self._why: AgentStopped | None = None
         self._last: asyncio.Task[Any] | None = None
-        self.begins: Callable[[State, Millis], TurnId | None] = lambda state, at: None
+        self.begins: Callable[[State, Wanted], TurnId | None] = lambda state, work: None
         """Names the turn that may begin as part of a commit, if there is one: a commit less before its first word."""
         self._begun: TurnId | None = None
         self._is_settled = False
@@ -204,9 +206,12 @@ class Actor:
             pending.is_quiet = pending.is_quiet and type(letter.command) is Emit
             if letter.reply is not None:
                 pending.replies.append((letter.reply, events))
-        if pending.events and not pending.is_quiet and (turn := self.begins(self._state, pending.at)) is not None:
-            self._apply(pending, decide(self._state, Begin(turn), pending.at, self._rules))
-            self._begun = turn
+        if pending.events and not pending.is_quiet:
+            pending.work = wanted(self._state, pending.at)
+            if (turn := self.begins(self._state, pending.work)) is not None:
+                self._apply(pending, decide(self._state, Begin(turn), pending.at, self._rules))
+                self._begun = turn
+                pending.work = wanted(self._state, pending.at)
         return pending
 
     def _apply(self, pending: _Pending, events: list[Event]) -> None:
@@ -219,9 +224,8 @@ class Actor:
 
     async def _commit(self, pending: _Pending) -> None:
         if pending.entries:
-            quiet = pending.is_quiet
             first = Seq(self.tail.head + 1)
-            wake = UNCHANGED if quiet else self._changed_wake(pending.at)
+            wake = UNCHANGED if pending.work is None else self._changed_wake(pending.work)
             batch = Batch(
                 self.agent, self._epoch, first, pending.at, pending.entries, list(pending.rows.values()), wake
             )
@@ -231,17 +235,16 @@ class Actor:
             ]
             await self._store.append(batch)  # commit …
             self.tail.publish(committed)  # … then visible
-            if not quiet:
-                self._on_change(self._state)
+            if pending.work is not None:
+                self._on_change(self._state, pending.work)
         for reply, answer in pending.replies:
             _settle(reply, answer)
 
-    def _changed_wake(self, at: Millis) -> Millis | Unchanged | None:
-        wake = wanted(self._state, at).wake
-        if wake == self._wake:
+    def _changed_wake(self, work: Wanted) -> Millis | Unchanged | None:
+        if work.wake == self._wake:
             return UNCHANGED
-        self._wake = wake
-        return wake
+        self._wake = work.wake
+        return work.wake
 
 
 def _keep(rows: dict[object, Row], row: Row) -> None:

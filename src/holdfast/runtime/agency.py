@@ -15,7 +15,7 @@ from typing import Any
 from ..core.commands import Finish, MarkHookDone
 from ..core.state import Rules, State, Turn
 from ..core.tree import active_path, shown_path
-from ..core.wanted import NOW, wanted
+from ..core.wanted import NOW, Wanted, wanted
 from ..errors import AgentStopped, LogError
 from ..events import AttemptCause, JobKind, Outcome, to_raw
 from ..ids import Attempt, JobId, Millis, NodeId, RequestId, TurnId
@@ -98,11 +98,12 @@ class Agency:
     def runners(self) -> list[asyncio.Task[None]]:
         return list(self._runners)
 
-    def reconcile(self, state: State) -> None:
+    def reconcile(self, state: State, work: Wanted | None = None) -> None:
         """Start and stop what the committed state calls for; called by the actor right after each commit."""
         if state.is_destroyed:
             return  # whoever destroys it stops what runs
-        work = wanted(state, self._clock.now())
+        if work is None:
+            work = wanted(state, self._clock.now())
         timer = work.later if work.wake == NOW else work.wake
         if timer != self._timer and timer is not None:
             self._on_wake(timer)
@@ -114,7 +115,7 @@ class Agency:
             self.shown = [
                 (node, body, place.draft is not None)
                 for node, place in shown_path(state)
-                if (body := place.shown) is not None
+                if (body := place.draft or place.body)  # as `Node.shown`, without a call for each of thousands
             ]
         self._tell_ends(state)
         if self._inherited is None:
@@ -196,9 +197,9 @@ class Agency:
             if job not in state.jobs and not run.is_ending:
                 run.cancel()
 
-    def begins(self, state: State, at: Millis) -> TurnId | None:
+    def begins(self, state: State, work: Wanted) -> TurnId | None:
         """Return the turn that can begin at once, as part of the commit that lets it: a question's first attempt."""
-        turn = state.open.get(wanted(state, at).run or TurnId(0)) if self._may_start() else None
+        turn = state.open.get(work.run) if work.run is not None and self._may_start() else None
         if turn is None or turn.attempt or turn.is_continuation or turn.accepted.deferred or self._is_running(turn.id):
             return None
         return turn.id if self._inherited is not None and turn.id not in self._inherited else None

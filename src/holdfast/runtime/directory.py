@@ -19,6 +19,7 @@ import msgspec
 from ..core.commands import Destroy
 from ..core.restore import restore
 from ..core.state import Rules, State
+from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
@@ -194,9 +195,9 @@ class Directory:
             activation = await self.store.activate(agent)
             state = _restored(agent, activation)
 
-        def changed(state: State) -> None:
+        def changed(state: State, work: Wanted) -> None:
             self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
-            agency.reconcile(state)
+            agency.reconcile(state, work)
 
         actor = Actor(
             agent,

@@ -349,8 +349,8 @@ def _was_told_to_stop(exc: BaseException) -> bool:
 
 
 def _messages(state: State, leaf: NodeId | None, partial: UIMessage | None = None) -> History:
-    path = shown_path(state, leaf) if leaf is not None else []
-    return History([body for _, node in path if (body := node.shown) is not None], partial)
+    path = shown_path(state, leaf) if leaf is not None else ()
+    return History([body for _, node in path if (body := node.draft or node.body)], partial)
 
 
 def _decoded(raw: msgspec.Raw) -> Any:

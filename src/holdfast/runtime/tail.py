@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from ..errors import AgentStopped
@@ -72,14 +72,18 @@ class Tail:
         """
         if cursor >= self.head:
             return []
-        recent = self._recent
-        if not recent or recent[0].seq > cursor + 1:
+        recent, wanted = self._recent, self.head - cursor
+        skip = len(recent) - wanted  # seqs have no gaps, and the newest is the head
+        if skip < 0:
             return None
-        skip = max(0, len(recent) - (self.head - cursor)) if recent[-1].seq == self.head else 0
-        while skip < len(recent) and recent[skip].seq <= cursor:
-            skip += 1
+        if wanted <= skip:  # a deque is walked from an end: from the nearer one
+            newest = list(islice(reversed(recent), wanted))
+            newest.reverse()
+            found: Iterable[Committed] = newest[:limit]
+        else:
+            found = islice(recent, skip, skip + limit)
         page: list[Committed] = []
-        for each in islice(recent, skip, skip + limit):
+        for each in found:
             if page and size < each.size:
                 break
             size -= each.size

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -56,9 +56,12 @@ from .hosting import Host, agent_of
 from .replays import read_replay, take_snapshot
 from .runs import RunFeeds
 
-__all__ = ["Presence", "SocketSettings", "serve_socket"]
+__all__ = ["FRAMES", "Presence", "SocketSettings", "serve_socket"]
 
 log = logging.getLogger("holdfast.server")
+
+FRAMES: Final = "holdfast.frames"
+"""An extension of ASGI, for servers that take many at once: a message of this type has `frames`, texts in UTF-8."""
 
 COME_BACK = 1012
 """Service restart: the client reconnects by itself."""
@@ -171,7 +174,7 @@ class _Socket:
         owner: str,
         send: Send,
     ) -> None:
-        self._to_client = send
+        self._to_client, self._takes_many = send, FRAMES in websocket.scope.get("extensions", {})
         self._websocket, self._directory, self._loaded = websocket, directory, loaded
         self._subscription, self._presence, self._settings = subscription, presence, settings
         self._owner, self._serial = owner, f"s{next(_serials)}"
@@ -309,8 +312,12 @@ class _Socket:
     async def _send(self, outgoing: list[bytes]) -> None:
         # Straight to the server: Starlette's own `send_text` checks, for each token, what is known here.
         try:
-            for frame in outgoing:
-                await self._to_client({"type": "websocket.send", "text": frame.decode()})
+            if self._takes_many:
+                if outgoing:
+                    await self._to_client({"type": FRAMES, "frames": outgoing})
+            else:
+                for frame in outgoing:
+                    await self._to_client({"type": "websocket.send", "text": frame.decode()})
         except OSError:
             raise WebSocketDisconnect(code=1006) from None
         if self._view is not None and self._view.transcripts != self._shown[0]:
@@ -506,6 +513,9 @@ def _was_refused(state: State, frame: SyncMessages) -> bool:
 
 def _is_stale(state: State, frame: ChatRequest) -> bool:
     """Tell whether a client asks without having the whole conversation, or with something else in it."""
-    stored = [node.id for _, node in shown_path(state)]
+    path = shown_path(state)
+    if len(frame.messages) < len(path):
+        return True
+    stored = [node.id for _, node in path]
     known, new = frame.messages[: len(stored)], frame.messages[len(stored) :]
     return [message["id"] for message in known] != stored or any(message["role"] != "user" for message in new)

@@ -469,7 +469,10 @@ class ChatView:
     def _messages(self, *, connect: bool = False) -> bytes:
         """Render the transcript, without answers that this connection has not seen the end of (B4)."""
         unfinished = {i.node for i in self._open.values() if not i.is_saved and not i.is_continuation}
-        bodies = [body for node, body, is_draft in self._transcript() if is_draft or node not in unfinished]
+        transcript = self._transcript()
+        if unfinished:
+            transcript = [each for each in transcript if each[2] or each[0] not in unfinished]
+        bodies = [body for _, body, _ in transcript]
         self._has_been_shown = True
         self.transcripts += 1
         return frames.messages(bodies, connect=connect)

@@ -14,6 +14,7 @@ from holdfast.log.sqlite.store import SqliteLog
 
 DISK_FULL = sqlite3.OperationalError("database or disk is full")
 BROKEN = sqlite3.OperationalError("disk I/O error")
+LOCKED = sqlite3.OperationalError("database is locked")
 
 _NAMES = {text: name for name, text in SQL.items()}
 _NAMES |= {many_rows(SQL[name], count): name for name in ("append_event", "put_mark") for count in range(1, 513)}
@@ -23,7 +24,8 @@ class Faults:
     """What the writer's connections shall do.
 
     `failing` maps a statement (its name, or `BEGIN`, `COMMIT`, `ROLLBACK`) to the error that it raises; `gate` stops
-    the next transaction until it is set; `pages` limits the size of the file; `hook` is called with every statement.
+    the next transaction until it is set, as another program's lock would; `pages` limits the size of the file; `hook`
+    is called with every statement.
     """
 
     def __init__(self) -> None:
@@ -57,6 +59,8 @@ class Faults:
                 name = _NAMES.get(sql, sql.split(maxsplit=1)[0])
                 if name == "BEGIN":
                     if faults.gate is not None:
+                        if threading.current_thread().name != "holdfast-writer":
+                            raise LOCKED  # the loop does not wait
                         faults.gate.wait(20)
                     super().execute(f"PRAGMA max_page_count = {faults.pages or 2**30}")
                 faults.executed.append(name)
@@ -70,7 +74,7 @@ class Faults:
 
 @asynccontextmanager
 async def opened(folder: Path, faults: Faults | None = None, **options: Any) -> AsyncIterator[SqliteLog]:
-    """Open a store in `folder` that fails as `faults` say."""
+    """Open a store in `folder` that fails as `faults` say; with `durability="power"`, all writing is the thread's."""
     factory = sqlite3.Connection if faults is None else faults.factory()
     store = SqliteLog(folder / "log.db", factory=factory, **options)
     await store.open()

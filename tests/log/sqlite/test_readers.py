@@ -24,7 +24,7 @@ async def test_questions_that_wait_at_the_close_are_answered(tmp_path: Path) -> 
         assert [seqs(answer) for answer in answers] == [list(range(1, 51))] * 30
 
 
-async def test_the_loop_thread_never_touches_the_file(tmp_path: Path) -> None:
+async def test_the_loop_thread_never_touches_a_file_that_is_forced_to_the_disk(tmp_path: Path) -> None:
     seen: set[str] = set()
 
     class Watched(sqlite3.Connection):
@@ -32,7 +32,7 @@ async def test_the_loop_thread_never_touches_the_file(tmp_path: Path) -> None:
             seen.add(threading.current_thread().name)
             return super().execute(sql, *values)
 
-    store = SqliteLog(tmp_path / "log.db", factory=Watched)
+    store = SqliteLog(tmp_path / "log.db", factory=Watched, durability="power")
     await store.open()
     owner = await Owner.take(store)
     await owner.append(fact("x"))

@@ -42,7 +42,7 @@ async def together(store: SqliteLog, faults: Faults, batches: list[Batch]) -> li
 
 async def test_what_waits_is_one_transaction_and_one_wake_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     faults = Faults()
-    async with opened(tmp_path, faults) as store:
+    async with opened(tmp_path, faults, durability="power") as store:
         owners = await owners_of(store, 60)
         loop, calls = asyncio.get_running_loop(), []
         real = loop.call_soon_threadsafe
@@ -122,7 +122,7 @@ async def test_a_failed_commit_fails_every_batch_and_leaves_nothing_in_the_file(
 
 async def test_after_a_failed_commit_something_else_is_committed_over_it(tmp_path: Path) -> None:
     faults = Faults()
-    async with opened(tmp_path, faults) as store:
+    async with opened(tmp_path, faults, durability="power") as store:
         owner = await Owner.take(store)
         failures = [BROKEN]
 

@@ -10,7 +10,7 @@ from ...errors import LogError, LogUnavailable
 from .migrations import Migration, check_ours, migrate
 from .statements import SQL
 
-__all__ = ["Durability", "is_damage", "open_reader", "open_writer"]
+__all__ = ["Durability", "is_damage", "open_checkpointer", "open_reader", "open_writer"]
 
 Durability = Literal["process", "power"]
 
@@ -28,12 +28,13 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 def open_writer(
     path: str, durability: Durability, migrations: Sequence[Migration], factory: type[sqlite3.Connection]
 ) -> sqlite3.Connection:
-    """Open, check, set up and migrate the file; whoever calls must hold its lock."""
-    connection = _connect(path, factory)
+    """Open, check, set up and migrate the file; whoever calls must hold its lock. For one thread at a time."""
+    connection = _connect(path, factory, check_same_thread=False)
     try:
         check_ours(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[durability]}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoints.py
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA temp_store = MEMORY")
         # A burst may grow the write-ahead log; it gives the disk back afterwards.
@@ -54,6 +55,13 @@ def open_reader(path: str, factory: type[sqlite3.Connection]) -> sqlite3.Connect
     connection = _connect(path, factory, check_same_thread=False)
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA cache_size = -8192")
+    return connection
+
+
+def open_checkpointer(path: str, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    """Open the file to carry its write-ahead log over: a connection that has nothing else to do."""
+    connection = _connect(path, factory)
+    connection.execute("PRAGMA cache_size = 0")
     return connection
 
 

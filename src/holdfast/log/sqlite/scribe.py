@@ -118,14 +118,21 @@ class Scribe:
         self._must_carry = False
         """Arrivals were deleted: none of them may be given again, not even after a crash."""
         self._version: int | None = None
+        self._patience: float | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
         """For whoever writes something else in the same transaction."""
         return self._connection
 
-    def begin(self) -> None:
-        """Start a transaction that may write; reads the file anew if another process has written to it."""
+    def begin(self, *, patience: float = 0.0) -> None:
+        """Start a transaction that may write; reads the file anew if another process has written to it.
+
+        `patience` is for how many seconds to wait for a foreign program that has the file locked.
+        """
+        if patience != self._patience:
+            self._connection.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
+            self._patience = patience
         self._connection.execute("BEGIN IMMEDIATE")
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:

@@ -6,12 +6,14 @@ import os
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 
 from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
-from .connection import SYNCHRONOUS, Durability, open_reader, open_writer
+from .checkpoints import Checkpoints
+from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
 from .databases import Databases, FileHome
 from .erasing import Erasure, erase_streams
 from .lock import FileLock
@@ -24,6 +26,9 @@ from .source import FileSource
 from .writer import Writer
 
 __all__ = ["SqliteLog"]
+
+ROW: Final = 256
+"""Bytes of a row besides its body, about."""
 
 
 class SqliteLog:
@@ -64,7 +69,15 @@ class SqliteLog:
             raise UsageError("unable to open the store; it was opened before. Call `open` once")
         connect = partial(open_writer, self._path, self._durability, load_migrations(), self._factory)
         readers = Readers(lambda: Reader(open_reader(self._path, self._factory), self._heads))
-        writer = Writer(connect, self._heads, readers, FileLock(self._path), self._lock_timeout)
+        writer = Writer(
+            connect,
+            self._heads,
+            readers,
+            FileLock(self._path),
+            self._lock_timeout,
+            checkpoints=Checkpoints(lambda: open_checkpointer(self._path, self._factory)),
+            writes_here=self._durability == "process",
+        )
         self._opened = writer, readers
         await writer.start()
 
@@ -75,13 +88,13 @@ class SqliteLog:
             await self._opened[0].stop()
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, agent)
+        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, agent, ROW)
         if grant.is_first:
             return Activation(Epoch(grant.epoch), Seq(0), None, [], [], [], [])
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
 
     async def append(self, batch: Batch) -> None:
-        await self._writer.submit(Scribe.append, batch, batch.agent)
+        await self._writer.submit(Scribe.append, batch, batch.agent, _size(batch))
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)
@@ -141,3 +154,16 @@ class SqliteLog:
         if self._opened is None:
             raise LogUnavailable("unable to use the store; it is not open")
         return self._opened[1]
+
+
+def _size(batch: Batch) -> int:
+    """Return about how many bytes the batch is in the file."""
+    size = ROW * (len(batch.entries) + len(batch.rows))
+    for entry in batch.entries:
+        size += len(entry.body)
+    for row in batch.rows:
+        if isinstance(row, MessageRow):
+            size += len(row.body or b"") + len(row.draft or b"")
+        elif isinstance(row, KeptRow):
+            size += len(row.body or b"")
+    return size

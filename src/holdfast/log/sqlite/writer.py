@@ -1,9 +1,14 @@
-"""The one thread that writes.
+"""The one place where everything is written: by the event loop itself if it is little, else by a thread.
 
-What waits while a commit is in flight is the next transaction: no timer, no window. If a transaction is refused,
-it is taken back and tried again in halves, until the batch that breaks a rule stands alone; so one bad batch harms
-nobody, and the others pay nothing for the guard (a savepoint per batch would double the cost of a commit). The
-thread outlives every error of the disk: whoever waits is told, and the next transaction is tried afresh.
+What waits while a commit is in flight is the next transaction: no timer, no window. A commit that need not wait for
+the disk takes less time than waking a thread for it and getting the interpreter back from it, so the loop makes the
+light ones at the end of its turn, if it has made none for a moment: under load the thread writes beside it, and what
+gathers meanwhile costs one commit. What is large, what has to wait and what goes wrong is always the thread's.
+
+If a transaction is refused, it is taken back and tried again in halves, until the batch that breaks a rule stands
+alone; so one bad batch harms nobody, and the others pay nothing for the guard (a savepoint per batch would double the
+cost of a commit). The thread outlives every error of the disk: whoever waits is told, and the next transaction is tried
+afresh.
 """
 
 from __future__ import annotations
@@ -20,7 +25,8 @@ from typing import Any, NamedTuple
 
 from ...errors import HoldfastError, LogCorrupt, LogUnavailable
 from ..base import Pruned
-from .connection import is_damage
+from .checkpoints import Checkpoints
+from .connection import BUSY_SECONDS, is_damage
 from .lock import FileLock
 from .readers import Readers
 from .retention import Retention, Sweep
@@ -30,14 +36,27 @@ __all__ = ["Writer"]
 
 log = logging.getLogger(__name__)
 
+LIGHT = 64 * 1024
+"""Bytes that the loop writes itself at most: what takes longer is better done beside it."""
+PAUSE = 0.0005
+"""Seconds without a commit after which the loop makes the next one itself."""
+PAGE = 4096
+SWEPT = 64
+"""Pages that a slice of retention writes, about."""
+
 
 class _Job:
-    """A piece of writing, whoever waits for it, and what came of it. Without `work` it is a sweep of retention."""
+    """A piece of writing, whoever waits for it, and what came of it. Without `work` it is a sweep of retention.
 
-    __slots__ = ("agent", "argument", "error", "future", "result", "work")
+    `size` is about how many bytes it writes; what nobody can tell is the thread's.
+    """
 
-    def __init__(self, work: Callable[[Scribe, Any], object] | None, argument: object, agent: str) -> None:
-        self.work, self.argument, self.agent = work, argument, agent
+    __slots__ = ("agent", "argument", "error", "future", "result", "size", "work")
+
+    def __init__(
+        self, work: Callable[[Scribe, Any], object] | None, argument: object, agent: str, size: int = LIGHT + 1
+    ) -> None:
+        self.work, self.argument, self.agent, self.size = work, argument, agent, size
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.result: object = None
         self.error: HoldfastError | None = None
@@ -54,7 +73,8 @@ class _Desk(NamedTuple):
 class Writer:
     """Owns the file from `start` to `stop`: its lock, its connection, its readers.
 
-    The public methods belong to the event loop that made it, everything else to the thread.
+    The public methods belong to the event loop that made it. Who has the seat may use the desk: the thread, or the
+    loop if `writes_here`, which never waits for it.
     """
 
     def __init__(
@@ -64,9 +84,15 @@ class Writer:
         readers: Readers,
         lock: FileLock,
         lock_timeout: float,
+        *,
+        checkpoints: Checkpoints,
+        writes_here: bool,
     ) -> None:
         self._connect, self._heads, self._readers = connect, heads, readers
         self._lock, self._lock_timeout = lock, lock_timeout
+        self._checkpoints, self._writes_here = checkpoints, writes_here
+        self._seat = threading.Lock()
+        self._last = 0.0
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Job] = deque()
         """What the thread has not been given yet: it gets a tick's worth at a time, and no more while it writes.
@@ -99,9 +125,11 @@ class Writer:
             self._queue.put(None)
         await asyncio.shield(self._ended)
 
-    def submit(self, work: Callable[[Scribe, Any], object], argument: object, agent: str) -> asyncio.Future[Any]:
-        """Queue a piece of writing; the future has its result once it is committed."""
-        return self._put(_Job(work, argument, agent))
+    def submit(
+        self, work: Callable[[Scribe, Any], object], argument: object, agent: str, size: int = LIGHT + 1
+    ) -> asyncio.Future[Any]:
+        """Queue a piece of writing of about this many bytes; the future has its result once it is committed."""
+        return self._put(_Job(work, argument, agent, size))
 
     async def sweep(self, sweep: Sweep) -> Pruned:
         """Run a sweep of retention, in slices, whenever nothing else waits."""
@@ -117,9 +145,43 @@ class Writer:
         return job.future
 
     def _hand_over(self) -> None:
-        if self._waiting and not self._stopping.is_set():
-            self._is_writing = True
-            self._queue.put(self._take_waiting())
+        if not self._waiting or self._stopping.is_set():
+            return
+        jobs = self._take_waiting()
+        if self._writes_here and self._write_here(jobs):
+            _settle(jobs)
+            return
+        self._is_writing = True
+        self._queue.put(jobs)
+
+    def _write_here(self, jobs: Sequence[_Job]) -> bool:
+        """Write light jobs at once; False when it is better left to the thread, and nothing was written."""
+        now = self._loop.time()
+        is_idle, self._last = now - self._last > PAUSE, now
+        if not is_idle or self._checkpoints.is_due or sum(job.size for job in jobs) > LIGHT:
+            return False
+        if not self._seat.acquire(blocking=False):
+            return False
+        try:
+            return self._desk is not None and self._try(self._desk.scribe, jobs)
+        finally:
+            self._seat.release()
+
+    def _try(self, scribe: Scribe, jobs: Sequence[_Job]) -> bool:
+        try:
+            scribe.begin()
+            for job in jobs:
+                _write(scribe, job)
+            scribe.flush()
+            scribe.commit()
+        except Exception:  # noqa: BLE001 - the thread does it again, with more patience and piece by piece
+            self._take_back(scribe)
+            return False
+        self._note(jobs)
+        return True
+
+    def _note(self, jobs: Sequence[_Job]) -> None:
+        self._checkpoints.note(sum(2 + job.size // PAGE for job in jobs))
 
     def _take_waiting(self) -> list[_Job]:
         """Take what waits; from either side, each job once."""
@@ -158,11 +220,21 @@ class Writer:
             urgent = [job for job in jobs if job is not None and job.work is not None]
             self._sweeps.extend(job for job in jobs if job is not None and job.work is None)
             if urgent:
-                self._commit(urgent)
+                with self._seat:
+                    self._commit(urgent)
             if jobs:
                 self._post(self._written, urgent)
             elif is_open and self._sweeps:
-                self._sweep()
+                with self._seat:
+                    self._sweep()
+            if self._checkpoints.is_due:
+                self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        try:
+            self._checkpoints.run(self._seat)
+        except sqlite3.Error as exc:  # the log grows on; the next commits find out whether there is room for it
+            log.warning("unable to carry the write-ahead log over; %s", exc)
 
     def _gather(self, *, wait: bool) -> list[_Job | None]:
         """Return what was handed over, None as the last if there will be nothing more."""
@@ -181,7 +253,7 @@ class Writer:
         """Write the jobs in one transaction. Afterwards each has its result or its error."""
         try:
             scribe = self._sit_down().scribe
-            scribe.begin()
+            scribe.begin(patience=BUSY_SECONDS)
         except (sqlite3.Error, HoldfastError) as exc:
             self._stand_up()
             return _fail(jobs, exc)
@@ -200,8 +272,8 @@ class Writer:
         except sqlite3.Error as exc:
             self._take_back(scribe)
             self._seal()
-            _fail(jobs, exc)
-        return None
+            return _fail(jobs, exc)
+        return self._note(jobs)
 
     def _sweep(self) -> None:
         """Do one slice of the oldest sweep; its result comes with the last of them."""
@@ -209,9 +281,10 @@ class Writer:
         assert isinstance(job.argument, Sweep)
         try:
             _, scribe, retention = self._sit_down()
-            scribe.begin()
+            scribe.begin(patience=BUSY_SECONDS)
             job.result = retention.advance(job.argument)
             scribe.commit()
+            self._checkpoints.note(SWEPT)
         except (sqlite3.Error, HoldfastError) as exc:
             self._stand_up()
             _fail([job], exc)
@@ -224,7 +297,7 @@ class Writer:
             connection = self._connect()
             self._desk = _Desk(connection, Scribe(connection, self._heads), Retention(connection))
             try:
-                self._desk.scribe.begin()
+                self._desk.scribe.begin(patience=BUSY_SECONDS)
                 self._desk.scribe.rollback()
             except sqlite3.Error as exc:
                 self._stand_up()
@@ -256,6 +329,7 @@ class Writer:
         _fail(self._sweeps, LogUnavailable("the store is closing"))
         self._post(_settle, list(self._sweeps))
         self._readers.close()
+        self._checkpoints.close()
         if self._desk is not None:
             try:
                 self._desk.scribe.carry_heads()

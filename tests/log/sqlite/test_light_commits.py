@@ -1,0 +1,192 @@
+"""What the event loop writes itself, what it leaves to the thread, and that it waits for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import LogUnavailable
+from holdfast.ids import AgentId, Seq
+from holdfast.log.sqlite import checkpoints, writer
+from holdfast.log.sqlite.store import SqliteLog
+from tests.log.building import A, Owner, chunk, fact, read_all, seqs
+from tests.log.sqlite.faults import BROKEN, Faults, opened
+
+
+class Watch:
+    """Who made which commit: the names of threads, in order."""
+
+    def __init__(self) -> None:
+        self.commits: list[str] = []
+        watch = self
+
+        class Watched(sqlite3.Connection):
+            def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+                if sql == "COMMIT":
+                    watch.commits.append(threading.current_thread().name)
+                return super().execute(sql, *values)
+
+        self.factory = Watched
+
+
+@pytest.fixture
+def pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every commit come after a moment without one."""
+    monkeypatch.setattr(writer, "PAUSE", -1.0)
+
+
+async def appending(folder: Path, *events: Any, **options: Any) -> list[str]:
+    """Return who committed these events, each appended by itself."""
+    watch = Watch()
+    store = SqliteLog(folder / "log.db", factory=watch.factory, **options)
+    await store.open()
+    owner = await Owner.take(store)
+    watch.commits.clear()
+    for event in events:
+        await owner.append(event)
+    commits = list(watch.commits)
+    assert seqs(await read_all(store)) == list(range(1, len(events) + 1))
+    await store.aclose()
+    return commits
+
+
+HERE, THREAD = threading.current_thread().name, "holdfast-writer"
+
+
+@pytest.mark.usefixtures("pause")
+async def test_the_loop_makes_a_light_commit_itself(tmp_path: Path) -> None:
+    assert await appending(tmp_path, chunk(1, 0), chunk(1, 1)) == [HERE, HERE]
+
+
+async def test_what_comes_right_behind_a_commit_is_the_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "PAUSE", 1e9)
+    assert await appending(tmp_path, chunk(1, 0), chunk(1, 1)) == [THREAD, THREAD]
+
+
+@pytest.mark.usefixtures("pause")
+async def test_what_is_large_is_the_threads(tmp_path: Path) -> None:
+    assert await appending(tmp_path, fact("x", body=b'"%b"' % (b"x" * 100_000)), fact("y")) == [THREAD, HERE]
+
+
+@pytest.mark.usefixtures("pause")
+async def test_what_has_to_be_on_the_disk_is_the_threads(tmp_path: Path) -> None:
+    assert await appending(tmp_path, fact("x"), durability="power") == [THREAD]
+
+
+@pytest.mark.usefixtures("pause")
+@pytest.mark.parametrize("failing", ["BEGIN", "append_event", "COMMIT"])
+async def test_a_commit_that_fails_here_is_made_by_the_thread(tmp_path: Path, failing: str) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner = await Owner.take(store)
+        failures = [BROKEN]
+
+        def fail_once(name: str) -> None:
+            if name == failing and failures:
+                raise failures.pop()
+
+        faults.hook = fail_once
+        await owner.append(chunk(1, 0))
+        await owner.append(chunk(1, 1))
+        assert failures == []
+        assert seqs(await read_all(store)) == [1, 2]
+
+
+@pytest.mark.usefixtures("pause")
+async def test_a_disk_that_stays_broken_is_told_and_nothing_was_written(tmp_path: Path) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner = await Owner.take(store)
+        faults.failing["COMMIT"] = BROKEN
+        with pytest.raises(LogUnavailable, match="Nothing of it was written"):
+            await owner.append(chunk(1, 0))
+        faults.failing.clear()
+        assert await read_all(store) == []
+        await owner.append(chunk(1, 0))
+        assert seqs(await read_all(store)) == [1]
+
+
+@pytest.mark.usefixtures("pause")
+async def test_the_loop_goes_on_while_another_program_has_the_file_locked(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        other = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.ensure_future(owner.append(chunk(1, 0)))
+        for _ in range(100):
+            await asyncio.sleep(0)  # a loop that waited for the file would not get here
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+        other.close()
+        await waiting
+        assert seqs(await read_all(store)) == [1]
+
+
+@pytest.mark.usefixtures("pause")
+async def test_a_batch_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(3)]
+        await Owner.take(store, owners[1].agent)  # somebody else has the lease now
+        results = await asyncio.gather(*(each.append(chunk(1, 0)) for each in owners), return_exceptions=True)
+        assert [type(result).__name__ for result in results] == ["NoneType", "Fenced", "NoneType"]
+
+
+# -- the write-ahead log -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("pause")
+async def test_the_write_ahead_log_is_carried_over_and_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "DUE", 40)
+    monkeypatch.setattr(checkpoints, "LONGEST", 80)
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        for number in range(400):
+            await owner.append(chunk(1, number))
+        size = (tmp_path / "log.db-wal").stat().st_size
+        assert size < 200 * 4096, f"{size} bytes in the end, for 400 commits of at least a page each"
+        assert len(await store.read(A, Seq(0), 500)) == 400
+
+
+@pytest.mark.parametrize("longest", [1, 10_000])
+async def test_the_writers_wait_only_for_the_end_of_a_very_long_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setattr(checkpoints, "LONGEST", longest)
+    file = tmp_path / "any.db"
+    writing = sqlite3.connect(file, isolation_level=None)
+    writing.execute("PRAGMA journal_mode = WAL")
+    writing.execute("PRAGMA wal_autocheckpoint = 0")
+    writing.execute("CREATE TABLE it (body BLOB)")
+
+    class Growing(sqlite3.Connection):
+        """Lets another commit come whenever the log was carried over, unless somebody has the seat."""
+
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            taken.append(seat.locked())
+            done = super().execute(sql, *values)
+            if not seat.locked():
+                writing.execute("INSERT INTO it VALUES (zeroblob(40960))")
+            return done
+
+    taken: list[bool] = []
+    seat = threading.Lock()
+    carrying = checkpoints.Checkpoints(lambda: sqlite3.connect(file, isolation_level=None, factory=Growing))
+    carrying.note(checkpoints.DUE)
+    assert carrying.is_due
+    carrying.run(seat)
+    assert not carrying.is_due
+    assert not seat.locked()
+    assert taken == ([False, True] if longest == 1 else [False])
+    carrying.close()
+    before = file.with_name("any.db-wal").stat().st_size
+    writing.execute("INSERT INTO it VALUES (zeroblob(4096))")
+    has_grown = file.with_name("any.db-wal").stat().st_size > before
+    assert has_grown == (longest > 1), "a log that was carried over to its end is begun anew"
+    writing.close()
