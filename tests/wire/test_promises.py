@@ -115,8 +115,10 @@ def _everything_sent() -> list[bytes]:
     made += [frames.messages([]), frames.messages([BODY], connect=True), frames.message_updated(bytes(BODY))]
     made += [frames.replay_complete(request, is_continuation=False), frames.mcp_servers(), frames.CLEAR]
     made += [frames.identity("ann", "chat", state_follows=False), frames.state_error("no"), frames.rpc_error("c", "no")]
-    chunks = [frames.ChunkFrame(request, b"{}", index=index, is_continuation=index == 1) for index in (None, 0, 1)]
-    return [*made, *(frame.live for frame in chunks), *(frame.replayed for frame in chunks)]
+    for index in (None, 0, 1):
+        frame = frames.ChunkFrames(request, is_continuation=index == 1)
+        made += [frame.live(b"{}", index), frame.replayed(b"{}", index)]
+    return made
 
 
 def test_no_frame_has_a_field_that_does_not_apply() -> None:
@@ -135,8 +137,8 @@ def test_a_frame_with_an_error_has_a_text_and_one_without_has_one_chunk_or_nothi
 @pytest.mark.parametrize("is_continuation", [False, True])
 def test_a_replayed_chunk_differs_from_the_live_one_by_one_flag(is_continuation: bool) -> None:
     """P-41, P-42, P-50."""
-    frame = frames.ChunkFrame(RequestId("r1"), b'{"type":"start"}', index=7, is_continuation=is_continuation)
-    live, replayed = json.loads(frame.live), json.loads(frame.replayed)
+    frame, chunk = frames.ChunkFrames(RequestId("r1"), is_continuation=is_continuation), b'{"type":"start"}'
+    live, replayed = json.loads(frame.live(chunk, 7)), json.loads(frame.replayed(chunk, 7))
     assert replayed == {**live, "replay": True}
     assert (live["seq"], live.get("continuation", False)) == (7, is_continuation)
 

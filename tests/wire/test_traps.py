@@ -111,8 +111,8 @@ def test_a_parked_client_is_released_without_reason_and_probe() -> None:
 @pytest.mark.parametrize("is_continuation", [False, True])
 def test_a_chunk_that_is_not_in_the_log_has_no_seq_at_all(is_continuation: bool) -> None:
     """Trap 37: absent, not null."""
-    frame = frames.ChunkFrame(RequestId("r1"), b"{}", index=None, is_continuation=is_continuation)
-    for text in (frame.live, frame.replayed):
+    frame = frames.ChunkFrames(RequestId("r1"), is_continuation=is_continuation)
+    for text in (frame.live(b"{}", None), frame.replayed(b"{}", None)):
         assert "seq" not in json.loads(text)
 
 

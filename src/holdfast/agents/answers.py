@@ -34,11 +34,11 @@ async def answer_items(answer: Any) -> AsyncGenerator[str | Chunk, None]:
     decoder = StreamDecoder(is_sse=_is_event_stream(answer))
     async with aclosing(_pieces(_body(answer))) as pieces:
         async for item in pieces:
-            if isinstance(item, bytes | bytearray | memoryview):
+            if isinstance(item, str):  # first: nearly all of what models say
+                yield item
+            elif isinstance(item, bytes | bytearray | memoryview):
                 for piece in decoder.feed(bytes(item)):
                     yield piece
-            elif isinstance(item, str):
-                yield item
             elif isinstance(item, dict | msgspec.Struct):
                 yield as_chunk(item)
             elif item is not None:

@@ -100,9 +100,9 @@ class ResumableStream:
         return True
 
     async def _replay(self, connection: Any, record: StreamRecord) -> None:
+        frame = frames.ChunkFrames(record.request, is_continuation=False)
         for index, body in await self._port.chunks(record.turn):
-            frame = frames.ChunkFrame(record.request, body.encode(), index=index, is_continuation=False)
-            await _send(connection, frame.replayed)
+            await _send(connection, frame.replayed(body.encode(), index))
 
 
 def _turn(stream_id: str) -> TurnId:

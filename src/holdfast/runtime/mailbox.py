@@ -41,7 +41,8 @@ class Mailbox:
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
         self._letters: deque[Letter | Inquiry] = deque()
-        self._arrived = asyncio.Event()
+        self._reader: asyncio.Future[None] | None = None
+        """Done when there is something for the actor, which waits for it."""
         self._room = asyncio.Event()
         self._room.set()
         self._closed = False
@@ -98,15 +99,15 @@ class Mailbox:
         if self._closed:
             raise AgentStopped("unable to take the command; the agent is not loaded any more. Reconnect and ask again.")
         self._letters.append(letter)
-        self._arrived.set()
+        self._wake()
 
     async def take(self, limit: int) -> list[Letter] | Inquiry | None:
         """Wait for mail. Return the next inquiry, or up to `limit` letters before one; None once closed and empty."""
         while not self._letters:
             if self._closed:
                 return None
-            self._arrived.clear()
-            await self._arrived.wait()
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
         first = self._letters.popleft()
         if isinstance(first, Inquiry):
             self._make_room()
@@ -121,7 +122,7 @@ class Mailbox:
     def close(self) -> None:
         """Take nothing more; what is inside is still handed out. Idempotent."""
         self._closed = True
-        self._arrived.set()
+        self._wake()
         self._room.set()
 
     def drain(self, why: AgentStopped | None = None) -> list[Letter | Inquiry]:
@@ -131,6 +132,10 @@ class Mailbox:
         left = list(self._letters)
         self._letters.clear()
         return left
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     def _make_room(self) -> None:
         if len(self._letters) < self._capacity:

@@ -205,12 +205,13 @@ class Runner:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
         async for given in stream:
             self._patience.heard()
-            self._note_usage(given)
-            item = given if isinstance(given, str | dict) else as_chunk(given)
-            if isinstance(item, dict) and item.get("type") == "error":
-                return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
-            if isinstance(item, dict) and item.get("type") == "abort":
-                return Outcome.ABORTED, None
+            item = given if isinstance(given, (str, dict)) else as_chunk(given)
+            if isinstance(item, dict):
+                self._note_usage(given)
+                if item.get("type") == "error":
+                    return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
+                if item.get("type") == "abort":
+                    return Outcome.ABORTED, None
             await self._feed(attempt, normaliser, item)
         await self._feed(attempt, normaliser, None)
         return Outcome.COMPLETED, None

@@ -152,6 +152,8 @@ class ChatView:
         """A turn whose chunks were replayed up to its end, which is still to come."""
         self._flowing: TurnId | None = None
         """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
+        self._frames: frames.ChunkFrames | None = None
+        """What makes the frames of the turn that flows."""
 
     # -- incoming frames -------------------------------------------------------------------------------------
 
@@ -223,10 +225,8 @@ class ChatView:
         self._flowing = None
         if not replay.is_known:
             return [frames.response(replay.request, "", done=True, replay=True)]
-        sent = [
-            frames.ChunkFrame(replay.request, body, index=index, is_continuation=replay.is_continuation).replayed
-            for index, body in replay.chunks
-        ]
+        frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
+        sent = [frame.replayed(body, index) for index, body in replay.chunks]
         here = next((known for known in self._open.values() if known.request == replay.request), None)
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
@@ -271,12 +271,18 @@ class ChatView:
         told: list[bytes] = []
         for committed in page:
             event = committed.event
-            # In full flow there is nothing to decide: with many watchers, this line is where the time goes.
-            if type(event) is Chunk and event.turn == self._flowing and (frame := committed.frames.get("live")):
-                told.append(frame)
+            # In full flow there is nothing to decide: with many watchers, these lines are where the time goes.
+            if type(event) is Chunk and event.turn == self._flowing:
+                told.append(committed.frames.get("live") or self._frame(event, committed))
             else:
                 told += self.happened(committed)
         return told
+
+    def _frame(self, event: Chunk, committed: Caches) -> bytes:
+        """Make the frame of a chunk of the turn that flows, for all who watch it."""
+        assert self._frames is not None
+        frame = committed.frames["live"] = self._frames.live(bytes(event.body), event.index)
+        return frame
 
     def happened(self, committed: Caches) -> list[bytes]:
         """Return the frames that tell this connection of an event."""
@@ -300,13 +306,10 @@ class ChatView:
             known.is_hidden = self._is_doubted = True
         if self._passed_over == event.turn or known.is_hidden:
             return recovered
-        frame = committed.frames.get("live")
-        if frame is None:
-            frame = frames.ChunkFrame(
-                known.request, bytes(event.body), index=event.index, is_continuation=known.is_continuation
-            ).live
-            committed.frames["live"] = frame
-        self._flowing = event.turn
+        if self._flowing != event.turn:
+            self._flowing = event.turn
+            self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
+        frame = committed.frames.get("live") or self._frame(event, committed)
         return [*recovered, frame] if recovered else [frame]
 
     def _event(self, event: Event) -> list[bytes]:

@@ -13,7 +13,7 @@ import msgspec
 from ..events import Outcome
 from ..ids import MessageId, RequestId
 
-__all__ = ["CLEAR", "ChunkFrame", "identity", "mcp_servers", "message_updated", "messages", "pending", "recovering"]
+__all__ = ["CLEAR", "ChunkFrames", "identity", "mcp_servers", "message_updated", "messages", "pending", "recovering"]
 __all__ += ["replay_complete", "response", "resume_none", "resuming", "rpc_error", "rpc_result", "state", "state_error"]
 __all__ += ["terminal", "text_frame"]
 
@@ -22,25 +22,21 @@ _encode = msgspec.json.encode
 CLEAR = b'{"type":"cf_agent_chat_clear"}'
 
 
-class ChunkFrame:
-    """The frames of one chunk: the same bytes for everybody who watches, with a flag more for who comes back."""
+class ChunkFrames:
+    """The frames of a turn's chunks: the same bytes for everybody who watches, with a flag more for who comes back."""
 
-    __slots__ = ("_stem",)
+    __slots__ = ("_head", "_tail")
 
-    def __init__(self, request: RequestId, chunk: bytes, *, index: int | None, is_continuation: bool) -> None:
-        body = _encode(chunk.decode())
-        stem = b'{"type":"cf_agent_use_chat_response","id":%b,"body":%b,"done":false' % (_encode(request), body)
-        if index is not None:
-            stem += b',"seq":%d' % index
-        self._stem = stem + b',"continuation":true' if is_continuation else stem
+    def __init__(self, request: RequestId, *, is_continuation: bool) -> None:
+        self._head = b'{"type":"cf_agent_use_chat_response","id":%b,"body":' % _encode(request)
+        self._tail = b',"continuation":true' if is_continuation else b""
 
-    @property
-    def live(self) -> bytes:
-        return self._stem + b"}"
+    def live(self, chunk: bytes, index: int | None) -> bytes:
+        place = b"" if index is None else b',"seq":%d' % index
+        return b'%b%b,"done":false%b%b}' % (self._head, _encode(chunk.decode()), place, self._tail)
 
-    @property
-    def replayed(self) -> bytes:
-        return self._stem + b',"replay":true}'
+    def replayed(self, chunk: bytes, index: int | None) -> bytes:
+        return self.live(chunk, index)[:-1] + b',"replay":true}'
 
 
 def response(
