@@ -1,4 +1,4 @@
-"""Bugs that what is remembered for speed could have: paths, revisions, frames, chunks that travel together."""
+"""Bugs that what is done for speed could have: what is remembered, what travels together, who writes when."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ REMEMBERED = (
     "::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed"
 )
 STEERING = "tests/agents/test_steering.py"
+LIGHT = "tests/log/sqlite/test_light_commits.py"
 
 SWIFT = [
     Mutant(
@@ -61,6 +62,62 @@ SWIFT = [
         'if rules.policy.name != "steer":',
         f"{STEERING}::test_a_turn_that_our_own_code_waits_for_is_not_cut_short",
         "who waits for an answer in code gets half of it",
+    ),
+    Mutant(
+        "core/tree.py",
+        "    if known is None or known[0] != now:",
+        "    if known is None:",
+        REMEMBERED,
+        "what is shown is what was shown at first",
+    ),
+    Mutant(
+        "core/tree.py",
+        "return shown[:-1] if shown and shown[-1][0] == path[-1] else shown",
+        "return shown",
+        REMEMBERED,
+        "a model reads its own half answer as part of the question",
+    ),
+    Mutant(
+        "runtime/runner.py",
+        "                in_a_row = 0\n                await asyncio.sleep(0)\n",
+        "                in_a_row = 0\n",
+        "tests/runtime/test_turns.py::test_an_answer_that_waits_for_nothing_keeps_nobody_waiting",
+        "an answer out of a cache stops all other conversations",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
+        "            self._take_back(scribe)\n            return False\n",
+        "            return False\n",
+        f"{LIGHT}::test_a_commit_that_fails_here_is_made_by_the_thread",
+        "what a failed commit of the loop began is committed twice",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
+        "or sum(job.size for job in jobs) > LIGHT:",
+        "or not jobs:",
+        f"{LIGHT}::test_what_is_large_is_the_threads",
+        "the loop stands still while a megabyte is written",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "        if patience != self._patience:",
+        "        if patience and patience != self._patience:",
+        f"{LIGHT}::test_the_loop_goes_on_while_another_program_has_the_file_locked",
+        "the loop stands still while a backup has the file",
+    ),
+    Mutant(
+        "log/sqlite/checkpoints.py",
+        "            with seat:\n                self._carry()\n",
+        "            return\n",
+        f"{LIGHT}::test_the_writers_wait_only_for_the_end_of_a_very_long_log",
+        "the write-ahead log of a busy server grows without end",
+    ),
+    Mutant(
+        "server/gathering.py",
+        "        if size < 126:",
+        "        if size < 127:",
+        "tests/server/test_gathering.py::test_frames_are_those_that_any_client_reads",
+        "a frame of 126 bytes breaks its connection",
     ),
     Mutant(
         "server/gathering.py",

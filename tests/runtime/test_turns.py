@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -54,6 +55,25 @@ async def test_an_attempt_is_committed_before_the_model_is_called() -> None:
         gate.open()
         async with watching(loaded) as watcher:
             await watcher.ended(1)
+
+
+async def test_an_answer_that_waits_for_nothing_keeps_nobody_waiting() -> None:
+    taken, seen_after = 0, list[int]()
+
+    class Hasty(ScriptedResponder):
+        async def stream(self, call: TurnCall) -> AsyncIterator[str]:
+            nonlocal taken
+            for _ in range(5000):
+                taken += 1
+                yield "word "
+
+    async with running(MemoryLog(), Hasty([])) as directory, directory.attach(AGENT) as loaded:
+        async with watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.until(lambda event: isinstance(event, Chunk))
+            seen_after.append(taken)
+            await watcher.ended(1)
+    assert seen_after[0] < 1000, "the first word was read when nearly all had been said"
 
 
 @pytest.mark.parametrize(

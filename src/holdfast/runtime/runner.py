@@ -33,6 +33,10 @@ __all__ = ["Runner"]
 
 log = logging.getLogger("holdfast.runtime")
 
+BREATH = 64
+"""After so many pieces everybody else has a turn: an answer that waits for nothing, a list of words or a cache, would
+keep its own first word from its reader, and all other conversations, until there is no room for more of it."""
+
 
 class Runner:
     """Runs one turn's next attempt. `run` never raises for what the responder does: that is the turn's outcome."""
@@ -203,8 +207,13 @@ class Runner:
         self, attempt: Attempt, stream: AsyncIterator[str | Chunk | msgspec.Struct], normaliser: Normaliser
     ) -> tuple[Outcome, str | None]:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
+        in_a_row = 0
         async for given in stream:
             self._patience.heard()
+            in_a_row += 1
+            if in_a_row == BREATH:
+                in_a_row = 0
+                await asyncio.sleep(0)
             item = given if isinstance(given, (str, dict)) else as_chunk(given)
             if isinstance(item, dict):
                 self._note_usage(given)

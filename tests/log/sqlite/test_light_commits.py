@@ -19,16 +19,20 @@ from tests.log.sqlite.faults import BROKEN, Faults, opened
 
 
 class Watch:
-    """Who made which commit: the names of threads, in order."""
+    """Who made which commit (names of threads, in order), and how many milliseconds each waits for a lock."""
 
     def __init__(self) -> None:
         self.commits: list[str] = []
+        self.waits: dict[str, int] = {}
         watch = self
 
         class Watched(sqlite3.Connection):
             def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
                 if sql == "COMMIT":
                     watch.commits.append(threading.current_thread().name)
+                if sql == "BEGIN IMMEDIATE":
+                    (waits,) = super().execute("PRAGMA busy_timeout").fetchone()
+                    watch.waits[threading.current_thread().name] = waits
                 return super().execute(sql, *values)
 
         self.factory = Watched
@@ -113,18 +117,22 @@ async def test_a_disk_that_stays_broken_is_told_and_nothing_was_written(tmp_path
 
 @pytest.mark.usefixtures("pause")
 async def test_the_loop_goes_on_while_another_program_has_the_file_locked(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
-        owner = await Owner.take(store)
-        other = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        waiting = asyncio.ensure_future(owner.append(chunk(1, 0)))
-        for _ in range(100):
-            await asyncio.sleep(0)  # a loop that waited for the file would not get here
-        assert not waiting.done()
-        other.execute("ROLLBACK")
-        other.close()
-        await waiting
-        assert seqs(await read_all(store)) == [1]
+    watch = Watch()
+    store = SqliteLog(tmp_path / "log.db", factory=watch.factory)
+    await store.open()
+    owner = await Owner.take(store)
+    other = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.ensure_future(owner.append(chunk(1, 0)))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    other.execute("ROLLBACK")
+    other.close()
+    await waiting
+    assert seqs(await read_all(store)) == [1]
+    assert watch.waits == {HERE: 0, THREAD: 5000}
+    await store.aclose()
 
 
 @pytest.mark.usefixtures("pause")
