@@ -25,7 +25,7 @@ PATIENCE = 20.0
 """Seconds that a server has to start or to stop."""
 
 
-_SPY = [str(Path(sys.executable).parent / "py-spy"), "record", "--rate", "200", "--nonblocking", "--threads"]
+_SPY = [str(Path(sys.executable).parent / "py-spy"), "record", "--rate", "200", "--threads"]
 
 
 @dataclass(frozen=True, slots=True)
