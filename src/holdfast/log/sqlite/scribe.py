@@ -1,6 +1,6 @@
 """What fills a transaction: leases, heads and arrivals in memory, events and rows on their way to the file.
 
-A scribe belongs to the writer's thread. Its memory is a cache of the file: it runs ahead of it between
+A scribe belongs to whoever has the writer's seat. Its memory is a cache of the file: it runs ahead of it between
 `begin` and `commit`, is thrown away where a transaction fails, and is read anew when somebody else has
 written (the net under the file's lock, I-5).
 """
@@ -15,7 +15,7 @@ from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import REPLAYED, Batch, Unchanged
-from .connection import is_damage
+from .connection import BUSY_SECONDS, is_damage
 from .records import agent_record, message_record, turn_record
 from .statements import SQL, many_rows
 
@@ -246,7 +246,7 @@ class Scribe:
 
     def carry_heads(self) -> None:
         """Write all heads down in a transaction of its own, so that the next opening has nothing to look through."""
-        self.begin()
+        self.begin(patience=BUSY_SECONDS)
         self._carry()
         self.commit()
 
@@ -278,7 +278,7 @@ class Scribe:
         If a commit fails while it is forced to the disk, its pages are in the write-ahead log, beyond its
         end. A crash before the next commit would bring them back, although we have said that they are gone.
         """
-        self.begin()
+        self.begin(patience=BUSY_SECONDS)
         self._connection.execute(SQL["seal"])
         self.commit()
 
