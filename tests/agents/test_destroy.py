@@ -20,9 +20,9 @@ from holdfast.runtime.directory import Directory, Settings
 from holdfast.runtime.port import Port
 from holdfast.testing import CrashingLog, ManualClock
 from tests.crash.world import kill_everything
+from tests.patience import PATIENCE
 
 AGENT, CHILD = AgentId("chat/ann"), AgentId("chat/ann/sub/chat/kid")
-PATIENCE = 20.0
 
 
 class Chat(AIChatAgent):

@@ -17,8 +17,7 @@ from holdfast.messages.message import UIMessage
 from holdfast.runtime.recovery import backoff
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 class Dropped(ChatError):

@@ -30,8 +30,7 @@ from tests.agents.think_kit import calls_of, think
 from tests.models import recordings as r
 from tests.models.checks import settled
 from tests.models.provider import FakeProvider, Reply, serving, sse
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")

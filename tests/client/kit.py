@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from holdfast.client import Backoff, ChatClient, Reply
 from holdfast.messages.message import UIMessage
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 QUICK = Backoff(first=0.005, factor=1.2, most=0.05)
 T = TypeVar("T")
 

@@ -20,8 +20,7 @@ from holdfast.server.app import Holdfast
 from holdfast.server.limits import Limits
 from holdfast.wire.client import ChatProtocol, Ended
 from tests.agents.bases import Asked
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 class Steps:

@@ -17,11 +17,10 @@ from holdfast.messages.message import UIMessage
 from holdfast.runtime.directory import Directory, Loaded, Settings
 from holdfast.runtime.tail import Committed
 from holdfast.testing import ManualClock, ScriptedResponder
+from tests.patience import PATIENCE
 
 AGENT = AgentId("chat/ann")
 QUICK = Settings(grace=0.0)
-PATIENCE = 20.0
-"""Seconds after which a fact that does not come is a failure; never what a test waits for."""
 
 
 def user(message_id: str, text: str = "hi") -> dict[str, Any]:

@@ -18,10 +18,9 @@ from holdfast.messages.fold import MessageFold
 from holdfast.messages.sse import SseEvent, SseParser
 from holdfast.server import Holdfast
 from holdfast.testing import Gate
+from tests.patience import PATIENCE
 
 Item = str | dict[str, Any] | Gate | Exception
-PATIENCE = 20.0
-"""Seconds after which a fact that does not come is a failure; never what a test waits for."""
 
 
 def scripted(script: Iterable[Item] | Callable[[Turn], Iterable[Item]], **members: Any) -> type[AIChatAgent]:
