@@ -13,6 +13,8 @@ from tests.browser.tabs import Tab
 
 __all__ = ["plain_tab"]
 
+_RESUMED = "performance.getEntriesByType('resource').some(each => each.name.endsWith('/stream'))"
+
 
 async def _opened(chat: Chat, url: str) -> Tab:
     # Inside the loop: listening to a page starts tasks.
@@ -20,7 +22,11 @@ async def _opened(chat: Chat, url: str) -> Tab:
 
 
 def plain_tab(chat: Chat, *, link: Link | None = None, **options: Any) -> Tab:
-    """Open such a tab, through a link if one is given; waits until it has rendered."""
+    """Open such a tab, through a link if one is given; waits until it has rendered, and knows what there is to resume.
+
+    The hook asks for a stream to resume as soon as it is there. Told that there is none, it is `ready`, even if it was
+    asked something meanwhile and that has failed.
+    """
     build(chat.client, "plain")
     given = quote(json.dumps({"agent": chat.kind, "name": chat.name, **options}, ensure_ascii=False))
     port = link.port if link is not None else chat.server.port
@@ -28,4 +34,5 @@ def plain_tab(chat: Chat, *, link: Link | None = None, **options: Any) -> Tab:
     tab = chat.loop.run(_opened(chat, url))
     chat.tabs.append(tab)
     tab.reload()
+    tab.until(f"c.status === 'streaming' || {_RESUMED}")
     return tab

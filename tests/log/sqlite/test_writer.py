@@ -264,7 +264,7 @@ async def test_an_append_that_comes_meanwhile_waits_for_one_slice(
 ) -> None:
     monkeypatch.setattr(retention, "SLICE", 10)
     faults = Faults()
-    async with opened(tmp_path, faults) as store:
+    async with opened(tmp_path, faults, durability="power") as store:
         owner = await Owner.take(store)
         await owner.answer(1, 100, ended_at=1)
         loop = asyncio.get_running_loop()

@@ -114,6 +114,7 @@ class Writer:
         try:
             await asyncio.shield(self._started)
         except BaseException:
+            self._started.add_done_callback(lambda started: started.exception())  # nobody waits for it any more
             await self.stop()
             raise
 
