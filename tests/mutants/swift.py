@@ -86,8 +86,8 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/writer.py",
-        "            self._take_back(scribe)\n            return False\n",
-        "            return False\n",
+        "        except BaseException as exc:\n            self._take_back(scribe)\n",
+        "        except BaseException as exc:\n",
         f"{LIGHT}::test_a_commit_that_fails_here_is_made_by_the_thread",
         "what a failed commit of the loop began is committed twice",
     ),

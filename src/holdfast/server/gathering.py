@@ -87,11 +87,22 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         if message["type"] != FRAMES:
             return await super().send(message)
+        gathered: list[bytes] = []
+        size = 0
+        for text in message["frames"]:
+            gathered.append(text)
+            size += len(text)
+            if size >= AT_MOST:  # no more than so much is copied for a client that does not read
+                await self._write(gathered)
+                gathered, size = [], 0
+        return await self._write(gathered) if gathered else None
+
+    async def _write(self, texts: list[bytes]) -> None:
         if not self.writable.is_set():
             await self.writable.wait()
         if self.disconnected or self.close_sent or self.conn.state is not OPEN:
             raise ClientDisconnected
-        return self.transport.write(framed(message["frames"]))
+        self.transport.write(framed(texts))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         gathering: Any = GatheringTransport(cast(asyncio.Transport, transport), self.loop)

@@ -101,6 +101,28 @@ async def test_a_commit_that_fails_here_is_made_by_the_thread(tmp_path: Path, fa
         assert seqs(await read_all(store)) == [1, 2]
 
 
+class Stopped(BaseException):
+    """As a second Ctrl-C does: it is no error of anybody's, and comes anywhere."""
+
+
+@pytest.mark.usefixtures("pause")
+@pytest.mark.parametrize("stopped_at", ["BEGIN", "append_event", "COMMIT"])
+async def test_a_commit_in_which_the_loop_is_stopped_is_made_by_the_thread(tmp_path: Path, stopped_at: str) -> None:
+    faults, told = Faults(), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    async with opened(tmp_path, faults) as store:
+        owner = await Owner.take(store)
+
+        def stop_once(name: str) -> None:
+            if name == stopped_at and not told and threading.current_thread().name == HERE:
+                raise Stopped
+
+        faults.hook = stop_once
+        await owner.append(chunk(1, 0))
+        assert [type(each) for each in told] == [Stopped]
+        assert seqs(await read_all(store)) == [1]
+
+
 @pytest.mark.usefixtures("pause")
 async def test_a_disk_that_stays_broken_is_told_and_nothing_was_written(tmp_path: Path) -> None:
     faults = Faults()

@@ -149,11 +149,14 @@ class Writer:
         if not self._waiting or self._stopping.is_set():
             return
         jobs = self._take_waiting()
-        if self._writes_here and self._write_here(jobs):
-            _settle(jobs)
-            return
-        self._is_writing = True
-        self._queue.put(jobs)
+        is_written = False
+        try:
+            is_written = self._writes_here and self._write_here(jobs)
+        finally:
+            if not is_written:
+                self._is_writing = True
+                self._queue.put(jobs)
+        _settle(jobs if is_written else ())
 
     def _write_here(self, jobs: Sequence[_Job]) -> bool:
         """Write light jobs at once; False when it is better left to the thread, and nothing was written."""
@@ -175,9 +178,11 @@ class Writer:
                 _write(scribe, job)
             scribe.flush()
             scribe.commit()
-        except Exception:  # noqa: BLE001 - the thread does it again, with more patience and piece by piece
+        except BaseException as exc:
             self._take_back(scribe)
-            return False
+            if isinstance(exc, Exception):
+                return False  # the thread does it again, with more patience and piece by piece
+            raise  # somebody stops the loop: what waits is still the thread's
         self._note(jobs)
         return True
 
