@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from holdfast.cli import main, replaying
 from tests.cli.kit import damage
 
 
@@ -54,7 +53,7 @@ def test_speed_makes_it_wait_as_long_as_it_took(
     async def wait(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr(asyncio, "sleep", wait)
+    monkeypatch.setattr(replaying, "sleep", wait)  # this name alone: other threads of the test run sleep too
     assert main(["replay", "ann", "1", "--speed", "2"]) == 0
     assert sum(waited) == pytest.approx(5.5, rel=0.2)
     assert main(["replay", "ann", "1", "--text", "--speed", "10"]) == 0

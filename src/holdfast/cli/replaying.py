@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from asyncio import sleep
 from typing import Any
 
 import msgspec
@@ -70,7 +71,7 @@ async def _tell(screen: Screen, play: Play, speed: float | None) -> None:
 
 async def _wait(milliseconds: int, speed: float | None) -> None:
     if speed is not None and milliseconds > 0:
-        await asyncio.sleep(min(milliseconds / 1000 / speed, LONGEST_WAIT))
+        await sleep(min(milliseconds / 1000 / speed, LONGEST_WAIT))
 
 
 def _print(screen: Screen, frame: Frame, after: int, request: str) -> None:
