@@ -159,7 +159,9 @@ def _retention(folder: Path, conversations: int, size: str) -> None:
 
 def _old_chunks(path: Path, before: int) -> int:
     with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("SELECT count(*) FROM event WHERE kind = 'chunk' AND at < ?", (before,))
+        found = connection.execute(
+            "SELECT count(*) + coalesce(sum(more), 0) FROM event WHERE kind = 'chunk' AND at < ?", (before,)
+        )
         return int(found.fetchone()[0])
 
 

@@ -34,7 +34,7 @@ NO_TEXT = "CAST(replace(CAST({0} AS TEXT), '\"delta\":\"you ', '\"delta\":\"' ||
 DAMAGES = [
     f"UPDATE event SET body = {NO_TEXT.format('body')} WHERE agent = 1",
     "UPDATE event SET body = CAST(replace(CAST(body AS TEXT), '\"turn\"', '\"trun\"') AS BLOB) WHERE agent = 1",
-    "UPDATE event SET body = 'text where bytes belong' WHERE agent = 1 AND seq = 7",
+    "UPDATE event SET body = 'text where bytes belong' WHERE agent = 1 AND seq = 11",
     "UPDATE message SET body = x'ff', role = CAST(x'fe' AS TEXT) WHERE agent = 1 AND node = 4",
     "UPDATE turn SET accepted = x'00', status = 'odd' WHERE agent = 1",
     "UPDATE agent SET id = CAST(x'ff' AS TEXT) WHERE key = 2",

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.cli import main
-from holdfast.cli.copying import Copied, write_agent
+from holdfast.cli.copying import Copied, read_log, write_agent
 from holdfast.cli.examining import examine
 from holdfast.cli.readonly import ReadOnlyLog
-from holdfast.events import encode_event
+from holdfast.events import decode_event, encode_event
 from holdfast.ids import AgentId, Millis
 from holdfast.log.sqlite.store import SqliteLog
 from holdfast.testing import Gate
@@ -79,9 +80,9 @@ def test_an_event_that_is_taken_away_is_missed(history: History, data: st.DataOb
         # Its successor is made to point past it, and where the chain can be entered is noted, as retention would.
         damage(
             path,
-            f"INSERT OR IGNORE INTO mark SELECT agent, seq, id FROM event WHERE seq = {seq - 1}",
-            f"DELETE FROM mark WHERE seq = {seq}",
-            f"DELETE FROM event WHERE seq = {seq}",
+            f"INSERT OR IGNORE INTO mark SELECT agent, seq, id FROM event WHERE seq < {seq} ORDER BY seq DESC LIMIT 1",
+            f"DELETE FROM mark WHERE seq IN (SELECT seq FROM event WHERE {seq} BETWEEN seq - more AND seq)",
+            f"DELETE FROM event WHERE {seq} BETWEEN seq - more AND seq",
         )
         assert asyncio.run(_findings(path, history.now)) != []
 
@@ -101,13 +102,14 @@ DAMAGES = [
     ("INSERT INTO kept VALUES (1, 'state', '', x'31')", "what is kept as state has a row", True),
     ("DELETE FROM wake", "chat/cid: work of it is due, and a server would look at it never", True),
     ("UPDATE wake SET at = 4102444800000", "a server would look at it too late", True),
-    ("UPDATE event SET body = x'7b' WHERE agent = 1 AND seq = 5", "event 5 cannot be read", False),
+    ("UPDATE event SET body = x'7b' WHERE agent = 1 AND seq = 11", "event 3 cannot be read", False),
     ("UPDATE event SET kind = 'chunk' WHERE agent = 1 AND seq = 1", "event 1 is filed as chunk of turn 1", False),
-    ("UPDATE event SET seq = 900 WHERE agent = 1 AND seq = 4", "event 5 comes behind event 900", False),
-    ("DELETE FROM event WHERE agent = 1 AND seq = 4", "does not fit behind those before it", False),
+    ("UPDATE event SET seq = 900 WHERE agent = 1 AND seq = 12", "event 13 comes behind event 900", False),
+    ("UPDATE event SET more = 7 WHERE agent = 1 AND seq = 11", "events before seq 50 are not in order", False),
+    ("DELETE FROM event WHERE agent = 1 AND seq = 2", "does not fit behind those before it", False),
     ("DELETE FROM event WHERE agent = 1 AND seq = 50", "its log ends at event 0, and should at 50", False),
     (
-        "INSERT INTO event SELECT -5, agent, seq, at, kind, turn, 0, body FROM event WHERE agent = 1 AND seq = 2",
+        "INSERT INTO event SELECT -5, agent, seq, at, kind, turn, 0, body, 0 FROM event WHERE agent = 1 AND seq = 2",
         "1 event in the file cannot be reached",
         False,
     ),
@@ -119,12 +121,30 @@ DAMAGES = [
         False,
     ),
     (
-        """UPDATE event SET body = CAST(replace(CAST(body AS TEXT), '"index":4', '"index":40') AS BLOB)
+        """UPDATE event SET body = CAST(replace(CAST(body AS TEXT), '"index":0', '"index":40') AS BLOB)
         WHERE agent = 1 AND turn = 1""",
-        "turn 1: chunk 40 comes where 4 belongs",
+        "turn 1: it counts 9 chunks, and its last is another",
         False,
     ),
 ]
+
+
+def test_a_chunk_that_has_the_place_of_another_is_found(stored: Path, tmp_path: Path) -> None:
+    async def write_with_a_wrong_index(path: Path) -> None:
+        source, store = ReadOnlyLog(stored), SqliteLog(path)
+        await source.open()
+        await store.open()
+        events = [Copied(each.at, decode_event(each.body), each.body) for each in await read_log(source, ANN)]
+        at, chunk, _ = events[6]
+        wrong = replace(chunk, index=40)
+        events[6] = Copied(at, wrong, encode_event(wrong))
+        await write_agent(store, ANN, events)
+        await store.aclose()
+        await source.aclose()
+
+    path = tmp_path / "wrong.db"
+    asyncio.run(write_with_a_wrong_index(path))
+    assert "turn 1: chunk 40 comes where 4 belongs" in asyncio.run(_findings(path, 2**50))
 
 
 @pytest.mark.parametrize(("statement", "sentence", "is_curable"), DAMAGES)

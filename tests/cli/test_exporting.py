@@ -215,7 +215,7 @@ def test_a_file_that_is_not_there_is_a_sentence(stored: Path) -> None:
 
 
 def test_a_log_that_cannot_be_read_is_not_exported(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    damage(stored, "UPDATE event SET body = x'7b' WHERE agent = 1 AND seq = 3")
+    damage(stored, "UPDATE event SET body = x'7b' WHERE agent = 1 AND seq = 11")
     assert main(["export", "ann"]) == 2
     assert "event 3 cannot be read" in capsys.readouterr().err
     assert not list(Path().glob("*.gz"))

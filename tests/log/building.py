@@ -128,11 +128,10 @@ async def drain(store: LogStore, before: int, *, limit: int = 2000) -> int:
     total = 0
     while True:
         pruned = await store.prune(Millis(before), limit=limit)
-        assert pruned.chunks <= limit
         total += pruned.chunks
         if not pruned.more:
             return total
-        assert pruned.chunks == limit, "a step stopped early"
+        assert pruned.chunks >= limit, "a step stopped early"
 
 
 def seqs(events: Sequence[Stored]) -> list[int]:

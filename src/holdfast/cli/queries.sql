@@ -31,10 +31,10 @@ SELECT a.epoch, w.at FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHER
 
 -- name: stored_counts
 -- How many events each agent has in the file, whether a chain leads to them or not.
-SELECT a.id, count(*), max(e.seq) FROM event AS e LEFT JOIN agent AS a ON a.key = e.agent GROUP BY e.agent;
+SELECT a.id, count(*) + sum(e.more), max(e.seq) FROM event AS e LEFT JOIN agent AS a ON a.key = e.agent GROUP BY e.agent;
 
 -- name: prunable
 -- What retention would take: chunks of turns that ended before ?1.
-SELECT count(*), coalesce(sum(length(e.body)), 0)
+SELECT count(*) + coalesce(sum(e.more), 0), coalesce(sum(length(e.body)), 0)
 FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
 WHERE e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?1;

@@ -182,9 +182,10 @@ class LogStore(Protocol):
         ...
 
     async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
-        """Delete up to `limit` chunks of turns that ended before `before`; one small step of retention.
+        """Delete `limit` chunks of turns that ended before `before`; one small step of retention.
 
-        Runs only when no append waits. Turn rows, messages and all other events stay; streams of kind `rsm` too.
+        Chunks that are stored together go together, so they may be a few more. Runs only when no append waits.
+        Turn rows, messages and all other events stay; streams of kind `rsm` too.
         """
         ...
 

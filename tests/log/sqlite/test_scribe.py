@@ -103,7 +103,7 @@ async def test_one_event_in_256_is_marked(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner, other = await Owner.take(store), await Owner.take(store, B)
         for n in range(11):
-            await owner.append(*(chunk(1, index) for index in range(100)))
+            await owner.append(*(fact("x") for _ in range(100)))
             await other.append(chunk(1, n))
         marks = "SELECT m.agent, m.seq FROM mark m JOIN event e ON (e.id, e.agent, e.seq) = (m.id, m.agent, m.seq)"
         assert look(tmp_path, marks) == [(1, 256), (1, 512), (1, 768), (1, 1024)]

@@ -90,4 +90,4 @@ async def test_views_are_read_by_agent_without_looking_at_everything(tmp_path: P
     for view in ("cf_ai_chat_stream_metadata", "cf_ai_chat_stream_chunks"):
         plan = [row[3] for row in look(tmp_path, f"EXPLAIN QUERY PLAN SELECT * FROM {view} WHERE agent = 'x'")]
         assert plan
-        assert not any(step.startswith("SCAN") for step in plan)
+        assert not any(step.startswith("SCAN") and "VIRTUAL TABLE" not in step for step in plan)  # json_each is one

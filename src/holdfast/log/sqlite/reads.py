@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
+from .packs import unpack
 from .records import Record, message_row, to_agent_row, turn_row, turn_rows
 from .scribe import Grant, Head
 from .statements import SQL
@@ -159,8 +160,12 @@ class Reader:
         return found[:limit]
 
     def _walk(self, agent: AgentId, key: int, entry: Head, low: int) -> list[Stored]:
-        steps = [Stored(*record) for record in self._all("walk", key, entry.id, low)]
-        steps.reverse()
+        steps: list[Stored] = []
+        for more, seq, *rest in reversed(self._all("walk", key, entry.id, low)):
+            if more:
+                steps += _unpacked(more, seq, rest, low)
+            else:
+                steps.append(Stored(seq, *rest))
         if steps and (steps[-1].seq != entry.seq or len(steps) != entry.seq - steps[0].seq + 1):
             raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
         return steps
@@ -171,3 +176,11 @@ class Reader:
     def _one(self, name: str, *values: Any) -> Record | None:
         record: Record | None = self._connection.execute(SQL[name], values).fetchone()
         return record
+
+
+def _unpacked(more: int, last: int, rest: Sequence[Any], low: int) -> Iterator[Stored]:
+    """Give the events of a packed row that come after seq `low`."""
+    at, kind, turn, body = rest
+    for seq, each in enumerate(unpack(body, more), start=last - more):
+        if seq > low:
+            yield Stored(Seq(seq), at, kind, turn, each)

@@ -17,7 +17,7 @@ from .statements import SQL
 __all__ = ["REMOVE", "Retention", "Sweep"]
 
 SLICE = 512
-"""Arrivals looked at in one transaction: what an append that comes meanwhile has to wait for."""
+"""Rows looked at in one transaction: what an append that comes meanwhile has to wait for."""
 
 REMOVE: Final = ("mark_cuts", "remove_marks", "remove_events", "clear_doomed")
 """How what was doomed goes, in this order."""
@@ -82,17 +82,18 @@ class Retention:
 
     def _slice(self, place: _Place, sweep: Sweep, until: int) -> Pruned | None:
         execute = self._connection.execute
-        count = execute(SQL["doom"], (place.cursor, until, sweep.before, max(sweep.room, 1))).rowcount
-        if count and not sweep.room:
+        rows = execute(SQL["doom"], (place.cursor, until, sweep.before, max(sweep.room, 1))).rowcount
+        if rows and not sweep.room:
             execute(SQL["clear_doomed"])
             self._place = place
             return sweep.result(more=True)
-        if count:
-            if count == sweep.room:
-                (until,) = execute(SQL["last_doomed"]).fetchone()
+        if rows:
+            last, count = execute(SQL["last_doomed"]).fetchone()
+            if count >= sweep.room:
+                until = last
             for name in REMOVE:
                 execute(SQL[name])
-            sweep.room -= count
+            sweep.room = max(0, sweep.room - count)
             sweep.deleted += count
         waiting = place.waiting
         if waiting is None:

@@ -16,6 +16,7 @@ from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import REPLAYED, Batch, Unchanged
 from .connection import BUSY_SECONDS, is_damage
+from .packs import pack
 from .records import agent_record, message_record, turn_record
 from .statements import SQL, many_rows
 
@@ -165,14 +166,15 @@ class Scribe:
                 f"unable to append to {batch.agent!r}; its log ends at {lease.head}, the batch begins at {batch.first}"
             )
         self._touched[batch.agent] = lease
+        first_id, streamed = self._next, self._keep(lease, batch)
         if batch.rows:
-            count = len(batch.entries)
-            span = _Span(batch.first, self._next, lease.head + count, self._next + count - 1)
+            span = _Span(batch.first, first_id, lease.head, lease.head_id)
             for row in batch.rows:
                 self._put(lease, row, span)
+        for turn in streamed:
+            lease.quiet.discard(turn)
         if not isinstance(batch.wake, Unchanged):
             self._put_wake(lease, batch.wake)
-        self._keep(lease, batch)
 
     def replace(self, replacement: Replacement) -> None:
         """Drop the agent's projections and write others; where its turns' chunks lie is kept."""
@@ -316,19 +318,22 @@ class Scribe:
             self._leases[agent] = lease
         return lease
 
-    def _keep(self, lease: _Lease, batch: Batch) -> None:
-        key, at, quiet = lease.key, batch.at, lease.quiet
+    def _keep(self, lease: _Lease, batch: Batch) -> set[int]:
+        """Keep the batch's events; return the turns of which something is replayed from it."""
+        key, at = lease.key, batch.at
         seq, arrival, before = lease.head, self._next, lease.head_id
-        for entry in batch.entries:
-            seq += 1
-            kind, turn = entry.kind, entry.turn
-            self._events += (arrival, key, seq, at, kind, turn, arrival - before if before else 0, entry.body)
-            if not seq % MARK_EVERY:
+        streamed: set[int] = set()
+        for kind, turn, more, body in pack(batch.entries):
+            unmarked = MARK_EVERY - seq % MARK_EVERY
+            seq += more + 1
+            self._events += (arrival, key, seq, at, kind, turn, arrival - before if before else 0, body, more)
+            if more + 1 >= unmarked:
                 self._marks += (key, seq, arrival)
-            if quiet and kind in REPLAYED and turn is not None:
-                quiet.discard(turn)
+            if turn is not None and kind in REPLAYED:
+                streamed.add(turn)
             before, arrival = arrival, arrival + 1
         lease.head, lease.head_id, self._next = seq, before, arrival
+        return streamed
 
     def _put(self, lease: _Lease, row: Row, span: _Span) -> None:
         execute = self._connection.execute

@@ -1,7 +1,7 @@
 -- Every statement that the store runs, by name. Parameters are numbered in the order of their tuple.
 
 -- name: append_event
-INSERT INTO event (id, agent, seq, at, kind, turn, back, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+INSERT INTO event (id, agent, seq, at, kind, turn, back, body, more) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- name: put_mark
 INSERT INTO mark (agent, seq, id) VALUES (?1, ?2, ?3);
@@ -131,16 +131,16 @@ SELECT key, id, head FROM agent WHERE id >= ?1 AND id < ?2 ORDER BY key;
 SELECT seq, id FROM mark WHERE agent = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT ?4;
 
 -- name: walk
--- The events of one agent from arrival ?2 back to the one after seq ?3, newest first. It ends early where retention
--- has cut the chain.
-WITH RECURSIVE step (id, back, seq) AS (
-  SELECT id, back, seq FROM event WHERE id = ?2 AND agent = ?1
+-- The events of one agent from arrival ?2 back to the row that has the one after seq ?3, newest first. It ends early
+-- where retention has cut the chain.
+WITH RECURSIVE step (id, back, first) AS (
+  SELECT id, back, seq - more FROM event WHERE id = ?2 AND agent = ?1
   UNION ALL
-  SELECT e.id, e.back, e.seq
+  SELECT e.id, e.back, e.seq - e.more
   FROM step AS s CROSS JOIN event AS e ON e.id = s.id - s.back
-  WHERE s.back > 0 AND s.seq > ?3 + 1 AND e.agent = ?1
+  WHERE s.back > 0 AND s.first > ?3 + 1 AND e.agent = ?1
 )
-SELECT e.seq, e.at, e.kind, e.turn, e.body FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
+SELECT e.more, e.seq, e.at, e.kind, e.turn, e.body FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
 
 -- name: turn_span
 SELECT coalesce(first_seq, 1), last_seq FROM turn WHERE agent = ?1 AND turn = ?2;
@@ -182,17 +182,23 @@ SELECT min(at) FROM wake;
 
 -- name: create_doomed
 -- What one slice of retention is about to delete; lives in memory, for the writer only.
-CREATE TEMP TABLE doomed (id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, seq INTEGER NOT NULL, before INTEGER NOT NULL);
+CREATE TEMP TABLE doomed (
+  id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, seq INTEGER NOT NULL, before INTEGER NOT NULL,
+  chunks INTEGER NOT NULL
+);
 
 -- name: first_event_after
 SELECT id, at FROM event WHERE id > ?1 ORDER BY id LIMIT 1;
 
 -- name: doom
-INSERT INTO doomed (id, agent, seq, before)
-SELECT e.id, e.agent, e.seq, e.id - e.back
-FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
-WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?3
-ORDER BY e.id LIMIT ?4;
+-- The first ?4 chunks that may go; a row of many goes as a whole.
+INSERT INTO doomed (id, agent, seq, before, chunks)
+SELECT id, agent, seq, before, chunks FROM (
+  SELECT e.id, e.agent, e.seq, e.id - e.back AS before, e.more + 1 AS chunks,
+    sum(e.more + 1) OVER (ORDER BY e.id) AS so_far
+  FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
+  WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?3
+) WHERE so_far - chunks < ?4;
 
 -- name: streams_to_erase
 -- Streams that are left to their manager, over since ?2 and not erased before: then nothing lies between their ends.
@@ -200,8 +206,8 @@ SELECT turn FROM turn
 WHERE agent = ?1 AND kind = 'rsm' AND ended_at <= ?2 AND coalesce(first_id, 0) < last_id ORDER BY turn LIMIT ?3;
 
 -- name: doom_stream
-INSERT INTO doomed (id, agent, seq, before)
-SELECT e.id, e.agent, e.seq, e.id - e.back
+INSERT INTO doomed (id, agent, seq, before, chunks)
+SELECT e.id, e.agent, e.seq, e.id - e.back, e.more + 1
 FROM turn AS t CROSS JOIN event AS e ON e.id BETWEEN coalesce(t.first_id, 0) AND t.last_id
 WHERE t.agent = ?1 AND t.turn = ?2 AND e.agent = ?1 AND e.turn = ?2 AND e.kind = 'chunk';
 
@@ -209,7 +215,7 @@ WHERE t.agent = ?1 AND t.turn = ?2 AND e.agent = ?1 AND e.turn = ?2 AND e.kind =
 UPDATE turn SET first_seq = last_seq, first_id = last_id WHERE agent = ?1 AND turn = ?2;
 
 -- name: last_doomed
-SELECT max(id) FROM doomed;
+SELECT max(id), sum(chunks) FROM doomed;
 
 -- name: mark_cuts
 -- An event whose successor goes must be reachable on its own.

@@ -1,0 +1,30 @@
+-- A batch's chunks of one turn lie in one row: `seq` is the last of them, `more` says how many come before it.
+-- Their `body` has `bodies` from `index` on, where that of a single chunk has `body`.
+ALTER TABLE event ADD COLUMN more INTEGER NOT NULL DEFAULT 0;
+
+DROP VIEW cf_ai_chat_stream_chunks;
+
+-- The chunks of all streams; `body` is the chunk as JSON text, NULL where the stored bytes are damaged.
+CREATE VIEW cf_ai_chat_stream_chunks (id, stream_id, body, chunk_index, created_at, agent) AS
+SELECT
+  e.agent || ':' || (e.seq - e.more + c.key),
+  t.agent || ':' || t.turn,
+  c.value,
+  CASE WHEN json_valid(CAST(e.body AS TEXT)) THEN json_extract(CAST(e.body AS TEXT), '$.index') + c.key END,
+  e.at,
+  a.id
+FROM agent AS a
+JOIN turn AS t ON t.agent = a.key
+JOIN event AS e
+  ON e.agent = t.agent AND e.turn = t.turn AND e.kind = 'chunk'
+  AND e.id BETWEEN coalesce(t.first_id, 0) AND coalesce(t.last_id, 9223372036854775807)
+JOIN json_each(
+  CASE
+    WHEN NOT json_valid(CAST(e.body AS TEXT)) THEN '[null]'
+    WHEN e.more > 0 THEN json_extract(CAST(e.body AS TEXT), '$.bodies')
+    ELSE json_array(json_extract(CAST(e.body AS TEXT), '$.body'))
+  END
+) AS c
+WHERE t.kind <> 'rsm'
+  AND t.status NOT IN ('accepted', 'skipped')
+  AND t.generation = coalesce(a.generation, t.generation);

@@ -1,0 +1,209 @@
+"""Chunks that come together lie together: fewer rows, and every event, cursor and cut as if each had its own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.structs import astuple
+
+from holdfast.events import Chunk, encode_event
+from holdfast.ids import Attempt, Millis, Seq, TurnId
+from holdfast.log.base import Entry
+from holdfast.log.memory import MemoryLog
+from holdfast.log.sqlite import reads, scribe
+from holdfast.log.sqlite.packs import PACK, pack, unpack
+from tests.log.building import (
+    FOREVER,
+    A,
+    B,
+    Owner,
+    chunk,
+    chunks,
+    drain,
+    ended_row,
+    fact,
+    read_all,
+    seqs,
+    turn_row,
+)
+from tests.log.sqlite.faults import change, look, opened
+
+ROWS = "SELECT seq, more, kind, turn FROM event WHERE agent = 1 ORDER BY id"
+
+BODIES = st.sampled_from(
+    [
+        b'{"type":"text-delta","id":"1","delta":"gr\xc3\xbc\xc3\x9fe"}',
+        b'{"type":"data-x","data":{"index":3,"body":[1]},"transient":true}',
+        b'"just,\\"index\\":5,\\"body\\":text"',
+        b"[1,2]",
+        b"null",
+        b'{"delta":"' + b"x" * 1500 + b'"}',
+        b'{"delta":"' + b"y" * PACK + b'"}',
+    ]
+)
+CHUNKS = st.builds(
+    Chunk,
+    st.sampled_from([TurnId(1), TurnId(1), TurnId(2)]),
+    st.sampled_from([Attempt(1), Attempt(1), Attempt(2)]),
+    st.sampled_from([-1, -1, -1, 0, 7]),  # below 0: the one after the last
+    st.builds(Raw, BODIES),
+    st.sampled_from([False, False, False, True]),
+)
+
+
+def entries_of(drawn: list[Chunk | None]) -> list[Entry]:
+    """Make the entries that an actor would; None is some other event."""
+    entries, following = [], itertools.count()
+    for each in drawn:
+        if each is None:
+            entries.append(fact("attempt.started", 1, b'{"t":"attempt.started","turn":1,"index":1,"body":2}'))
+            continue
+        index = next(following) if each.index < 0 else each.index
+        event = Chunk(each.turn, each.attempt, index, each.body, each.transient)
+        entries.append(Entry("chunk", each.turn, encode_event(event)))
+    return entries
+
+
+@given(st.lists(st.none() | CHUNKS, max_size=12))
+def test_what_is_packed_comes_out_byte_for_byte(drawn: list[Chunk | None]) -> None:
+    entries = entries_of(drawn)
+    found = []
+    for kind, turn, more, body in pack(entries):
+        bodies = unpack(body, more) if more else [body]
+        assert len(bodies) == more + 1
+        assert not more or len(body) <= PACK + 64
+        found += [Entry(kind, None if turn is None else TurnId(turn), each) for each in bodies]
+    assert found == entries
+
+
+def test_chunks_that_follow_each_other_are_one_row_and_say_once_what_they_share() -> None:
+    entries = chunks(3, 40)
+    ((kind, turn, more, body),) = pack(entries)
+    assert (kind, turn, more) == ("chunk", 3, 39)
+    assert len(body) < 0.6 * sum(len(entry.body) for entry in entries)
+    assert json.loads(body)["bodies"][39] == {"type": "text-delta", "id": "1", "delta": "some words"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "rows"),
+    [
+        ([chunk(1, 0), chunk(2, 1)], 2),  # another turn
+        ([chunk(1, 0), chunk(1, 2)], 2),  # one is missing between them
+        ([chunk(1, 1), chunk(1, 0)], 2),
+        ([chunk(1, 0), fact("call.started", 1), chunk(1, 1)], 3),
+        ([fact("x"), fact("x")], 2),
+        ([Entry("chunk", TurnId(1), b"{}"), Entry("chunk", TurnId(1), b"{}")], 2),  # not as we encode them
+        ([chunk(1, 0, "x" * PACK), chunk(1, 1)], 2),
+        ([chunk(1, n, "x" * 1000) for n in range(6)], 2),  # three fit
+        ([chunk(1, 0), chunk(1, 1), fact("turn.ended", 1)], 2),
+    ],
+)
+def test_what_does_not_belong_together_is_a_row_of_its_own(entries: list[Entry], rows: int) -> None:
+    assert len(list(pack(entries))) == rows
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"{",
+        b"",
+        b"[]",
+        b'{"index":0,"bodies":[{}]}',
+        b'{"t":"chunk","turn":1,"attempt":1,"index":"0","bodies":[1,2,3]}',
+    ],
+)
+def test_a_damaged_row_is_given_for_each_of_its_events_and_none_is_left_out(damaged: bytes) -> None:
+    assert unpack(damaged, 2) == [damaged] * 3
+    assert unpack("text", 1) == ["text"] * 2  # type: ignore[arg-type, comparison-overlap]
+
+
+async def test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scribe, "MARK_EVERY", 8)
+    monkeypatch.setattr(reads, "MARKS_AT_ONCE", 2)
+    async with opened(tmp_path) as store:
+        memory = MemoryLog()
+        await memory.open()
+        for each in (store, memory):
+            await _speak(await Owner.take(each))
+        expected = [astuple(event) for event in await read_all(memory)]
+        assert len(look(tmp_path, ROWS)) < len(expected) / 3
+        for after in range(len(expected) + 1):
+            for limit in (1, 3, 1000):
+                page = await store.read(A, Seq(after), limit)
+                assert [astuple(event) for event in page] == expected[after : after + limit]
+        for turn in (1, 2, 3):
+            assert await store.read_turn(A, TurnId(turn)) == await memory.read_turn(A, TurnId(turn))
+        assert (await store.activate(A)).chunks == (await memory.activate(A)).chunks
+
+
+async def _speak(owner: Owner) -> None:
+    """Let three turns speak in runs of all lengths; the third stays open."""
+    for turn in (1, 2, 3):
+        await owner.append(fact("turn.accepted", turn), rows=[turn_row(turn)])
+        first = 0
+        for length in (1, 2, 5, 13, 1, 30):
+            await owner.append(*chunks(turn, length, first), at=turn)
+            first += length
+        if turn < 3:
+            await owner.append(*chunks(turn, 2, first), fact("turn.ended", turn), rows=[ended_row(turn, turn)], at=turn)
+
+
+async def test_a_row_ends_at_its_last_seq_and_a_mark_stands_where_one_was_due(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        for n in range(8):
+            await owner.append(*chunks(1, 50, 50 * n))
+        assert look(tmp_path, ROWS)[0] == (50, 49, "chunk", 1)
+        assert look(tmp_path, "SELECT agent, seq FROM mark") == [(1, 300)]
+        assert seqs(await read_all(store, after=120, limit=77)) == list(range(121, 401))
+    async with opened(tmp_path) as again:
+        assert (await again.activate(A)).head == 400
+
+
+async def test_retention_takes_rows_whole_and_counts_their_chunks(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner, other = await Owner.take(store), await Owner.take(store, B)
+        await _speak(owner)
+        await _speak(other)
+        kept = [each for each in await read_all(store) if each.kind != "chunk" or each.turn == 3]
+        step = await store.prune(FOREVER, limit=20)
+        assert 20 <= step.chunks < 50
+        assert step.more
+        assert step.chunks + await drain(store, FOREVER, limit=20) == 4 * 54
+        assert await read_all(store) == kept
+        assert (await store.prune(FOREVER)).chunks == 0
+        assert seqs(await read_all(store, B)) == seqs(kept)
+
+
+async def test_views_show_every_chunk_of_a_row(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(fact("turn.accepted", 1), rows=[turn_row(1)])
+        await owner.append(chunk(1, 0, "one"))
+        await owner.append(chunk(1, 1, "two"), chunk(1, 2, "three"), chunk(1, 3, "four"), at=9)
+        found = look(tmp_path, "SELECT id, chunk_index, created_at, body FROM cf_ai_chat_stream_chunks")
+        assert [row[:3] for row in found] == [("1:2", 0, 1), ("1:3", 1, 9), ("1:4", 2, 9), ("1:5", 3, 9)]
+        assert [json.loads(row[3])["delta"] for row in found] == ["one", "two", "three", "four"]
+        change(tmp_path, "UPDATE event SET body = x'ff00' WHERE seq = 5")
+        bodies = [body for (body,) in look(tmp_path, "SELECT body FROM cf_ai_chat_stream_chunks")]
+        assert [body is None for body in bodies] == [False, True]
+
+
+@pytest.mark.parametrize("pruned", [0, 3, 1000])
+async def test_a_destroyed_agent_leaves_no_row_behind(tmp_path: Path, pruned: int) -> None:
+    async with opened(tmp_path) as store:
+        owner, other = await Owner.take(store), await Owner.take(store, B)
+        await _speak(other)
+        await _speak(owner)
+        await store.prune(Millis(2), limit=pruned)
+        await store.destroy(A, owner.epoch)
+        assert look(tmp_path, ROWS) == []
+        assert len(await store.read_turn(B, TurnId(3))) == 52
