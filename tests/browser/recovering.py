@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from holdfast import Continue, Recovery, Retry, Stop, Wait
+from holdfast import Continue, Recovery, Retry, Stop, Turn, Wait
 from holdfast.agents.tools import ToolContext, tool
 from tests.browser import serving
-from tests.browser.scripted import BOOK, Chat
+from tests.browser.scripted import BOOK, Chat, Script
 from tests.browser.tooled import Tooled
 
 __all__ = ["RECOVERING", "Brittle", "Fickle", "Lasting"]
@@ -67,9 +68,14 @@ def _note_effect(what: str, key: str) -> None:
 
 
 class Drowsy(Chat):
-    """Is asked again when it falls silent; `{"gate": …}` is its silence."""
+    """Is asked again when it falls silent; `{"gate": …}` is its silence, which it keeps once."""
 
     stall_timeout = 0.4
+
+    async def _play(self, steps: Script, turn: Turn, said: int) -> AsyncIterator[Any]:
+        spoken = steps if turn.attempt == 1 else [step for step in steps if isinstance(step, str)]
+        async for piece in super()._play(spoken, turn, said):
+            yield piece
 
 
 class Forgetful(Drowsy):

@@ -195,9 +195,7 @@ def test_a_model_that_falls_silent_is_asked_again_in_front_of_the_page_and_that_
 ) -> None:
     (tab,) = tabs_of(mortal, "drowsy")
     tab.ask(TALK)
-    tab.until_answer(HALF)
     tab.until_received(RECOVERING)
-    mortal.open("mid")
     tab.until_answer(WHOLE)
     tab.until_ready()
     assert (tab.error, len(tab.texts), tab.seen("shrinks")) == (None, 2, [])
@@ -336,10 +334,7 @@ def test_a_turn_that_is_begun_anew_before_the_eyes_of_the_page_shows_only_its_ne
     tab, other = tabs_of(mortal, "forgetful", count=2)
     tab.ask(TALK)
     for each in (tab, other):
-        each.until_answer(HALF)
-        each.until_received(RECOVERING, 2)  # it has begun anew, and has spoken
-    mortal.open("mid")
-    for each in (tab, other):
+        each.until_received(RECOVERING, 2)  # it has begun anew
         each.until_answer(WHOLE)
         each.until_ready()
         assert len(each.texts) == 2

@@ -120,11 +120,11 @@ class Stage:
 
     def _check_stream(self, stream: Stream, stored: list[JsonObject], known: Known) -> None:
         by_id = {message["id"]: message for message in stored}
-        written: dict[str, tuple[str, UIMessage]] = {}
-        for request, message in stream.seen.items():
-            if message is not None and request in known:
-                written[message.id] = (request, message)  # the last turn of a message has all of it
-        for name, (_, message) in written.items():
+        written: dict[str, UIMessage] = {}
+        for request in known:
+            if (message := stream.seen.get(request)) is not None:
+                written[message.id] = message  # the last turn of a message has all of it
+        for name, message in written.items():
             if name in by_id:
                 self._same(stream.label, [plain(by_id[name])], [plain(message.to_dict())])
         for request, (outcome, error) in known.items():
