@@ -11,6 +11,7 @@ REMEMBERED = (
     "::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed"
 )
 STEERING = "tests/agents/test_steering.py"
+PACKS = "tests/log/sqlite/test_packs.py"
 LIGHT = "tests/log/sqlite/test_light_commits.py"
 
 SWIFT = [
@@ -125,5 +126,54 @@ SWIFT = [
         "    def close(self) -> None:\n",
         "tests/server/test_gathering.py::test_what_was_kept_back_is_written_before_the_end",
         "the last frames are lost when a socket is closed",
+    ),
+    Mutant(
+        "log/sqlite/packs.py",
+        "index != self.first + len(self.bodies)",
+        "index < self.first",
+        f"{PACKS}::test_what_is_packed_comes_out_byte_for_byte",
+        "a chunk gets the place of the one that is missing before it",
+    ),
+    Mutant(
+        "log/sqlite/packs.py",
+        "        self.stem, self.last = stem, entry\n",
+        "        self.last = entry\n",
+        f"{PACKS}::test_any_three_chunks_in_a_row_come_out_as_they_went_in",
+        "a word is put into another chunk than it came in",
+    ),
+    Mutant(
+        "log/sqlite/packs.py",
+        """ or b'"' in rest[:-2].replace(b'\\\\"', b"")""",
+        "",
+        f"{PACKS}::test_any_three_chunks_in_a_row_come_out_as_they_went_in",
+        "what stands behind a chunk's text breaks the row",
+    ),
+    Mutant(
+        "log/sqlite/packs.py",
+        "and not entry.body.endswith(_TRANSIENT)",
+        "and entry.body",
+        f"{PACKS}::test_what_is_packed_comes_out_byte_for_byte",
+        "a passing chunk is stored as one that stays",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "if more + 1 >= unmarked:",
+        "if not seq % MARK_EVERY:",
+        f"{PACKS}::test_a_row_ends_at_its_last_seq_and_a_mark_stands_where_one_was_due",
+        "a reader of a fast stream walks through all of it",
+    ),
+    Mutant(
+        "log/sqlite/reads.py",
+        "        if seq > low:\n            yield",
+        "        if seq:\n            yield",
+        f"{PACKS}::test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor",
+        "who comes back in the middle of a batch hears its beginning again",
+    ),
+    Mutant(
+        "log/sqlite/sql/queries.sql",
+        "WHERE so_far - chunks < ?4",
+        "WHERE so_far < ?4",
+        f"{PACKS}::test_retention_takes_rows_whole_and_counts_their_chunks",
+        "retention never gets past a large batch",
     ),
 ]

@@ -6,6 +6,7 @@ import itertools
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,25 +37,34 @@ from tests.log.sqlite.faults import change, look, opened
 
 ROWS = "SELECT seq, more, kind, turn FROM event WHERE agent = 1 ORDER BY id"
 
-BODIES = st.sampled_from(
-    [
-        b'{"type":"text-delta","id":"1","delta":"gr\xc3\xbc\xc3\x9fe"}',
-        b'{"type":"data-x","data":{"index":3,"body":[1]},"transient":true}',
-        b'"just,\\"index\\":5,\\"body\\":text"',
-        b"[1,2]",
-        b"null",
-        b'{"delta":"' + b"x" * 1500 + b'"}',
-        b'{"delta":"' + b"y" * PACK + b'"}',
-    ]
-)
+BODIES = [
+    b'{"type":"text-delta","id":"1","delta":""}',
+    rb'{"type":"text-delta","id":"1","delta":"a \"delta\":\"b\" \\"}',
+    rb'{"type":"text-delta","delta":"\\","id":"1"}',
+    b'{"type":"text-delta","id":"1","delta":"x","providerMetadata":{"a":"b"}}',
+    rb'{"type":"tool-input-delta","toolCallId":"c","inputTextDelta":"{\"a\":1}"}',
+    b'{"type":"data-x","data":{"delta":"x"}}',
+    b'{"type":"text-delta","id":"1","delta":"gr\xc3\xbc\xc3\x9fe"}',
+    b'{"type":"data-x","data":{"index":3,"body":[1]},"transient":true}',
+    b'"just,\\"index\\":5,\\"body\\":text"',
+    b"[1,2]",
+    b"null",
+    b'{"delta":"' + b"x" * 1500 + b'"}',
+    b'{"delta":"' + b"y" * PACK + b'"}',
+]
 CHUNKS = st.builds(
     Chunk,
     st.sampled_from([TurnId(1), TurnId(1), TurnId(2)]),
     st.sampled_from([Attempt(1), Attempt(1), Attempt(2)]),
     st.sampled_from([-1, -1, -1, 0, 7]),  # below 0: the one after the last
-    st.builds(Raw, BODIES),
+    st.sampled_from(BODIES).map(Raw),
     st.sampled_from([False, False, False, True]),
 )
+
+
+def call_input(turn: int, index: int, text: str) -> Entry:
+    body = Raw(msgspec.json.encode({"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": text}))
+    return Entry("chunk", TurnId(turn), encode_event(Chunk(TurnId(turn), Attempt(1), index, body)))
 
 
 def entries_of(drawn: list[Chunk | None]) -> list[Entry]:
@@ -70,24 +80,37 @@ def entries_of(drawn: list[Chunk | None]) -> list[Entry]:
     return entries
 
 
-@given(st.lists(st.none() | CHUNKS, max_size=12))
-def test_what_is_packed_comes_out_byte_for_byte(drawn: list[Chunk | None]) -> None:
-    entries = entries_of(drawn)
+def through(entries: list[Entry]) -> list[Entry]:
+    """Pack entries, and return what is unpacked from that."""
     found = []
     for kind, turn, more, body in pack(entries):
         bodies = unpack(body, more) if more else [body]
         assert len(bodies) == more + 1
         assert not more or len(body) <= PACK + 64
         found += [Entry(kind, None if turn is None else TurnId(turn), each) for each in bodies]
-    assert found == entries
+    return found
+
+
+@given(st.lists(st.none() | CHUNKS, max_size=12))
+def test_what_is_packed_comes_out_byte_for_byte(drawn: list[Chunk | None]) -> None:
+    entries = entries_of(drawn)
+    assert through(entries) == entries
+
+
+def test_any_three_chunks_in_a_row_come_out_as_they_went_in() -> None:
+    for bodies in itertools.product(BODIES, repeat=3):
+        entries = entries_of([Chunk(TurnId(1), Attempt(1), -1, Raw(body)) for body in bodies])
+        assert through(entries) == entries
 
 
 def test_chunks_that_follow_each_other_are_one_row_and_say_once_what_they_share() -> None:
     entries = chunks(3, 40)
     ((kind, turn, more, body),) = pack(entries)
     assert (kind, turn, more) == ("chunk", 3, 39)
-    assert len(body) < 0.6 * sum(len(entry.body) for entry in entries)
-    assert json.loads(body)["bodies"][39] == {"type": "text-delta", "id": "1", "delta": "some words"}
+    assert len(body) < 0.2 * sum(len(entry.body) for entry in entries)
+    shown = json.loads(body)["bodies"]
+    assert shown[0] == {"type": "text-delta", "id": "1", "delta": "some words"}
+    assert shown[1:] == ["some words"] * 39
 
 
 @pytest.mark.parametrize(
@@ -188,11 +211,21 @@ async def test_views_show_every_chunk_of_a_row(tmp_path: Path) -> None:
         owner = await Owner.take(store)
         await owner.append(fact("turn.accepted", 1), rows=[turn_row(1)])
         await owner.append(chunk(1, 0, "one"))
-        await owner.append(chunk(1, 1, "two"), chunk(1, 2, "three"), chunk(1, 3, "four"), at=9)
+        await owner.append(
+            chunk(1, 1, "two"), chunk(1, 2, 'th"ree'), call_input(1, 3, "fo"), call_input(1, 4, "ur"), at=9
+        )
         found = look(tmp_path, "SELECT id, chunk_index, created_at, body FROM cf_ai_chat_stream_chunks")
-        assert [row[:3] for row in found] == [("1:2", 0, 1), ("1:3", 1, 9), ("1:4", 2, 9), ("1:5", 3, 9)]
-        assert [json.loads(row[3])["delta"] for row in found] == ["one", "two", "three", "four"]
-        change(tmp_path, "UPDATE event SET body = x'ff00' WHERE seq = 5")
+        assert [row[:3] for row in found] == [
+            ("1:2", 0, 1),
+            ("1:3", 1, 9),
+            ("1:4", 2, 9),
+            ("1:5", 3, 9),
+            ("1:6", 4, 9),
+        ]
+        shown = [json.loads(row[3]) for row in found]
+        assert [each.get("delta") or each["inputTextDelta"] for each in shown] == ["one", "two", 'th"ree', "fo", "ur"]
+        assert [each["type"] for each in shown] == ["text-delta"] * 3 + ["tool-input-delta"] * 2
+        change(tmp_path, "UPDATE event SET body = x'ff00' WHERE seq = 6")
         bodies = [body for (body,) in look(tmp_path, "SELECT body FROM cf_ai_chat_stream_chunks")]
         assert [body is None for body in bodies] == [False, True]
 

@@ -1,5 +1,6 @@
 -- A batch's chunks of one turn lie in one row: `seq` is the last of them, `more` says how many come before it.
--- Their `body` has `bodies` from `index` on, where that of a single chunk has `body`.
+-- Their `body` has `bodies` from `index` on, where that of a single chunk has `body`. One of them that is a text stands
+-- for the chunk before it with this as its delta.
 ALTER TABLE event ADD COLUMN more INTEGER NOT NULL DEFAULT 0;
 
 DROP VIEW cf_ai_chat_stream_chunks;
@@ -9,7 +10,13 @@ CREATE VIEW cf_ai_chat_stream_chunks (id, stream_id, body, chunk_index, created_
 SELECT
   e.agent || ':' || (e.seq - e.more + c.key),
   t.agent || ':' || t.turn,
-  c.value,
+  CASE WHEN c.type <> 'text' THEN c.value ELSE (
+    SELECT json_set(
+      p.value, iif(json_type(p.value, '$.delta') IS NULL, '$.inputTextDelta', '$.delta'), c.value
+    )
+    FROM json_each(CAST(e.body AS TEXT), '$.bodies') AS p
+    WHERE p.key < c.key AND p.type = 'object' ORDER BY p.key DESC LIMIT 1
+  ) END,
   CASE WHEN json_valid(CAST(e.body AS TEXT)) THEN json_extract(CAST(e.body AS TEXT), '$.index') + c.key END,
   e.at,
   a.id
