@@ -1,14 +1,12 @@
 """Agents whose turns are carried on, given up or begun anew in ways of their own, for pages whose server is killed.
 
-Run as a program it is `tests.browser.serving` with these agents besides. What tools did is noted in a file beside the
-log: the book of a killed process is gone.
+In a process of its own it is `tests.browser.serving` with these agents besides. What tools did is noted in a file
+beside the log: the book of a killed process is gone.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +17,7 @@ from tests.browser import serving
 from tests.browser.scripted import BOOK, Chat, Script
 from tests.browser.tooled import Tooled
 
-__all__ = ["RECOVERING", "Brittle", "Fickle", "Lasting"]
+__all__ = ["RECOVERING", "Brittle", "Fickle", "Lasting", "main"]
 
 
 class Brittle(Chat):
@@ -88,11 +86,7 @@ class Forgetful(Drowsy):
 RECOVERING: Final = (Brittle, Fickle, Lasting, Drowsy, Forgetful)
 
 
-async def _main(file: str, port: str) -> None:
+def main(file: str, port: str) -> None:
+    """Serve these agents too, until somebody ends it."""
     serving.TOOLED = (*serving.TOOLED, *RECOVERING)  # type: ignore[misc, assignment]
-    server = serving._Announced(serving.configured(file))
-    await server.serve(sockets=[serving.listening(int(port))])
-
-
-if __name__ == "__main__":
-    asyncio.run(_main(*sys.argv[1:]))
+    serving.main(file, port)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import httpx
 
 from tests.browser.loops import PATIENCE
 from tests.browser.serving import listening
+from tests.nursery import Child, born
 
 __all__ = ["KillableServer", "Server"]
-
-ROOT: Final = Path(__file__).parents[2]
 
 
 class Server:
@@ -63,26 +60,25 @@ class KillableServer(Server):
         super().__init__(listener.getsockname()[1])
         listener.close()
         self._file = file
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.browser.serving", str(self._file), str(self.port)]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", "the server did not start"
+        self._process = self._born()
+        self._process.until_ready()
+
+    def _born(self) -> Child:
+        return born("tests.browser.serving", str(self._file), str(self.port))
 
     def kill(self) -> None:
         """Kill it as `kill -9` does, and wait until it is gone."""
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
             self._process = None
 
     def stop(self) -> None:
         """Ask it to stop, as a deployment does, and wait until it has."""
         assert self._process is not None
-        self._process.terminate()
-        self._process.communicate(timeout=3 * PATIENCE)
+        self._process.stop()
         self._process = None
 
     def restart(self) -> None:

@@ -1,6 +1,7 @@
 """The server under test: holdfast with the scripted agents, the page, and a door for the test (`/control`).
 
-Run as a program it serves one file on one port until it is killed, and says `ready` when it does.
+In a process of its own (`tests.nursery`) it serves one file on one port until it is killed, and says `ready` when it
+does.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from tests.browser.teamed import TEAMED
 from tests.browser.thinking import THINKING
 from tests.browser.tooled import TOOLED
 
-__all__ = ["configured", "listening"]
+__all__ = ["configured", "listening", "main"]
 
 LIMITS: Final = Limits(requests_per_minute=100_000, calls_per_minute=100_000)
 
@@ -110,6 +110,6 @@ class _Announced(uvicorn.Server):
         os.write(1, b"ready\n")
 
 
-if __name__ == "__main__":
-    file, port = sys.argv[1:]
+def main(file: str, port: str) -> None:
+    """Serve one file on one port until somebody ends it."""
     asyncio.run(_Announced(configured(file)).serve(sockets=[listening(int(port))]))

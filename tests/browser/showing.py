@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import uvicorn
 from playwright.async_api import Browser, Page
 
 from tests.browser.serving import listening
-from tests.cli.kit import ROOT
+from tests.nursery import Child, born
 from tests.server.kit import PATIENCE
 
-__all__ = ["Example", "visiting"]
+__all__ = ["Example", "main", "visiting"]
 
 
 class Example:
@@ -29,7 +26,7 @@ class Example:
         self.port = listener.getsockname()[1]
         listener.close()
         self._name, self._prefix, self._folder, self._pause = name, prefix, folder, pause
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     @property
     def url(self) -> str:
@@ -37,18 +34,15 @@ class Example:
 
     def start(self, pause: str | None = None) -> None:
         """Start it, or start it again, and wait until it answers; `pause` is the time between two words."""
-        command = [sys.executable, "-m", "uvicorn", f"examples.{self._name}.app:app", "--port", str(self.port)]
         store = str(self._folder / "example.db")
         settings = {f"{self._prefix}_STORE": store, f"{self._prefix}_PAUSE": pause or self._pause}
-        environment = {**os.environ, **settings}
-        self._process = subprocess.Popen([*command, "--log-level", "error"], cwd=ROOT, env=environment)
+        self._process = born("tests.browser.showing", f"examples.{self._name}.app:app", str(self.port), **settings)
         with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as client:
             assert client.get(self.url, timeout=PATIENCE).status_code == 200
 
     def kill(self) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
+            self._process.kill()
             self._process = None
 
 
@@ -66,3 +60,8 @@ async def visiting(browser: Browser, url: str, *, script: str = "", **options: A
     yield page
     assert problems == []
     await context.close()
+
+
+def main(application: str, port: str) -> None:
+    """Serve an application as `uvicorn` does from the command line, until somebody ends it."""
+    uvicorn.run(application, port=int(port), log_level="error")

@@ -6,9 +6,6 @@ screen meanwhile, tools in the middle of their effect, nobody watching, and turn
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +15,9 @@ import pytest
 
 from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
-from tests.browser.servers import ROOT, KillableServer
+from tests.browser.servers import KillableServer
 from tests.browser.tabs import NETWORK, Tab
+from tests.nursery import Child, born
 
 pytestmark = [pytest.mark.browser, pytest.mark.crash]
 
@@ -40,12 +38,8 @@ class Reviving(KillableServer):
         super().__init__(file)
         self._effects = file.with_suffix(".effects")
 
-    def start(self) -> None:
-        command = [sys.executable, "-m", "tests.browser.recovering", str(self._file), str(self.port)]
-        environment = {**os.environ, "EFFECTS": str(self._effects)}
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", "the server did not start"
+    def _born(self) -> Child:
+        return born("tests.browser.recovering", str(self._file), str(self.port), EFFECTS=str(self._effects))
 
     @property
     def effects(self) -> Counter[tuple[str, ...]]:

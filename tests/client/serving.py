@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import uvicorn
 
 from holdfast.agents import AIChatAgent, Turn
 from holdfast.server import Holdfast
+from tests.nursery import Child, born
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +41,7 @@ class Killable:
         self._file = file
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port: int = listener.getsockname()[1]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     @property
     def url(self) -> str:
@@ -52,16 +51,13 @@ class Killable:
         await asyncio.to_thread(self._start)
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "tests.client.serving", str(self._file), str(self.port)]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", "the server did not start"
+        self._process = born("tests.client.serving", str(self._file), str(self.port))
+        self._process.until_ready()
 
     async def kill(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            await asyncio.to_thread(process.communicate)
+            await asyncio.to_thread(process.kill)
 
 
 class _Announced(uvicorn.Server):
@@ -70,8 +66,7 @@ class _Announced(uvicorn.Server):
         os.write(1, b"ready\n")
 
 
-if __name__ == "__main__":
-    config = uvicorn.Config(
-        Holdfast([Chat], store=sys.argv[1]), log_level="warning", access_log=False, ws="websockets-sansio"
-    )
-    asyncio.run(_Announced(config).serve(sockets=[socket.create_server(("127.0.0.1", int(sys.argv[2])))]))
+def main(file: str, port: str) -> None:
+    """Serve until somebody ends it."""
+    config = uvicorn.Config(Holdfast([Chat], store=file), log_level="warning", access_log=False, ws="websockets-sansio")
+    asyncio.run(_Announced(config).serve(sockets=[socket.create_server(("127.0.0.1", int(port)))]))
