@@ -54,7 +54,7 @@ def run_witness(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str
         "HOLDFAST_MUTANT": str(folder),
         "HOLDFAST_OBLIGATIONS": str(folder.parent / "obligations.json"),
         "HYPOTHESIS_PROFILE": "mutants",
-        "HOLDFAST_PATIENCE": "10",
+        "HOLDFAST_PATIENCE": "4",
     }
     command.append(mutant.witness)
     return subprocess.run(
