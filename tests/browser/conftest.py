@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -14,6 +17,7 @@ from playwright.async_api import Browser, async_playwright
 
 from tests.browser.bundling import CLIENTS, build
 from tests.browser.chats import Chat
+from tests.browser.demonstrating import LENT
 from tests.browser.loops import PATIENCE, Loop
 from tests.browser.scripted import BOOK
 from tests.browser.servers import KillableServer, Server
@@ -38,6 +42,30 @@ def chromium(browser_loop: Loop) -> Iterator[Browser]:
     yield browser
     browser_loop.run(browser.close())
     browser_loop.run(playwright.stop())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run `async def` tests where the worker's browser lives, so that they can borrow it instead of starting one."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    loop: Loop = pyfuncitem._request.getfixturevalue("browser_loop")
+    LENT.append(pyfuncitem._request.getfixturevalue("chromium"))
+    try:
+        names = pyfuncitem._fixtureinfo.argnames
+        loop.run(_owning_its_tasks(test(**{name: pyfuncitem.funcargs[name] for name in names})), patience=None)
+    finally:
+        LENT.clear()
+    return True
+
+
+async def _owning_its_tasks(test: Coroutine[Any, Any, None]) -> None:
+    others = asyncio.all_tasks()
+    await test
+    if left := asyncio.all_tasks() - others:
+        _, left = await asyncio.wait(left, timeout=PATIENCE)
+    assert not left, f"tasks that nobody owns: {[task.get_name() for task in left]}"
 
 
 @pytest.fixture(scope="session")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 
 from tests.cli.kit import Running, running
 from tests.server.kit import PATIENCE
-
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-
 
 # Notes every state of the first answer, as anybody could have seen it.
 WATCH = """
@@ -36,16 +30,18 @@ def letters(text: str) -> str:
     return re.sub(r"[\s`*_#]+", "", text)
 
 
+LENT: list[Browser] = []
+"""The worker's browser, while an `async` test runs, in the loop that it lives in."""
+
+
 @asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
-    """Start a browser of its own."""
-    async with async_playwright() as playwright:
-        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-        browser = await playwright.chromium.launch(executable_path=path, args=FLAGS)
-        try:
-            yield browser
-        finally:
-            await browser.close()
+    """Borrow the worker's browser; whatever was opened in it is closed afterwards."""
+    (browser,) = LENT
+    try:
+        yield browser
+    finally:
+        await asyncio.gather(*(context.close() for context in browser.contexts))
 
 
 class Tab:

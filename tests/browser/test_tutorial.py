@@ -27,8 +27,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 from tests.architecture.test_docs_examples import Block, blocks
 from tests.browser.bundling import MODULES
-from tests.browser.demonstrating import FLAGS
-from tests.browser.tabs import NETWORK
+from tests.browser.tabs import FLAGS, NETWORK
 from tests.cli.kit import ROOT, Running
 from tests.server.kit import PATIENCE
 
