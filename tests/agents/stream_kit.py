@@ -18,8 +18,9 @@ from holdfast.log.base import LogStore
 from holdfast.runtime.directory import Directory, Settings
 from holdfast.runtime.port import Port
 from holdfast.testing import ManualClock
+from tests.patience import PATIENCE
 
-AGENT, PATIENCE = AgentId("talk/ann"), 20.0
+AGENT = AgentId("talk/ann")
 
 
 class Script:

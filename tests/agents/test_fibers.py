@@ -24,8 +24,9 @@ from holdfast.runtime.port import Port
 from holdfast.testing import CrashingLog, ManualClock
 from tests.crash.proofs import of_kind, read_all
 from tests.crash.world import kill_everything
+from tests.patience import PATIENCE
 
-AGENT, PATIENCE = AgentId("worker/ann"), 20.0
+AGENT = AgentId("worker/ann")
 Hook = Callable[["Worker", FiberContext], Awaitable[None]]
 
 

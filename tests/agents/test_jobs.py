@@ -19,8 +19,9 @@ from holdfast.runtime.directory import Directory, Settings
 from holdfast.runtime.port import Port
 from holdfast.testing import CrashingLog, ManualClock
 from tests.crash.world import kill_everything
+from tests.patience import PATIENCE
 
-AGENT, PATIENCE = AgentId("worker/ann"), 20.0
+AGENT = AgentId("worker/ann")
 NOON = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000
 
 

@@ -29,7 +29,7 @@ COMMANDS = [
     ["fork", "ann", "copy"],
 ]
 
-NO_TEXT = "CAST(replace(CAST({0} AS TEXT), '\"delta\":\"you ', '\"delta\":\"' || CAST(x'ff' AS TEXT)) AS BLOB)"
+NO_TEXT = "CAST(replace(CAST({0} AS TEXT), '\"you ', '\"' || CAST(x'ff' AS TEXT)) AS BLOB)"
 
 DAMAGES = [
     f"UPDATE event SET body = {NO_TEXT.format('body')} WHERE agent = 1",

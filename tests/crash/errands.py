@@ -20,8 +20,9 @@ from holdfast.runtime.port import Port
 from holdfast.testing import CrashingLog, ManualClock
 from tests.crash.proofs import read_all
 from tests.crash.world import ROUNDS, Crash, OnCrash, kill_everything
+from tests.patience import PATIENCE
 
-AGENT, PATIENCE = AgentId("errands/ann"), 30.0
+AGENT = AgentId("errands/ann")
 TICK = 25
 """How many rounds everybody gets before the clock moves on."""
 

@@ -20,8 +20,9 @@ from holdfast.runtime.directory import Directory, Settings
 from holdfast.runtime.port import Port
 from holdfast.testing import ManualClock
 from tests.crash.proofs import of_kind, read_all
+from tests.patience import PATIENCE
 
-AGENT, PATIENCE = AgentId("worker/ann"), 20.0
+AGENT = AgentId("worker/ann")
 
 
 class Worker(Agent):
