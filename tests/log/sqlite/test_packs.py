@@ -206,6 +206,23 @@ async def test_retention_takes_rows_whole_and_counts_their_chunks(tmp_path: Path
         assert seqs(await read_all(store, B)) == seqs(kept)
 
 
+async def test_views_show_a_chunk_as_it_came_whatever_the_one_before_had_besides(tmp_path: Path) -> None:
+    said = [
+        b'{"type":"text-delta","delta":"a","id":"1"}',
+        b'{"type":"text-delta","delta":"b"}',
+        b'{"type":"text-delta","delta":"c \\"d\\""}',
+        b'{"type":"text-delta","delta":"e"}',
+    ]
+    chunks = [Chunk(TurnId(1), Attempt(1), index, Raw(body)) for index, body in enumerate(said)]
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        entries = [Entry("chunk", TurnId(1), encode_event(each)) for each in chunks]
+        await owner.append(fact("turn.accepted", 1), *entries, rows=[turn_row(1)])
+        assert len(look(tmp_path, ROWS)) == 2
+        shown = look(tmp_path, "SELECT body FROM cf_ai_chat_stream_chunks ORDER BY chunk_index")
+        assert [body for (body,) in shown] == [body.decode() for body in said]
+
+
 async def test_views_show_every_chunk_of_a_row(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)

@@ -45,54 +45,42 @@ class _Bodies(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Bodies).decode
 
 
-class _Run:
-    """Chunks that follow each other: `head` is what they begin with, up to the index of the first."""
-
-    __slots__ = ("bodies", "first", "head", "last", "room", "stem")
-
-    def __init__(self, entry: Entry, head: bytes, first: int, body: bytes) -> None:
-        self.head, self.first, self.last = head, first, entry
-        self.stem, _ = _cut_text(body)
-        self.bodies = [body]
-        self.room = PACK - len(head) - len(body)
-
-    def takes(self, entry: Entry, head: bytes, index: int, body: bytes) -> bool:
-        """Add a chunk, if it is the next one and there is room."""
-        if head != self.head or index != self.first + len(self.bodies):
-            return False
-        stem, text = _cut_text(body)
-        said = text if stem and stem == self.stem else body
-        if len(said) >= self.room:
-            return False
-        self.bodies.append(said)
-        self.room -= len(said) + 1
-        self.stem, self.last = stem, entry
-        return True
-
-    def row(self) -> Packed:
-        kind, turn, more = self.last.kind, self.last.turn, len(self.bodies) - 1
-        if not more:
-            return Packed(kind, turn, 0, self.last.body)
-        body = b"%b%b%d%b%b]}" % (self.head, _INDEX, self.first, _BODIES, b",".join(self.bodies))
-        return Packed(kind, turn, more, body)
-
-
 def pack(entries: Sequence[Entry]) -> Iterator[Packed]:
     """Give the rows for the entries of one batch, in order."""
-    if len(entries) == 1:  # what a slow stream brings
-        (only,) = entries
-        yield Packed(only.kind, only.turn, 0, only.body)
-        return
-    run: _Run | None = None
-    for entry in entries:
-        head, index, body = _cut(entry)
-        if run is not None and run.takes(entry, head, index, body):
-            continue
-        if run is not None:
-            yield run.row()
-        run = _Run(entry, head, index, body)
-    if run is not None:
-        yield run.row()
+    place, count = 0, len(entries)
+    while place < count:
+        bodies, body = _run(entries, place) if place + 1 < count else (1, b"")
+        place += bodies
+        last = entries[place - 1]
+        yield Packed(last.kind, last.turn, bodies - 1, last.body if bodies == 1 else body)
+
+
+def _run(entries: Sequence[Entry], place: int) -> tuple[int, bytes]:
+    """Return how many entries from `place` on are chunks that follow each other, and one body for all of them.
+
+    One loop without calls: it is run for every chunk of a busy server, by a thread that the event loop waits for.
+    """
+    head, first, body = _cut(entries[place])
+    if first < 0:
+        return 1, b""
+    lead, stem, bodies = head + _INDEX, _BODY + _stem(body), [body]
+    room, index = PACK - len(head) - len(body), first
+    for entry in entries[place + 1 :]:
+        index += 1
+        given, start = entry.body, b"%b%d%b" % (lead, index, stem)
+        said = given[len(start) : -3]
+        if len(stem) > len(_BODY) and given.startswith(start) and given.endswith(b'"}}') and b'"' not in said:
+            said = b'"%b"' % said  # all but the text is as in the one before
+        else:
+            other, number, said = _cut(entry)
+            if other != head or number != index:
+                break
+            stem = _BODY + _stem(said)
+        room -= len(said) + 1
+        if room < 0:
+            break
+        bodies.append(said)
+    return len(bodies), b"%b%d%b%b]}" % (lead, first, _BODIES, b",".join(bodies))
 
 
 def unpack(body: bytes, more: int) -> list[bytes]:
@@ -109,7 +97,7 @@ def unpack(body: bytes, more: int) -> list[bytes]:
         if chunk[:1] == b'"':
             chunk = b"%b%b}" % (stem, chunk[1:])
         else:
-            stem, _ = _cut_text(chunk)
+            stem = _stem(chunk)
         events.append(b"%b%b%d%b%b}" % (head, _INDEX, index, _BODY, chunk))
     return events
 
@@ -124,9 +112,9 @@ def _cut(entry: Entry) -> tuple[bytes, int, bytes]:
     return b"", -2, b""
 
 
-def _cut_text(chunk: bytes) -> tuple[bytes, bytes]:
-    """Return a chunk up to its last text, if that is a delta and the last thing in it, and the text in quotes."""
+def _stem(chunk: bytes) -> bytes:
+    """Return a chunk up to its last text, if that is a delta and the last thing in it."""
     stem, found, rest = chunk.rpartition(_DELTA)
     if not found or not rest.endswith(b'"}') or b'"' in rest[:-2].replace(b'\\"', b""):
-        return b"", b""
-    return stem + found, b'"' + rest[:-1]
+        return b""
+    return stem + found
