@@ -1,4 +1,4 @@
-"""Servers that tests kill, as forks of a process that has imported everything: Python takes seconds to start.
+"""Processes that tests start by the hundred, as forks of one that has imported everything, which takes seconds.
 
 `born("tests.browser.serving", file, port)` runs `main(file, port)` of that module in a process of its own. It is
 a real process: it has its own memory, sockets and files, and dies by `kill -9` like any other.
@@ -25,16 +25,28 @@ __all__ = ["Child", "born"]
 
 ROOT: Final = Path(__file__).parents[1]
 
-MODULES: Final = ("tests.browser.serving", "tests.browser.recovering", "tests.browser.showing", "tests.client.serving")
-"""What can be run, and what is imported for it; none of them may start a thread by being imported."""
+PROGRAMS: Final = (
+    *("tests.browser.serving", "tests.browser.recovering", "tests.browser.showing"),
+    *("tests.client.serving", "tests.crash.team"),
+)
+"""What is run by tests that kill it; all of it is imported before, and none of it may start a thread by that."""
 
 
 class Child:
-    """A server that was born; `said` is what it writes to its standard output."""
+    """A process that was born; `said` is what it writes to its standard output."""
 
     def __init__(self, pid: int, said: int) -> None:
         self._pid = pid
         self._said = os.fdopen(said, "rb")
+
+    def read(self, *, until: str | None) -> str:
+        """Return what it says, to the line that begins with `until` or to its end."""
+        said: list[str] = []
+        for line in self._said:
+            said.append(line.decode(errors="replace"))
+            if until is not None and said[-1].startswith(until):
+                break
+        return "".join(said)
 
     def until_ready(self) -> None:
         assert self._said.readline() == b"ready\n", "the server did not start"
@@ -63,11 +75,11 @@ class Child:
         return self._said.close()
 
 
-def born(module: str, *arguments: str, **environment: str) -> Child:
-    """Start a server; `environment` is added to that of the tests."""
+def born(module: str, *arguments: str, knowing: tuple[str, ...] = PROGRAMS, **environment: str) -> Child:
+    """Run a module's `main` in a process that has imported `knowing`; `environment` is added to that of the tests."""
     reading, writing = os.pipe()
     try:
-        nursery = _nursery()
+        nursery = _nursery(knowing)
         socket.send_fds(nursery, [json.dumps([module, arguments, environment]).encode()], [writing])
         pid = int(nursery.recv(100))
     finally:
@@ -76,10 +88,10 @@ def born(module: str, *arguments: str, **environment: str) -> Child:
 
 
 @cache
-def _nursery() -> socket.socket:
-    """Return the way to this test run's nursery, which ends when nobody holds the other end any more."""
+def _nursery(knowing: tuple[str, ...]) -> socket.socket:
+    """Return the way to a nursery of this test run, which ends when nobody holds the other end any more."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.nursery", str(theirs.fileno())]
+    command = [sys.executable, "-m", "tests.nursery", str(theirs.fileno()), *knowing]
     process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()])
     theirs.close()
     atexit.register(_close, ours, process)
@@ -91,8 +103,8 @@ def _close(control: socket.socket, process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _bear(control: socket.socket) -> None:
-    for name in MODULES:
+def _bear(control: socket.socket, knowing: list[str]) -> None:
+    for name in knowing:
         import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever is dead is gone
     while True:
@@ -108,7 +120,7 @@ def _bear(control: socket.socket) -> None:
 
 
 def _live(out: int, module: str, arguments: list[str], environment: dict[str, str]) -> None:
-    """Be a server, and nothing afterwards."""
+    """Run what was asked for, and nothing afterwards."""
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -126,4 +138,4 @@ def _live(out: int, module: str, arguments: list[str], environment: dict[str, st
 
 
 if __name__ == "__main__":
-    _bear(socket.socket(fileno=int(sys.argv[1])))
+    _bear(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -110,7 +109,6 @@ async def settle(loaded: Loaded) -> None:
             await subscription.next()
 
 
-if __name__ == "__main__":
-    log, file, how, named, act = sys.argv[1:]
+def main(log: str, file: str, how: str, named: str, act: str) -> None:
     Worker.effects, Worker.life = Path(file), how
     asyncio.run(live(log, named, act))

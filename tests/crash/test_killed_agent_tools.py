@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -16,11 +14,11 @@ from holdfast.messages.message import UIMessage
 from tests.agents.bases import BASES
 from tests.crash.proofs import check_log, read_all
 from tests.crash.team import LEAD, WORKER
+from tests.nursery import born
 
 pytestmark = pytest.mark.crash
 
 PATIENCE = 60.0
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Team:
@@ -33,23 +31,15 @@ class Team:
     async def live(self, how: str, action: str, until: str | None) -> list[str]:
         """Run a process until it says `until`, then kill it; without one until it dies. Return what it had said."""
         arguments = [str(self._log), str(self._effects), how, self._base, action]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.crash.team", *arguments, stdout=PIPE, cwd=ROOT
-        )
-        assert process.stdout is not None
-        said: list[str] = []
+        process = await asyncio.to_thread(born, "tests.crash.team", *arguments)
+        reading = asyncio.create_task(asyncio.to_thread(process.read, until=until))
         try:
             async with asyncio.timeout(PATIENCE):
-                while until is None or until not in said:
-                    line = await process.stdout.readline()
-                    if not line:
-                        assert until is None, f"it went by itself, having said {said}"
-                        break
-                    said.append(line.decode().strip())
+                said = (await asyncio.shield(reading)).splitlines()
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
+            await asyncio.to_thread(process.kill)
+            await reading
+        assert until is None or until in said, f"it went by itself, having said {said}"
         return said
 
     @property

@@ -7,14 +7,14 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.catalogue import ALL
 from tests.mutants.mutant import Mutant
+from tests.mutants.witness import KNOWN, LAST_WORD
+from tests.nursery import born
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 60
@@ -41,34 +41,22 @@ def plant(mutant: Mutant, source: Path, folder: Path) -> None:
     Path(importlib.util.cache_from_source(str(target))).unlink(missing_ok=True)  # a .sql has none
 
 
-def run_witness(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the mutant's witness against the copy, in a process of its own."""
-    plugins = ["tests.mutants.profile", "pytest_timeout", "_hypothesis_pytestplugin", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *(word for name in plugins for word in ("-p", name))]
-    command += ["-o", "addopts=", "--import-mode=importlib", "-x", "-q", "--tb=line", "--timeout", str(TIMEOUT)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
-    environment |= {
-        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "HOLDFAST_MUTANT": str(folder),
-        "HOLDFAST_OBLIGATIONS": str(folder.parent / "obligations.json"),
-        "HYPOTHESIS_PROFILE": "mutants",
-        "HOLDFAST_PATIENCE": "4",
-    }
-    command.append(mutant.witness)
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * TIMEOUT, check=False
-    )
+def run_witness(mutant: Mutant, folder: Path) -> tuple[int, str]:
+    """Run the mutant's witness against the copy, in a process of its own; return the exit code and what was said."""
+    child = born("tests.mutants.witness", str(folder), mutant.witness, str(TIMEOUT), knowing=KNOWN)
+    said = child.read(until=LAST_WORD)
+    child.kill()
+    _, found, code = said.rpartition(LAST_WORD)
+    assert found, f"the witness broke instead of failing\n{said[-2000:]}"
+    return int(code), said
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_a_seeded_bug_is_caught(mutant: Mutant, compiled: Path, tmp_path: Path) -> None:
     plant(mutant, compiled, tmp_path / "src")
-    run = run_witness(mutant, tmp_path / "src")
-    said = run.stdout + run.stderr
-    assert run.returncode == 1, f"{mutant.witness} does not notice: {mutant.why}\n{said[-2000:]}"
+    code, said = run_witness(mutant, tmp_path / "src")
+    assert code == 1, f"{mutant.witness} does not notice: {mutant.why}\n{said[-2000:]}"
     assert re.search(r"\b[1-9]\d* failed\b", said), f"the witness broke instead of failing\n{said[-2000:]}"
     assert not re.search(r"\b[1-9]\d* errors?\b|pytest-timeout", said), (
         f"the witness broke instead of failing\n{said[-2000:]}"
@@ -81,8 +69,8 @@ def test_a_harmless_change_is_not_caught(compiled: Path, tmp_path: Path) -> None
     old, witness = '"""The rules of the game.', "tests/core/test_invariants.py::test_a_bare_stream_is_never_pruned"
     harmless = Mutant("core/__init__.py", old, '"""The rules.', witness, "nothing changes for anybody")
     plant(harmless, compiled, tmp_path / "src")
-    run = run_witness(harmless, tmp_path / "src")
-    assert run.returncode == 0, run.stdout[-2000:]
+    code, said = run_witness(harmless, tmp_path / "src")
+    assert code == 0, said[-2000:]
 
 
 def test_every_mutant_says_why_it_matters_and_names_a_test_that_exists() -> None:

@@ -55,24 +55,24 @@ def pack(entries: Sequence[Entry]) -> Iterator[Packed]:
         yield Packed(last.kind, last.turn, bodies - 1, last.body if bodies == 1 else body)
 
 
-def _run(entries: Sequence[Entry], place: int) -> tuple[int, bytes]:
-    """Return how many entries from `place` on are chunks that follow each other, and one body for all of them.
+def _run(entries: Sequence[Entry], begin: int) -> tuple[int, bytes]:
+    """Return how many entries from `begin` on are chunks that follow each other, and one body for all of them.
 
     One loop without calls: it is run for every chunk of a busy server, by a thread that the event loop waits for.
     """
-    head, first, body = _cut(entries[place])
+    head, first, body = _cut(entries[begin])
     if first < 0:
         return 1, b""
     lead, stem, bodies = head + _INDEX, _BODY + _stem(body), [body]
     room, index = PACK - len(head) - len(body), first
-    for entry in entries[place + 1 :]:
+    for place in range(begin + 1, len(entries)):
         index += 1
-        given, start = entry.body, b"%b%d%b" % (lead, index, stem)
+        given, start = entries[place].body, b"%b%d%b" % (lead, index, stem)
         said = given[len(start) : -3]
         if len(stem) > len(_BODY) and given.startswith(start) and given.endswith(b'"}}') and b'"' not in said:
             said = b'"%b"' % said  # all but the text is as in the one before
         else:
-            other, number, said = _cut(entry)
+            other, number, said = _cut(entries[place])
             if other != head or number != index:
                 break
             stem = _BODY + _stem(said)

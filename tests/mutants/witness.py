@@ -1,0 +1,50 @@
+"""A witness in a process of its own, which imports the mutant and has everything else imported already."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+__all__ = ["KNOWN", "LAST_WORD", "main"]
+
+KNOWN: Final = (
+    *("pytest", "hypothesis.stateful", "httpx", "starlette.applications", "uvicorn"),
+    "pydantic_ai.models.function",
+)
+"""What witnesses import besides holdfast, which must come from the copy."""
+
+LAST_WORD: Final = "exit code "
+
+PLUGINS: Final = ("tests.mutants.profile", "pytest_timeout", "_hypothesis_pytestplugin", "no:cacheprovider")
+
+
+def main(folder: str, witness: str, timeout: str) -> None:
+    """Run the witness against the source in `folder`; the last line says pytest's exit code."""
+    os.dup2(1, 2)
+    _settle_in(folder)
+    words = [word for name in PLUGINS for word in ("-p", name)]
+    words += ["-o", "addopts=", "--import-mode=importlib", "-x", "-q", "--tb=line", "--timeout", timeout]
+    code = pytest.main([*words, witness])
+    sys.stdout.write(f"{LAST_WORD}{int(code)}\n")
+
+
+def _settle_in(folder: str) -> None:
+    """Forget the run that asks for this one, and find the copy before anything else; so must whom it starts."""
+    for name in [name for name in os.environ if name.startswith(("PYTEST_", "COV_"))]:
+        del os.environ[name]
+    os.environ |= {
+        "PYTHONPATH": os.pathsep.join([folder, os.getcwd()]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "HOLDFAST_MUTANT": folder,
+        "HOLDFAST_OBLIGATIONS": str(Path(folder).parent / "obligations.json"),
+        "HYPOTHESIS_PROFILE": "mutants",
+        "HOLDFAST_PATIENCE": "4",
+    }
+    del sys.modules["tests.patience"]  # to be read anew
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, folder)
