@@ -13,7 +13,7 @@ from holdfast.events import TurnKind
 from holdfast.ids import Millis, TurnId
 from holdfast.log.memory import MemoryLog
 from holdfast.log.sqlite.store import SqliteLog
-from tests.log.building import A, B, Owner, Store, drain, read_all, seqs
+from tests.log.building import A, B, Owner, Store, chunks, drain, ended_row, read_all, seqs
 
 RSM: dict[str, Any] = {"kind": TurnKind.RSM}
 
@@ -90,3 +90,12 @@ async def test_what_is_left_of_a_log_can_be_read_and_written_on(kind: str, tmp_p
         assert len(await read_all(store, B)) == 12 * 9
         again = await store.activate(A)
         assert again.head == owner.head
+
+
+async def test_a_stream_that_came_in_one_batch_is_erased_like_any_other(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(*chunks(1, 2), rows=[ended_row(1, 5, **RSM)])
+        assert await store.erase_streams(A, Millis(9)) == 1
+        assert await store.erase_streams(A, Millis(9)) == 0
+        assert await read_all(store) == []

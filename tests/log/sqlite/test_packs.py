@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import astuple
 
+from holdfast.errors import LogCorrupt
 from holdfast.events import Chunk, encode_event
 from holdfast.ids import Attempt, Millis, Seq, TurnId
 from holdfast.log.base import Entry
@@ -143,7 +144,7 @@ def test_what_does_not_belong_together_is_a_row_of_its_own(entries: list[Entry],
 )
 def test_a_damaged_row_is_given_for_each_of_its_events_and_none_is_left_out(damaged: bytes) -> None:
     assert unpack(damaged, 2) == [damaged] * 3
-    assert unpack("text", 1) == ["text"] * 2  # type: ignore[arg-type, comparison-overlap]
+    assert unpack("text", 1) == [b"text"] * 2
 
 
 async def test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor(
@@ -221,6 +222,63 @@ async def test_views_show_a_chunk_as_it_came_whatever_the_one_before_had_besides
         assert len(look(tmp_path, ROWS)) == 2
         shown = look(tmp_path, "SELECT body FROM cf_ai_chat_stream_chunks ORDER BY chunk_index")
         assert [body for (body,) in shown] == [body.decode() for body in said]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [b'{"delta":"q"}', rb'{"delta":"a\u0000b"}', b'{"delta":"r"}'],
+        [b'{"data":1,"argsDelta":"a"}', b'{"data":1,"argsDelta":"b"}'],
+        [b'{"delta":null,"inputTextDelta":"a"}', b'{"delta":null,"inputTextDelta":"b"}'],
+        [b'{"inputTextDelta":"x","delta":"a"}', b'{"inputTextDelta":"x","delta":"b"}'],
+        [b'"one"', b'"two"'],
+        [b'"only"'],
+    ],
+)
+async def test_views_show_what_came_whatever_it_looks_like(said: list[bytes], tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        entries = entries_of([Chunk(TurnId(1), Attempt(1), -1, Raw(body)) for body in said])
+        await owner.append(fact("turn.accepted", 1), rows=[turn_row(1)])
+        await owner.append(*entries)
+        assert [each.body for each in await store.read_turn(A, TurnId(1))] == [each.body for each in entries]
+        shown = look(tmp_path, "SELECT body FROM cf_ai_chat_stream_chunks ORDER BY chunk_index")
+        assert [body for (body,) in shown] == [
+            json.loads(body) if body.startswith(b'"') else body.decode() for body in said
+        ]
+
+
+@pytest.mark.parametrize("body", ['\'{"bodies":"abc"}\'', "'{}'", "'[]'", "'{\"body\":1}'", "x'ff'"])
+async def test_a_damaged_row_is_shown_as_one_and_hides_no_other(body: str, tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(fact("turn.accepted", 1), rows=[turn_row(1)])
+        await owner.append(*chunks(1, 3))
+        await owner.append(*chunks(1, 2, 3))
+        change(tmp_path, f"UPDATE event SET body = {body} WHERE seq = 4")
+        shown = look(tmp_path, "SELECT body FROM cf_ai_chat_stream_chunks")
+        assert [found is None for (found,) in shown] == [True, False, False]
+        assert len(await store.read(A, Seq(0))) == 6
+
+
+async def test_a_row_that_somebody_has_changed_to_text_is_read_as_before(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(*chunks(1, 3))
+        change(tmp_path, "UPDATE event SET body = CAST(replace(body, 'some', 'more') AS TEXT)")
+        assert [each.body for each in await store.read(A, Seq(0))] == [
+            entry.body.replace(b"some", b"more") for entry in chunks(1, 3)
+        ]
+
+
+@pytest.mark.parametrize("more", [3, 7, 2**62, -1])
+async def test_a_row_that_claims_more_than_it_can_have_is_damage(more: int, tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(*chunks(1, 3))
+        change(tmp_path, f"UPDATE event SET more = {more}")
+        with pytest.raises(LogCorrupt):
+            await store.read(A, Seq(0))
 
 
 async def test_views_show_every_chunk_of_a_row(tmp_path: Path) -> None:

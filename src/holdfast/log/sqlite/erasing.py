@@ -22,6 +22,7 @@ class Erasure(NamedTuple):
 
 def erase_streams(scribe: Scribe, erasure: Erasure) -> int:
     """Delete the chunks in the scribe's transaction; return how many streams there were."""
+    scribe.write_events()
     execute = scribe.connection.execute
     found = execute(SQL["agent_by_id"], (erasure.agent,)).fetchone()
     if found is None:

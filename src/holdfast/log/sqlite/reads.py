@@ -11,7 +11,7 @@ from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
-from .packs import unpack
+from .packs import PACK, unpack
 from .records import Record, message_row, to_agent_row, turn_row, turn_rows
 from .scribe import Grant, Head
 from .statements import SQL
@@ -163,6 +163,8 @@ class Reader:
         steps: list[Stored] = []
         for more, seq, *rest in reversed(self._all("walk", key, entry.id, low)):
             if more:
+                if not 0 < more < min(seq, PACK):
+                    raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq} is damaged")
                 steps += _unpacked(more, seq, rest, low)
             else:
                 steps.append(Stored(seq, *rest))

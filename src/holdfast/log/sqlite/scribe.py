@@ -204,7 +204,7 @@ class Scribe:
         lease = self._lease(destruction.agent)
         if lease is None or destruction.epoch != lease.epoch:
             raise Fenced(f"unable to destroy {destruction.agent!r}; its lease has another holder")
-        self._write_events()
+        self.write_events()
         first = children_prefix(destruction.agent)
         beyond = first[:-1] + chr(ord(first[-1]) + 1)
         below = self._connection.execute(SQL["agents_between"], (first, beyond)).fetchall()
@@ -226,11 +226,12 @@ class Scribe:
 
     def flush(self) -> None:
         """Write the events of all batches, in order of arrival; the last thing before `commit`."""
-        self._write_events()
+        self.write_events()
         if self._must_carry or self._next - self._scanned > CARRY_EVERY:
             self._carry()
 
-    def _write_events(self) -> None:
+    def write_events(self) -> None:
+        """Write what was kept so far, for whoever looks at the file in the same transaction."""
         self._insert(SQL["append_event"], self._events)
         self._insert(SQL["put_mark"], self._marks)
         self._events.clear()

@@ -203,7 +203,7 @@ SELECT id, agent, seq, before, chunks FROM (
 -- name: streams_to_erase
 -- Streams that are left to their manager, over since ?2 and not erased before: then nothing lies between their ends.
 SELECT turn FROM turn
-WHERE agent = ?1 AND kind = 'rsm' AND ended_at <= ?2 AND coalesce(first_id, 0) < last_id ORDER BY turn LIMIT ?3;
+WHERE agent = ?1 AND kind = 'rsm' AND ended_at <= ?2 AND coalesce(first_seq, 0) < last_seq ORDER BY turn LIMIT ?3;
 
 -- name: doom_stream
 INSERT INTO doomed (id, agent, seq, before, chunks)

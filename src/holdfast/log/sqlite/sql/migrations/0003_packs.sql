@@ -10,7 +10,7 @@ CREATE VIEW cf_ai_chat_stream_chunks (id, stream_id, body, chunk_index, created_
 SELECT
   e.agent || ':' || (e.seq - e.more + c.key),
   t.agent || ':' || t.turn,
-  CASE WHEN c.type <> 'text' THEN c.value ELSE (
+  CASE WHEN e.more = 0 OR c.type <> 'text' THEN c.value ELSE (
     SELECT json_set(
       p.value, iif(json_type(p.value, '$.delta') IS NULL, '$.inputTextDelta', '$.delta'), c.value
     )
@@ -28,8 +28,9 @@ JOIN event AS e
 JOIN json_each(
   CASE
     WHEN NOT json_valid(CAST(e.body AS TEXT)) THEN '[null]'
-    WHEN e.more > 0 THEN json_extract(CAST(e.body AS TEXT), '$.bodies')
-    ELSE json_array(json_extract(CAST(e.body AS TEXT), '$.body'))
+    WHEN e.more = 0 THEN json_array(json_extract(CAST(e.body AS TEXT), '$.body'))
+    WHEN json_type(CAST(e.body AS TEXT), '$.bodies') = 'array' THEN json_extract(CAST(e.body AS TEXT), '$.bodies')
+    ELSE '[null]'
   END
 ) AS c
 WHERE t.kind <> 'rsm'
