@@ -66,8 +66,9 @@ class Child:
             return self._said.close()
         try:
             signal.pidfd_send_signal(watched, sign)
-            gone, _, _ = select.select([watched], [], [], 3 * PATIENCE)
-            assert gone, f"the server is still there {3 * PATIENCE} s after {sign.name}"
+            poll = select.poll()
+            poll.register(watched, select.POLLIN)
+            assert poll.poll(3000 * PATIENCE), f"the server is still there {3 * PATIENCE} s after {sign.name}"
         except ProcessLookupError:
             pass
         finally:
