@@ -178,17 +178,17 @@ def _chunk(turn: Turn, event: Chunk, state: State, at: Millis) -> None:
     turn.is_recovering = turn.is_recovering and event.attempt != turn.attempt
     if turn.fold is None:
         return
-    body = bytes(event.body)
     if event.transient:
-        turn.transients.append(body)
+        turn.transients.append(bytes(event.body))
         del turn.transients[:-RECENT_TRANSIENTS]
         return
+    chunk = _decode.decode(event.body)
     try:
-        turn.fold.apply(_decode.decode(body))
+        turn.fold.apply(chunk)
     except FoldError:
         # Runners normalise, so this is a chunk of another writer; the log keeps it, the message does without.
         return
-    if APPROVAL_REQUEST in body:
+    if chunk["type"] == "tool-approval-request":
         state.nodes[turn.node].draft = turn.fold.message().encode()
         state.revision += 1
 

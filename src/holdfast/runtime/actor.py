@@ -18,7 +18,7 @@ from ..core.project import project
 from ..core.state import Rules, State
 from ..core.wanted import Wanted, wanted
 from ..errors import AgentStopped, HoldfastError, Rejected
-from ..events import Event, encode_event, kind_of, turn_of
+from ..events import Chunk, Event, encode_event, kind_of, turn_of
 from ..ids import AgentId, Epoch, Millis, Seq, TurnId
 from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
@@ -216,8 +216,11 @@ class Actor:
 
     def _apply(self, pending: _Pending, events: list[Event]) -> None:
         for event in events:
+            before = self._state.revision
             evolve(self._state, event, pending.at)
             pending.entries.append(Entry(kind_of(event), turn_of(event), encode_event(event)))
+            if type(event) is Chunk and self._state.revision == before:
+                continue  # it changes no row; asking again would be a fiftieth of all that a chunk costs
             for row in project(self._state, event):
                 _keep(pending.rows, row)
         pending.events += events
