@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, BrowserContext, async_playwright
 
 from tests.browser.bundling import CLIENTS, build
 from tests.browser.chats import Chat
@@ -42,6 +42,15 @@ def chromium(browser_loop: Loop) -> Iterator[Browser]:
     yield browser
     browser_loop.run(browser.close())
     browser_loop.run(playwright.stop())
+
+
+@pytest.fixture(scope="session")
+def window(browser_loop: Loop, chromium: Browser) -> Iterator[BrowserContext]:
+    """A window that stays open: opening one takes the browser longer than most tests take."""
+    context = browser_loop.run(chromium.new_context())
+    browser_loop.run(context.new_page())
+    yield context
+    browser_loop.run(context.close())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -104,25 +113,25 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 def _conversation(
-    request: pytest.FixtureRequest, server: Server, client: str, chromium: Browser, loop: Loop
+    request: pytest.FixtureRequest, server: Server, client: str, window: BrowserContext, loop: Loop
 ) -> Iterator[Chat]:
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
-    context = loop.run(chromium.new_context())
     with ExitStack() as stack:
-        chat = Chat(server, client, name, context, loop, stack)
+        chat = Chat(server, client, name, window, loop, stack)
         request.node.stash[_CHAT] = chat
         yield chat
         complaints = {place: tab.unexpected for place, tab in enumerate(chat.tabs) if tab.unexpected}
-        loop.run(context.close())
+        for tab in chat.tabs:
+            tab.close()
     assert complaints == {}, "pages wrote to their consoles"
 
 
 @pytest.fixture
 def chat(
-    request: pytest.FixtureRequest, worker_server: Server, client: str, chromium: Browser, browser_loop: Loop
+    request: pytest.FixtureRequest, worker_server: Server, client: str, window: BrowserContext, browser_loop: Loop
 ) -> Iterator[Chat]:
     """A conversation on the worker's server."""
-    yield from _conversation(request, worker_server, client, chromium, browser_loop)
+    yield from _conversation(request, worker_server, client, window, browser_loop)
 
 
 @pytest.fixture
@@ -130,11 +139,11 @@ def mortal(
     request: pytest.FixtureRequest,
     killable_server: KillableServer,
     client: str,
-    chromium: Browser,
+    window: BrowserContext,
     browser_loop: Loop,
 ) -> Iterator[Chat]:
     """A conversation on a server that can be killed: `killable_server`."""
-    yield from _conversation(request, killable_server, client, chromium, browser_loop)
+    yield from _conversation(request, killable_server, client, window, browser_loop)
 
 
 @pytest.hookimpl(wrapper=True)

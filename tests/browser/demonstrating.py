@@ -38,10 +38,11 @@ LENT: list[Browser] = []
 async def browsing() -> AsyncIterator[Browser]:
     """Borrow the worker's browser; whatever was opened in it is closed afterwards."""
     (browser,) = LENT
+    others = set(browser.contexts)
     try:
         yield browser
     finally:
-        await asyncio.gather(*(context.close() for context in browser.contexts))
+        await asyncio.gather(*(context.close() for context in browser.contexts if context not in others))
 
 
 class Tab:

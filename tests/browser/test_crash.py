@@ -64,7 +64,7 @@ def test_a_question_that_waits_survives_a_kill_and_is_answered_in_its_turn(
     for each in (tab, other):
         each.until_answer(HALF)
     other.ask("second")
-    tab.until("c.messages.some(m => m.parts[0].text === 'second')")
+    tab.until("c.messages.some(m => m.parts[0]?.text === 'second')")
     killable_server.restart()
     mortal.open("mid")
     for each in (tab, other):

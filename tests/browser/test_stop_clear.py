@@ -131,7 +131,7 @@ def test_stopping_a_question_that_waits_never_asks_the_agent(chat: Chat) -> None
     second.until_answer(HALF)
     second.ask("waiting")
     second.until_status("submitted")
-    first.until("c.messages.some(m => m.parts[0].text === 'waiting')")
+    first.until("c.messages.some(m => m.parts[0]?.text === 'waiting')")
     second.stop()
     second.until_status("ready")
     chat.open("mid")
@@ -217,7 +217,7 @@ def test_clearing_with_a_question_waiting_answers_nothing_of_it(chat: Chat) -> N
     for tab in (first, second):
         tab.until_answer(HALF)
     second.ask("waiting")
-    first.until("c.messages.some(m => m.parts[0].text === 'waiting')")
+    first.until("c.messages.some(m => m.parts[0]?.text === 'waiting')")
     first.call("clearHistory")
     chat.until_left("mid")
     for tab in (first, second):

@@ -111,7 +111,7 @@ def test_a_second_question_from_the_same_tab_waits_for_its_turn(chat: Chat) -> N
     tab.ask(TALK)
     tab.until_answer(HALF)
     tab.ask("second")
-    other.until("c.messages.some(m => m.parts[0].text === 'second')")
+    other.until("c.messages.some(m => m.parts[0]?.text === 'second')")
     chat.open("mid")
     for each in (tab, other):
         each.until_answer("You said: second")
@@ -127,7 +127,7 @@ def test_a_second_question_from_the_other_tab_waits_for_its_turn(chat: Chat) -> 
     first.until_answer(HALF)
     second.until_answer(HALF)
     second.ask("second")
-    first.until("c.messages.some(m => m.parts[0].text === 'second')")
+    first.until("c.messages.some(m => m.parts[0]?.text === 'second')")
     chat.open("mid")
     for tab in (first, second):
         tab.until_answer("You said: second")
