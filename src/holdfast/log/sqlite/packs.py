@@ -23,7 +23,7 @@ PACK = 3_900
 """Bytes that are packed into one row at most: it fits a page, so that nobody who reads or deletes it has to follow a
 chain of them."""
 
-_INDEX, _BODY, _BODIES, _TRANSIENT = b',"index":', b',"body":', b',"bodies":[', b',"transient":true}'
+_INDEX, _BODY, _BODIES = b',"index":', b',"body":', b',"bodies":['
 _DELTA, _DELTAS = b'elta":"', (b'"d', b'"inputTextD')
 """How the last text of a chunk begins: `delta`, or `inputTextDelta`."""
 
@@ -107,9 +107,10 @@ def unpack(body: bytes | str, more: int) -> list[bytes]:
 
 def _cut(entry: Entry) -> tuple[bytes, int, bytes]:
     """Return what comes before a chunk's index, the index, and the chunk; an index below 0 follows no other."""
-    if entry.kind == "chunk" and not entry.body.endswith(_TRANSIENT):
+    if entry.kind == "chunk":
         head, _, rest = entry.body.partition(_INDEX)
         index, _, body = rest.partition(_BODY)
+        # What is no object is not ours to take apart; nor is what has something behind it (`transient`).
         if body[:1] == b"{" and body[-2:-1] == b"}" and index.isdigit():
             return head, int(index), body[:-1]
     return b"", -2, b""
