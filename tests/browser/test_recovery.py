@@ -332,4 +332,6 @@ def test_a_turn_that_is_begun_anew_before_the_eyes_of_the_page_shows_only_its_ne
         each.until_answer(WHOLE)
         each.until_ready()
         assert len(each.texts) == 2
+        said = [frame["body"] for frame in each.received("cf_agent_use_chat_response")]
+        assert len([body for body in said if '"two "' in body]) >= 2  # the old words had been there
     assert_in_step(mortal, tab, other)
