@@ -12,7 +12,7 @@ from holdfast.core.decide import decide
 from holdfast.core.project import all_rows
 from holdfast.core.state import State
 from holdfast.core.transcript import Transcript
-from holdfast.core.tree import shown_path
+from holdfast.core.tree import active_path, known_ids, shown_path
 from holdfast.core.wanted import wanted
 from holdfast.events import Event, MessagesRemoved, Outcome, TurnAccepted
 from holdfast.ids import Attempt, Millis, NodeId
@@ -47,6 +47,17 @@ def test_what_is_wanted_can_be_done(history: History) -> None:
             deferred = state.open[work.run].accepted.deferred
             command = Place(work.run, []) if deferred else Begin(work.run, "crash")
             assert decide(state, command, now, twin.rules)
+
+
+@MANY
+@given(histories())
+def test_what_is_remembered_of_the_branch_is_what_a_walk_finds(history: History) -> None:
+    for _, _, twin in again(history):
+        state = twin.state
+        unwalked = State(leaf=state.leaf, nodes=dict(state.nodes))
+        assert list(active_path(state)) == list(active_path(unwalked))
+        assert list(shown_path(state)) == list(shown_path(unwalked))
+        assert known_ids(state) == {node.id for node in state.nodes.values()}
 
 
 @MANY

@@ -25,7 +25,7 @@ from holdfast.events import (
     TurnRetargeted,
 )
 from holdfast.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from holdfast.wire.chat import ChatView, KnownTurn, NeedsReplay, Replay, Snapshot
+from holdfast.wire.chat import IGNORED, ChatView, KnownTurn, NeedsReplay, Replay, Snapshot
 from holdfast.wire.parse import ResumeAck, ResumeRequest
 
 BODY = Raw(b'{"id":"a1","role":"assistant","parts":[]}')
@@ -84,9 +84,9 @@ class Twins:
         if not callable(first):
             return first
 
-        def both(*given: Any) -> Any:
-            told = first(*given)
-            assert second(*given) == told
+        def both(*given: Any, **named: Any) -> Any:
+            told = first(*given, **named)
+            assert second(*given, **named) == told
             return told
 
         return both
@@ -439,6 +439,97 @@ def test_who_asks_while_a_transcript_is_on_its_way_is_shown_its_question_again()
     assert kinds(tab.happens(accepted(3, origin="me"))) == ["chat_messages"], "that one may be on its way, too"
     tab.view.has_arrived()
     assert tab.happens(accepted(4, origin="me")) == []
+
+
+def listed(*ids: str) -> list[dict[str, str]]:
+    return [{"id": each} for each in ids]
+
+
+def turn_of_mine(number: int = 1) -> list[Event]:
+    return [accepted(number, origin="me"), chunk(0, number), message_ended(number), ended(turn=number)]
+
+
+def test_who_has_an_answer_that_came_after_a_transcript_has_read_the_transcript() -> None:
+    tab = Tab()
+    tab.view.connected()
+    assert kinds(tab.happens(*turn_of_mine())) == ["chat_messages", "chunk", "done"]
+    tab.view.asks(listed("u1", "a1", "u2"), is_stale=False, is_new=False)
+    assert kinds(tab.happens(*turn_of_mine(2))) == ["chunk", "done"]
+
+
+@pytest.mark.parametrize("sent", [("u1", "u2"), ("u2",), ("u1", "a0", "u2")])
+def test_who_asks_without_the_last_answer_may_not_have_read_the_transcript_before_it(sent: tuple[str, ...]) -> None:
+    tab = Tab()
+    tab.view.connected()
+    tab.happens(*turn_of_mine())
+    tab.view.asks(listed(*sent), is_stale=False, is_new=False)
+    assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
+
+
+def test_an_answer_that_came_before_a_transcript_does_not_tell_that_it_was_read() -> None:
+    tab = Tab(*turn_of_mine())
+    tab.happens(accepted(2, origin="other"), chunk(0, 2), message_ended(2), ended(turn=2))
+    tab.view.asks(listed("u1", "a1", "u3"), is_stale=False, is_new=False)
+    assert kinds(tab.happens(accepted(3, origin="me"))) == ["chat_messages"]
+
+
+def test_an_answer_to_another_does_not_tell_that_a_transcript_was_read() -> None:
+    """It may have come with the page, by another way than this connection."""
+    tab = Tab()
+    tab.view.connected()
+    tab.happens(accepted(1, origin="other"), chunk(0))
+    tab.view.asks(listed("u1", "a1", "u2"), is_stale=False, is_new=False)
+    assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
+
+
+def test_who_asks_with_another_conversation_is_shown_the_stored_one_after_the_answer() -> None:
+    tab = Tab()
+    tab.view.asks(listed("u1"), is_stale=True, is_new=True)
+    assert kinds(tab.happens(*turn_of_mine())) == ["chunk", "done", "chat_messages"]
+
+
+def brief_tab() -> Tab:
+    """A connection that was shown the conversation again and again, and asked as if it had not been, all but once."""
+    tab = Tab()
+    tab.shown = [(NodeId(1), b'{"id":"u1"}', False)]
+    tab.view.connected()
+    for number in range(1, IGNORED):
+        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+        assert kinds(tab.happens(*turn_of_mine(number))) == ["chat_messages", "chunk", "done", "chat_messages"]
+    return tab
+
+
+def test_who_always_sends_only_what_is_new_is_not_told_the_conversation_each_time() -> None:
+    tab = brief_tab()
+    tab.view.asks(listed("u8"), is_stale=True, is_new=True)
+    assert kinds(tab.happens(*turn_of_mine(8))) == ["chat_messages", "chunk", "done"], "the last one may be on its way"
+    for number in (9, 10):
+        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+        assert kinds(tab.happens(*turn_of_mine(number))) == ["chunk", "done"]
+
+
+def test_who_sends_something_old_along_is_told_the_conversation_that_it_lacks() -> None:
+    tab = brief_tab()
+    for number, sent, is_new in ((8, ("u1", "u8"), False), (9, ("u9",), True)):
+        tab.view.asks(listed(*sent), is_stale=True, is_new=is_new)
+        assert kinds(tab.happens(*turn_of_mine(number)))[-3:] == ["chunk", "done", "chat_messages"]
+
+
+def test_who_asks_again_before_it_was_shown_anything_is_told_the_conversation() -> None:
+    """Requests that lay somewhere for a while come together, each without what was said since."""
+    tab = Tab(*turn_of_mine())
+    for number in range(2, 9):
+        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+    assert kinds(tab.happens(*turn_of_mine(2))) == ["chunk", "done", "chat_messages"]
+
+
+def test_who_was_shown_an_empty_conversation_has_nothing_to_send_along() -> None:
+    tab = brief_tab()
+    tab.shown = []
+    tab.happens(ChatCleared(Generation(1)))
+    for number in range(8, 16):
+        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+        assert kinds(tab.happens(*turn_of_mine(number)))[-3:] == ["chunk", "done", "chat_messages"]
 
 
 def test_who_left_an_answer_behind_is_shown_the_conversation_after_its_next_one() -> None:

@@ -7,6 +7,7 @@ branch of the tree, and the old branch stays reachable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -29,7 +30,7 @@ from ..ids import MessageId, Millis, NodeId, TurnId
 from .commands import Continue, OpenStream, Place, PutMessages, Submit
 from .state import Node, Rules, State, Turn
 from .transitions import Status
-from .tree import node_of_message, shown_path
+from .tree import known_ids, node_of_message, shown_path
 
 __all__ = ["accept_continuation", "accept_stream", "accept_submit", "is_steered", "place_deferred", "put_messages"]
 
@@ -151,7 +152,7 @@ def place_deferred(state: State, command: Place, rules: Rules) -> list[Event]:
     turn = state.open.get(command.turn)
     if turn is None or not turn.accepted.deferred or turn.status is not Status.ACCEPTED:
         raise Rejected(f"unable to place messages; turn {command.turn} does not wait for any")
-    known = {node.id for node in state.nodes.values()}
+    known = known_ids(state)
     taken = [message for message in command.messages if message["id"] not in known]
     placed = _chain(state, taken, state.nodes[turn.node].parent, rules)
     # With nothing new to place it still says that the turn may begin, below what is there.
@@ -163,7 +164,7 @@ def place_deferred(state: State, command: Place, rules: Rules) -> list[Event]:
 
 def put_messages(state: State, command: PutMessages, rules: Rules) -> list[Event]:
     """Return the events of storing messages without a turn: new ones at the leaf, changed ones in place (R-8)."""
-    known = {node.id for node in state.nodes.values()}
+    known = known_ids(state)
     messages = command.messages if command.trusted else [m for m in command.messages if m["role"] == "user"]
     events = _replacements(state, messages, rules, cause=command.cause, origin=command.origin)
     placed = _chain(state, [m for m in messages if m["id"] not in known], state.leaf, rules)
@@ -179,7 +180,7 @@ def _refuse_when_full(state: State, rules: Rules) -> None:
 
 
 def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules: Rules) -> _Plan:
-    known = {node.id for node in state.nodes.values()}
+    known = known_ids(state)
     taken = _taken(messages, known, trusted=trusted)
     if taken:
         return _Plan(state.leaf, _chain(state, taken, state.leaf, rules))
@@ -195,7 +196,7 @@ def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules:
     return _Plan(node, [])
 
 
-def _taken(messages: Sequence[JsonObject], known: set[MessageId], *, trusted: bool) -> list[JsonObject]:
+def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, trusted: bool) -> list[JsonObject]:
     if trusted:
         return [message for message in messages if message["id"] not in known]
     taken: list[JsonObject] = []
@@ -315,8 +316,7 @@ def _supersedable(turn: Turn) -> bool:
 
 def _brings_news(state: State, command: Submit) -> bool:
     """Tell whether a submit has something to add; an edit or a shorter list makes a branch and merges with nothing."""
-    known = {node.id for node in state.nodes.values()}
-    return bool(_taken(command.messages or (), known, trusted=False))
+    return bool(_taken(command.messages or (), known_ids(state), trusted=False))
 
 
 def _mergeable_tail(state: State, overlapping: list[Turn]) -> list[Turn]:

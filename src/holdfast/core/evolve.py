@@ -46,15 +46,16 @@ from ..events import (
     TurnKind,
     TurnRetargeted,
 )
-from ..ids import Millis
+from ..ids import Millis, NodeId
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from .fibers import evolve_fiber
 from .jobs import evolve_job
 from .runs import evolve_run
-from .state import RECENT_TRANSIENTS, RECENT_TURNS, Node, State, Turn
+from .state import RECENT_TRANSIENTS, RECENT_TURNS, Branch, Node, State, Turn
 from .transitions import Status, next_status
+from .tree import answered_in, asked_below, known_branch
 
 __all__ = ["APPROVAL_REQUEST", "answer_of", "evolve", "open_fold", "without_bodies"]
 
@@ -65,19 +66,23 @@ _NULL = Raw(b"null")
 _decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
-_QUIET: Final = frozenset({AttemptStarted, CallStarted, CancelRequested, HookDone, StateSet})
-"""Events that leave every message as it is; a chunk does too, unless it asks somebody something."""
+_QUIET: Final = frozenset({AttemptStarted, CallStarted, CancelRequested, HookDone, StateSet, TurnEnded})
+"""Events that leave every message as it is; a chunk does too, unless it asks somebody something, and an end, unless it
+takes back a draft."""
 
 
 def evolve(state: State, event: Event, at: Millis) -> None:
     """Apply one event, committed or about to be, to the state."""
+    before: Branch | None = None
     if type(event) is not Chunk and type(event) not in _QUIET:
+        before = known_branch(state)
         state.revision += 1
     match event:
         case Chunk():  # first: nearly all events are chunks
             _chunk(_step(state, event), event, state, at)
         case TurnAccepted():
             _accepted(state, event, at)
+            asked_below(state, before, event)
         case TurnRetargeted():
             _retargeted(state, _step(state, event), event)
         case AttemptStarted():
@@ -91,8 +96,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             _answered(state, event)
         case MessageEnded():
             _step(state, event)
-            node = state.nodes[event.node]
-            node.body, node.draft = bytes(event.message), None
+            _say(state, event.node, bytes(event.message))
+            answered_in(state, before, event.node)
         case CancelRequested():
             _step(state, event)
         case TurnEnded():
@@ -103,7 +108,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case MessagesPut():
             _put(state, event, at)
         case MessageReplaced():
-            state.nodes[event.node].body = bytes(event.message)
+            _say(state, event.node, bytes(event.message), draft=state.nodes[event.node].draft)
         case MessagesRemoved():
             _removed(state, event)
         case LeafMoved():
@@ -189,7 +194,7 @@ def _chunk(turn: Turn, event: Chunk, state: State, at: Millis) -> None:
         # Runners normalise (R-24), so this is a chunk of another writer; the log keeps it, the message does without.
         return
     if chunk["type"] == "tool-approval-request":
-        state.nodes[turn.node].draft = turn.fold.message().encode()
+        _say(state, turn.node, state.nodes[turn.node].body, draft=turn.fold.message().encode())
         state.revision += 1
 
 
@@ -214,6 +219,12 @@ def _place(state: State, messages: list[Placed], at: Millis) -> None:
         state.last_node = max(state.last_node, placed.node)
 
 
+def _say(state: State, node: NodeId, body: bytes | None, *, draft: bytes | None = None) -> None:
+    """Put another message in a place."""
+    place = state.nodes[node]
+    state.nodes[node] = Node(place.parent, place.id, place.role, place.at, body, draft)
+
+
 def _answered(state: State, event: CallAnswered) -> None:
     answer = answer_of(event)
     node = state.nodes[event.node]
@@ -221,13 +232,13 @@ def _answered(state: State, event: CallAnswered) -> None:
     if turn is None or turn.fold is None:
         settled = settle(UIMessage.decode(node.body), event.call, answer) if node.body is not None else None
         if settled is not None:
-            node.body = settled.encode()
+            _say(state, event.node, settled.encode(), draft=node.draft)
         return
     turn.status = next_status(turn.status, event)
     # Version 6 has no chunk for an approval, and a draft is read before the answer's chunk comes (R-1, R-2).
     turn.fold.answer(event.call, answer)
     if node.draft is not None:
-        node.draft = turn.fold.message().encode()
+        _say(state, event.node, node.body, draft=turn.fold.message().encode())
 
 
 def _ended(state: State, event: TurnEnded, at: Millis) -> None:
@@ -236,8 +247,10 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     turn.outcome, turn.reason, turn.error, turn.detail = event.outcome, event.reason, event.error, event.detail
     turn.finish_reason, turn.usage = event.finish_reason, bytes(event.usage) if event.usage is not ABSENT else None
     node = state.nodes.get(turn.node)
-    if node is not None and turn.fold is not None:  # a continuation that never began leaves another's draft alone
-        node.draft = None
+    # A continuation that never began leaves another's draft alone.
+    if node is not None and node.draft is not None and turn.fold is not None:
+        _say(state, turn.node, node.body)
+        state.revision += 1
     turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
     turn.progressed_at, turn.is_recovering = Millis(0), False
     turn.transients.clear()
@@ -260,7 +273,7 @@ def _removed(state: State, event: MessagesRemoved) -> None:
         if event.cause in ("cap", "merged"):
             state.nodes.pop(gone, None)
         elif gone in state.nodes:  # others stand on it: its place stays, empty
-            state.nodes[gone].body = state.nodes[gone].draft = None
+            _say(state, gone, None)
 
 
 def _retargeted(state: State, turn: Turn, event: TurnRetargeted) -> None:
@@ -287,4 +300,4 @@ def _put(state: State, event: MessagesPut, at: Millis) -> None:
     turn.status = next_status(turn.status, event)
     ids = [placed.id for placed in event.messages if placed.role == "user"]
     turn.accepted = replace(turn.accepted, deferred=False, parent=last, message_ids=ids)
-    state.nodes[turn.node].parent, state.path = last, ()
+    state.nodes[turn.node], state.path = replace(state.nodes[turn.node], parent=last), ()

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from ..events import FiberOutcome, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
 from ..ids import CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
@@ -16,7 +18,7 @@ from ..messages.repair import INTERRUPTED
 from .commands import Policy
 from .transitions import Status
 
-__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Fiber", "Job", "Node", "Rules", "Run", "State", "Turn"]
+__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Branch", "Fiber", "Job", "Node", "Rules", "Run", "State", "Turn"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers; older request ids are looked up in the store."""
@@ -25,9 +27,11 @@ RECENT_TRANSIENTS = 64
 """How many transient parts of an open turn are remembered for those who join."""
 
 
-@dataclass(slots=True)
-class Node:
-    """A place in the message tree (B3). Without body and draft it is reserved and passed over."""
+class Node(msgspec.Struct, frozen=True, gc=False):
+    """A place in the message tree (B3). Without body and draft it is reserved and passed over.
+
+    It never changes: another takes its place, so who holds a branch as it was committed need not copy it.
+    """
 
     parent: NodeId | None
     id: MessageId
@@ -39,6 +43,15 @@ class Node:
     @property
     def shown(self) -> bytes | None:
         return self.draft if self.draft is not None else self.body
+
+
+class Branch(NamedTuple):
+    """The places with a message on the active path, and the ids of all messages, at one revision and leaf."""
+
+    revision: int
+    leaf: NodeId | None
+    shown: tuple[tuple[NodeId, Node], ...]
+    ids: set[MessageId]
 
 
 @dataclass(slots=True)
@@ -161,8 +174,8 @@ class State:
     """Grows whenever the tree changes, or what one of its messages says."""
     path: tuple[NodeId, ...] = field(default=(), compare=False)
     """The active path as it was last walked, for `tree` alone; what re-hangs or removes nodes empties it."""
-    shown: tuple[tuple[int, NodeId | None], tuple[tuple[NodeId, Node], ...]] | None = field(default=None, compare=False)
-    """What of the active path has a message, at which revision and leaf, for `tree` alone."""
+    branch: Branch | None = field(default=None, compare=False)
+    """The active branch as it was last walked, for `tree` alone."""
     hooks_due: set[TurnId] = field(default_factory=set)
     """The ended turns whose response hook is to be called."""
 

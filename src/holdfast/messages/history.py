@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import overload
 
 from .message import UIMessage
@@ -13,7 +13,7 @@ __all__ = ["History"]
 class History(Sequence[UIMessage]):
     """Messages as a list has them, decoded at the first look; `partial` is the last of them, if there is one."""
 
-    def __init__(self, bodies: Sequence[bytes], partial: UIMessage | None = None) -> None:
+    def __init__(self, bodies: Collection[bytes], partial: UIMessage | None = None) -> None:
         self._bodies, self._partial = bodies, partial
         self._read: list[UIMessage] | None = None
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ..core.commands import Finish, MarkHookDone
-from ..core.state import Rules, State, Turn
+from ..core.state import Node, Rules, State, Turn
 from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, Wanted, wanted
 from ..errors import AgentStopped, LogError
@@ -75,13 +75,27 @@ class Agency:
         self._stopped: TurnId | None = None
         self._awaited: dict[TurnId, list[asyncio.Future[TurnResult]]] = {}
         self.last_turn = TurnId(0)
-        self.shown: list[tuple[NodeId, bytes, bool]] = []
-        """The committed conversation, as bytes per message and whether it is a draft: readable between two commits."""
+        self._shown: Sequence[tuple[NodeId, Node]] = ()
+        self._path: Sequence[NodeId] = ()
+        self._transcript: list[tuple[NodeId, bytes, bool]] | None = []
         self.value: bytes | None = None
         """The agent's committed state, as JSON."""
         self._revision = -1
-        self.path: frozenset[NodeId] = frozenset()
-        """The nodes of the branch that is shown, those without a message included."""
+
+    @property
+    def shown(self) -> list[tuple[NodeId, bytes, bool]]:
+        """The committed conversation, as bytes per message and whether it is a draft: readable between two commits."""
+        if self._transcript is None:
+            self._transcript = [
+                (node, body, place.draft is not None)
+                for node, place in self._shown
+                if (body := place.draft or place.body)  # as `Node.shown`, without a call for each of thousands
+            ]
+        return self._transcript
+
+    def shows(self, node: NodeId) -> bool:
+        """Tell whether a node lies on the branch that is shown, with a message or without."""
+        return self._path[-1:] == (node,) or node in self._path
 
     @property
     def wants_to_run(self) -> bool:
@@ -111,12 +125,8 @@ class Agency:
         self.last_turn = state.last_turn
         self.value = state.value
         if state.revision != self._revision:
-            self._revision, self.path = state.revision, frozenset(active_path(state))
-            self.shown = [
-                (node, body, place.draft is not None)
-                for node, place in shown_path(state)
-                if (body := place.draft or place.body)  # as `Node.shown`, without a call for each of thousands
-            ]
+            self._revision, self._transcript = state.revision, None
+            self._path, self._shown = active_path(state), shown_path(state)
         self._tell_ends(state)
         if self._inherited is None:
             self._inherited = {*state.open, *work.hooks}

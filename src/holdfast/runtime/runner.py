@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,7 @@ import msgspec
 
 from ..core.accept import is_steered
 from ..core.commands import Begin, Emit, Emitted, Finish, Place, StartCall
-from ..core.state import Rules, State
+from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
 from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded, to_raw
@@ -360,7 +360,23 @@ def _was_told_to_stop(exc: BaseException) -> bool:
 
 def _messages(state: State, leaf: NodeId | None, partial: UIMessage | None = None) -> History:
     path = shown_path(state, leaf) if leaf is not None else ()
-    return History([body for _, node in path if (body := node.draft or node.body)], partial)
+    return History(_Bodies(path), partial)
+
+
+class _Bodies(Collection[bytes]):
+    """What a branch says, message by message: many answers never look, and it may be long."""
+
+    def __init__(self, path: Sequence[tuple[NodeId, Node]]) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (body for _, node in self._path if (body := node.shown))
+
+    def __len__(self) -> int:
+        return len(self._path)
+
+    def __contains__(self, body: object) -> bool:
+        return any(body == each for each in self)
 
 
 def _decoded(raw: msgspec.Raw) -> Any:

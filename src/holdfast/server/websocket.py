@@ -24,7 +24,7 @@ from ..agents.connections import Connection
 from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
-from ..core.tree import shown_path
+from ..core.tree import known_ids, shown_path
 from ..errors import AgentGone, AgentStopped, HoldfastError, LogError, MailboxFull, Rejected
 from ..events import Outcome, RunEnded, RunStarted, TurnAccepted, decode_event
 from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
@@ -237,7 +237,7 @@ class _Socket:
             owner=self._owner,
             transcript=lambda: agency.shown,
             is_present=lambda owner: self._presence.is_present(agent, owner),
-            is_shown=lambda node: node in agency.path,
+            is_shown=agency.shows,
         )
         self._view, self._runs = view, snapshot.runs
         self._happened = view.happened_all if self._is_chat else StreamView(snapshot.streams, view).happened_all
@@ -436,8 +436,8 @@ class _Socket:
         if is_written and self._directory.clock.now() - self._shown[1] > ARRIVED_AFTER:
             view.has_arrived()
         known = await self._is_from_long_ago(frame.id)
-        if await actor.inspect(lambda state: _is_stale(state, frame)):
-            view.doubt()
+        is_stale, is_new = await actor.inspect(lambda state: (_is_stale(state, frame), _is_new(state, frame)))
+        view.asks(frame.messages, is_stale=is_stale, is_new=is_new)
         command = Submit(
             frame.id,
             fresh_message_id(),
@@ -519,3 +519,9 @@ def _is_stale(state: State, frame: ChatRequest) -> bool:
     stored = [node.id for _, node in path]
     known, new = frame.messages[: len(stored)], frame.messages[len(stored) :]
     return [message["id"] for message in known] != stored or any(message["role"] != "user" for message in new)
+
+
+def _is_new(state: State, frame: ChatRequest) -> bool:
+    """Tell whether a client asks with nothing but what it has just said."""
+    known, messages = known_ids(state), frame.messages
+    return bool(messages) and all(each["role"] == "user" and each["id"] not in known for each in messages)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..events import (
     AttemptStarted,
@@ -37,8 +37,12 @@ from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
 from . import frames
 from .parse import ResumeAck, ResumeRequest
 
-__all__ = ["Caches", "ChatView", "KnownTurn", "NeedsReplay", "Replay", "Snapshot"]
+__all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Replay", "Snapshot"]
 
+IGNORED = 4
+"""So often a client may ask as if it had been shown nothing: a request may have lain somewhere for a while."""
+
+JsonObject = dict[str, Any]
 Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
 """Returns the newest committed conversation, drafts marked: snapshots are rendered when they are written (B4)."""
 
@@ -61,6 +65,8 @@ class KnownTurn:
     origin: str | None = None
     owner: str | None = None
     message_ids: Sequence[MessageId] = ()
+    answer: MessageId | None = None
+    """The id of its message, for turns that this connection was told of from their beginning."""
     has_chunks: bool = False
     is_saved: bool = False
     """Its message has ended and may be shown."""
@@ -148,6 +154,12 @@ class ChatView:
         """Whether a transcript was written that may still be on its way to the client."""
         self.transcripts = 0
         """How many transcripts were written."""
+        self._proof: KnownTurn | None = None
+        """A turn of this connection's own, told since the last transcript: who knows of it has read the transcript."""
+        self._has_list = False
+        """Whether the client was shown a conversation since it last asked, after an answer: it should send it along."""
+        self._ignored = 0
+        """How often it did not, one after the other."""
         self._passed_over: TurnId | None = None
         """A turn whose chunks were replayed up to its end, which is still to come."""
         self._flowing: TurnId | None = None
@@ -176,9 +188,25 @@ class ChatView:
         self._mode = _Mode.PARKED
         return [frames.pending(waiting[-1].request), *transcript, *recovers]
 
-    def doubt(self) -> None:
-        """Note that the client's list is not the stored one: once nothing runs, it is told the transcript."""
-        self._is_doubted = True
+    def asks(self, messages: Sequence[JsonObject], *, is_stale: bool, is_new: bool) -> None:
+        """Take in what the list of a question tells of the client that sends it.
+
+        If it `is_stale`, another conversation than the stored one, the client is told the transcript once nothing runs;
+        but not if it `is_new`, all of it, again and again, whatever the client is shown: such a client sends what is
+        new and nothing else, and what it shows is not known from it.
+        """
+        self._ignored = self._ignored + self._has_list if is_new else 0
+        self._has_list = False
+        is_brief = self._ignored >= IGNORED
+        self._is_doubted = self._is_doubted or (is_stale and not is_brief)
+        proof = self._proof
+        if proof is None:
+            return
+        if is_brief:
+            has_read = proof.outcome is not None  # it waited for the end of its turn
+        else:
+            has_read = any(each["id"] == proof.answer for each in reversed(messages))
+        self._has_been_shown = self._has_been_shown and not has_read
 
     def has_arrived(self) -> None:
         """Note that the client has had the time to take in every transcript that was written."""
@@ -309,6 +337,8 @@ class ChatView:
         if self._flowing != event.turn:
             self._flowing = event.turn
             self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
+            if self._is_mine(known.origin) and not known.is_continuation:
+                self._proof = known
         frame = committed.frames.get("live") or self._frame(event, committed)
         return [*recovered, frame] if recovered else [frame]
 
@@ -362,6 +392,7 @@ class ChatView:
             origin=event.origin,
             owner=event.owner,
             message_ids=event.message_ids,
+            answer=event.message_id,
         )
         self._is_doubted = self._is_doubted or len(self._open) > 1
         if not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
@@ -438,6 +469,7 @@ class ChatView:
         self._go_live()
         self._open.clear()
         self._last_ended = None
+        self._ignored, self._has_list = 0, False
         self._is_doubted = True
         self._has_been_shown = True
         # What was on its way may have brought the old conversation back to who cleared it.
@@ -476,7 +508,8 @@ class ChatView:
         if unfinished:
             transcript = [each for each in transcript if each[2] or each[0] not in unfinished]
         bodies = [body for _, body, _ in transcript]
-        self._has_been_shown = True
+        self._has_been_shown, self._proof = True, None
+        self._has_list = self._has_list or (bool(bodies) and not self._open)
         self.transcripts += 1
         return frames.messages(bodies, connect=connect)
 
