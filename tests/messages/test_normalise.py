@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.messages import chunks as c
 from holdfast.messages.fold import MessageFold
@@ -521,3 +522,31 @@ def test_a_good_servers_message_is_left_as_it_is(rng: Random) -> None:
 def test_every_chunk_that_comes_out_is_one_that_ai_6_accepts(rng: Random) -> None:
     for chunk in normalised(*hostile_sequence(rng)):
         assert c.check_chunk(chunk) == chunk
+
+
+# -- plain text ------------------------------------------------------------------------------------
+
+PIECES = st.text(st.characters(exclude_categories=()), max_size=6)
+
+
+@given(st.lists(PIECES | st.sampled_from([CALL, text("delta", delta="x"), STEP, FINISH]), max_size=12))
+def test_text_that_flows_is_what_it_would_have_been_step_by_step(items: list[str | Chunk]) -> None:
+    swift, plain = Normaliser("m"), Normaliser("m")
+    for item in items:
+        if isinstance(item, str):
+            flowing = swift.flow(item)
+            said = [flowing] if flowing is not None else [c.encode_chunk(chunk) for chunk in swift.text(item)]
+            assert said == [c.encode_chunk(chunk) for chunk in plain.text(item)]
+        else:
+            assert swift.feed(item) == plain.feed(item)
+    assert swift.finish() == plain.finish()
+
+
+def test_text_flows_from_its_second_piece_on_and_not_after_something_else() -> None:
+    normaliser = Normaliser("m")
+    assert normaliser.flow("one") is None
+    normaliser.text("one")
+    assert normaliser.flow(" two") == b'{"type":"text-delta","id":"text","delta":" two"}'
+    assert normaliser.flow("") is None
+    normaliser.feed(CALL)
+    assert normaliser.flow(" three") is None

@@ -6,13 +6,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
-from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
 from ..errors import UsageError
 from ..messages.chunks import as_chunk
+from ..messages.closing import closing
 from ..messages.message import Chunk
 from ..messages.sse import StreamDecoder
 
@@ -32,7 +32,8 @@ async def answer_items(answer: Any) -> AsyncGenerator[str | Chunk, None]:
     if inspect.isawaitable(answer):
         answer = await answer
     decoder = StreamDecoder(is_sse=_is_event_stream(answer))
-    async with aclosing(_pieces(_body(answer))) as pieces:
+    body = _body(answer)
+    async with closing(body), closing(aiter(body) if isinstance(body, AsyncIterable) else _pieces(body)) as pieces:
         async for item in pieces:
             if isinstance(item, str):  # first: nearly all of what models say
                 yield item
@@ -70,14 +71,6 @@ async def _pieces(answer: Any) -> AsyncGenerator[Any, None]:
         return
     if isinstance(answer, str | bytes | dict | msgspec.Struct):
         yield answer
-    elif isinstance(answer, AsyncIterable):
-        try:
-            async for item in answer:
-                yield item
-        finally:
-            close = getattr(answer, "aclose", None)
-            if close is not None:
-                await close()
     elif isinstance(answer, list | tuple):
         for item in answer:
             yield item

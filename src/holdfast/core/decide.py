@@ -159,11 +159,13 @@ def _emit(state: State, command: Emit) -> list[Event]:
     turn = _speaker(state, command)
     if turn.status is Status.ACCEPTED:
         raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
-    chunks = command.chunks
-    if any(_TOOL_OUTPUT in chunk.body for chunk in chunks):
-        chunks = [chunk for chunk in chunks if not _is_answered_already(turn, chunk)]
+    chunks, speaker, attempt = command.chunks, command.turn, command.attempt
+    for chunk in chunks:
+        if _TOOL_OUTPUT in chunk.body:
+            chunks = [chunk for chunk in chunks if not _is_answered_already(turn, chunk)]
+            break
     return [
-        Chunk(turn.id, command.attempt, index, Raw(chunk.body), chunk.transient)
+        Chunk(speaker, attempt, index, Raw(chunk.body), chunk.transient)
         for index, chunk in enumerate(chunks, turn.chunks)
     ]
 

@@ -58,7 +58,9 @@ class Tap:
 
     def hear(self, batch: Batch) -> None:
         """Take in what was committed; called right behind the commit, and costs it next to nothing."""
-        if not self._wants_chunks and all(entry.kind == _CHUNK for entry in batch.entries):
+        # The last entry first: what ends a turn ends its batch, and nearly all others are nothing but chunks.
+        entries = batch.entries
+        if not self._wants_chunks and entries[-1].kind == _CHUNK and all(entry.kind == _CHUNK for entry in entries):
             return
         if len(self._waiting) >= self._room:
             self.missed += 1

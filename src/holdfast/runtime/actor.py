@@ -215,13 +215,17 @@ class Actor:
         return pending
 
     def _apply(self, pending: _Pending, events: list[Event]) -> None:
+        state, at, entries = self._state, pending.at, pending.entries
         for event in events:
-            before = self._state.revision
-            evolve(self._state, event, pending.at)
-            pending.entries.append(Entry(kind_of(event), turn_of(event), encode_event(event)))
-            if type(event) is Chunk and self._state.revision == before:
-                continue  # it changes no row; asking again would be a fiftieth of all that a chunk costs
-            for row in project(self._state, event):
+            before = state.revision
+            evolve(state, event, at)
+            if type(event) is Chunk:  # nearly all of them
+                entries.append(Entry("chunk", event.turn, encode_event(event)))
+                if state.revision == before:
+                    continue  # it changes no row; asking again would be a fiftieth of all that a chunk costs
+            else:
+                entries.append(Entry(kind_of(event), turn_of(event), encode_event(event)))
+            for row in project(state, event):
                 _keep(pending.rows, row)
         pending.events += events
 
@@ -232,9 +236,10 @@ class Actor:
             batch = Batch(
                 self.agent, self._epoch, first, pending.at, pending.entries, list(pending.rows.values()), wake
             )
+            at = pending.at
             committed = [
-                Committed(Seq(first + i), pending.at, event, len(pending.entries[i].body))
-                for i, event in enumerate(pending.events)
+                Committed(Seq(seq), at, event, len(entry.body))
+                for seq, (event, entry) in enumerate(zip(pending.events, pending.entries, strict=True), first)
             ]
             await self._store.append(batch)  # commit …
             self.tail.publish(committed)  # … then visible

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
@@ -20,6 +19,7 @@ from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
 from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
+from ..messages.closing import closing
 from ..messages.history import History
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
@@ -175,7 +175,7 @@ class Runner:
             is_steered=self._is_steered,
         )
         try:
-            async with self._patience, aclosing(_stream(self._responder, call)) as stream:
+            async with self._patience, closing(self._responder.stream(call)) as stream:
                 ending = await self._pump(attempt, stream, normaliser)
         except AgentStopped:
             raise
@@ -234,11 +234,13 @@ class Runner:
 
     async def _feed(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> None:
         """Normalise text, a chunk or (None) the end, and hand the result over."""
-        if item is None:
-            chunks = normaliser.finish()
+        if isinstance(item, str):
+            if (body := normaliser.flow(item)) is not None:  # nearly always
+                self._unsent.append(Emitted(body))
+            else:
+                self._unsent += _emitted(normaliser.text(item))
         else:
-            chunks = normaliser.text(item) if isinstance(item, str) else normaliser.feed(item)
-        self._unsent += [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
+            self._unsent += _emitted(normaliser.finish() if item is None else normaliser.feed(item))
         while self._unsent:
             if self._actor.offer(Emit(self.turn, attempt, self._unsent)):
                 self._unsent = []
@@ -336,16 +338,8 @@ class Runner:
         return call, Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0 or is_fresh)
 
 
-async def _stream(responder: Responder, call: TurnCall) -> AsyncGenerator[str | Chunk | msgspec.Struct, None]:
-    """Iterate over the responder's answer; a generator of ours, so that closing it closes the responder's."""
-    stream = responder.stream(call)
-    try:
-        async for item in stream:
-            yield item
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
+def _emitted(chunks: Iterable[Chunk]) -> list[Emitted]:
+    return [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
 
 
 async def _nobody(turn: TurnId) -> Millis | None:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+import msgspec
+
 from ..errors import AgentStopped
 from ..events import Event
 from ..ids import Millis, Seq
@@ -18,18 +20,15 @@ from ..ids import Millis, Seq
 __all__ = ["Committed", "Tail"]
 
 
-class Committed:
+class Committed(msgspec.Struct, eq=False):  # a Struct: there is one per token
     """One committed event. `frames` is where the wire layer keeps what it encoded, for all watchers at once."""
 
-    __slots__ = ("at", "event", "frames", "seq", "size")
-
-    def __init__(self, seq: Seq, at: Millis, event: Event, size: int = 0) -> None:
-        self.seq = seq
-        self.at = at
-        self.event = event
-        self.size = size
-        """Bytes that it takes in the log, and about as many in memory."""
-        self.frames: dict[str, bytes] = {}
+    seq: Seq
+    at: Millis
+    event: Event
+    size: int = 0
+    """Bytes that it takes in the log, and about as many in memory."""
+    frames: dict[str, bytes] = {}
 
 
 class Tail:

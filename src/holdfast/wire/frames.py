@@ -17,7 +17,7 @@ __all__ = ["CLEAR", "ChunkFrames", "identity", "mcp_servers", "message_updated",
 __all__ += ["replay_complete", "response", "resume_none", "resuming", "rpc_error", "rpc_result", "state", "state_error"]
 __all__ += ["terminal", "text_frame"]
 
-_encode = msgspec.json.encode
+_encode = msgspec.json.Encoder().encode
 
 CLEAR = b'{"type":"cf_agent_chat_clear"}'
 

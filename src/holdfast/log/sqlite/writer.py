@@ -54,10 +54,15 @@ class _Job:
     __slots__ = ("agent", "argument", "error", "future", "result", "size", "work")
 
     def __init__(
-        self, work: Callable[[Scribe, Any], object] | None, argument: object, agent: str, size: int = LIGHT + 1
+        self,
+        work: Callable[[Scribe, Any], object] | None,
+        argument: object,
+        agent: str,
+        size: int,
+        future: asyncio.Future[Any],
     ) -> None:
         self.work, self.argument, self.agent, self.size = work, argument, agent, size
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.future = future
         self.result: object = None
         self.error: HoldfastError | None = None
 
@@ -130,11 +135,11 @@ class Writer:
         self, work: Callable[[Scribe, Any], object], argument: object, agent: str, size: int = LIGHT + 1
     ) -> asyncio.Future[Any]:
         """Queue a piece of writing of about this many bytes; the future has its result once it is committed."""
-        return self._put(_Job(work, argument, agent, size))
+        return self._put(_Job(work, argument, agent, size, self._loop.create_future()))
 
     async def sweep(self, sweep: Sweep) -> Pruned:
         """Run a sweep of retention, in slices, whenever nothing else waits."""
-        pruned: Pruned = await self._put(_Job(None, sweep, ""))
+        pruned: Pruned = await self._put(_Job(None, sweep, "", LIGHT + 1, self._loop.create_future()))
         return pruned
 
     def _put(self, job: _Job) -> asyncio.Future[Any]:
