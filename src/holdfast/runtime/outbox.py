@@ -69,6 +69,11 @@ class Outbox(Generic[T]):
             if not self._direct:
                 return None
 
+    @property
+    def has_direct(self) -> bool:
+        """Whether something waits in the direct lane."""
+        return bool(self._direct)
+
     async def wait(self) -> None:
         """Wait until there is something new since the last `poll`.
 

@@ -99,6 +99,13 @@ class Subscription:
                 return page
         return []
 
+    def recent(self) -> list[Committed] | None:
+        """Return a page of what is committed after the cursor as `poll` would, without moving the cursor.
+
+        None when it cannot be told at once: it has to be read from the store, or the agent is not loaded any more.
+        """
+        return None if self._tail.closed else self._tail.after(self.cursor, PAGE, PAGE_BYTES)
+
     async def wait(self) -> None:
         """Wait until something new was committed or posted since the last call."""
         await self.wake.wait()

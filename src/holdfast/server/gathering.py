@@ -10,7 +10,7 @@ of ASGI that `FRAMES` names. Under a server of your own, name it as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import pack
 from typing import Any, cast
 
@@ -82,7 +82,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if not self.close_sent and not self.conn.extensions:  # who agreed on compression gets it, frame by frame
-            self.scope["extensions"][FRAMES] = {}
+            self.scope["extensions"][FRAMES] = {"write": self.write_frames}
 
     async def send(self, message: Any) -> None:
         if message["type"] != FRAMES:
@@ -97,9 +97,24 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
                 gathered, size = [], 0
         return await self._write(gathered) if gathered else None
 
+    def write_frames(self, texts: list[bytes]) -> list[bytes]:
+        """Write frames without waiting; return those that there is no room for yet."""
+        first = 0
+        while first < len(texts) and self.writable.is_set():
+            last, size = first, 0
+            while last < len(texts) and size < AT_MOST:
+                size += len(texts[last])
+                last += 1
+            self._put(texts[first:last])
+            first = last
+        return texts[first:]
+
     async def _write(self, texts: list[bytes]) -> None:
         if not self.writable.is_set():
             await self.writable.wait()
+        self._put(texts)
+
+    def _put(self, texts: Sequence[bytes]) -> None:
         if self.disconnected or self.close_sent or self.conn.state is not OPEN:
             raise ClientDisconnected
         self.transport.write(framed(texts))

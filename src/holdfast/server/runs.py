@@ -38,6 +38,11 @@ class RunFeeds:
         self._directory, self._agent, self._wake = directory, agent, wake
         self._feeds: dict[RunId, _Feed] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run is followed."""
+        return not self._feeds
+
     def started(self, event: RunStarted) -> list[bytes]:
         """Return what tells of a run that began; from now on `poll` gives what it says."""
         self._follow(event)

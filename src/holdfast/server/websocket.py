@@ -31,6 +31,7 @@ from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
+from ..runtime.nudge import Nudge
 from ..runtime.outbox import Outbox
 from ..runtime.subscription import Subscription
 from ..runtime.tail import Committed
@@ -61,7 +62,9 @@ __all__ = ["FRAMES", "Presence", "SocketSettings", "serve_socket"]
 log = logging.getLogger("holdfast.server")
 
 FRAMES: Final = "holdfast.frames"
-"""An extension of ASGI, for servers that take many at once: a message of this type has `frames`, texts in UTF-8."""
+"""An extension of ASGI, for servers that take many at once: a message of this type has `frames`, texts in UTF-8.
+
+What it has as `write` takes some without waiting, and returns those that it has no room for yet."""
 
 COME_BACK = 1012
 """Service restart: the client reconnects by itself."""
@@ -76,6 +79,8 @@ ARRIVED_AFTER = 10_000
 
 _serials = itertools.count(1)
 _HEAD_ID = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
+
+_OF_RUNS: Final = frozenset({RunStarted, RunEnded})
 
 Question = ResumeRequest | ResumeAck
 
@@ -134,9 +139,10 @@ async def serve_socket(
     code, reason = 1000, ""
     try:
         with presence.present(agent, owner):
-            async with directory.attach(agent) as loaded, loaded.subscribe() as subscription:
+            nudge = Nudge()
+            async with directory.attach(agent) as loaded, loaded.subscribe(wake=nudge) as subscription:
                 socket = _Socket(
-                    websocket, directory, loaded, subscription, presence, settings, owner, send or websocket.send
+                    websocket, directory, loaded, subscription, presence, settings, owner, send or websocket.send, nudge
                 )
                 code, reason = await socket.serve()
     except WebSocketDisconnect:
@@ -173,8 +179,16 @@ class _Socket:
         settings: SocketSettings,
         owner: str,
         send: Send,
+        nudge: Nudge,
     ) -> None:
-        self._to_client, self._takes_many = send, FRAMES in websocket.scope.get("extensions", {})
+        extension = websocket.scope.get("extensions", {}).get(FRAMES)
+        self._to_client, self._takes_many = send, extension is not None
+        self._write_frames: Callable[[list[bytes]], list[bytes]] | None = (extension or {}).get("write")
+        self._nudge = nudge
+        self._left: list[bytes] = []
+        """Frames that there was no room for when they were told at once."""
+        self._failure: Exception | None = None
+        """What went wrong when something was told at once: the writer's to raise."""
         self._websocket, self._directory, self._loaded = websocket, directory, loaded
         self._subscription, self._presence, self._settings = subscription, presence, settings
         self._owner, self._serial = owner, f"s{next(_serials)}"
@@ -265,7 +279,7 @@ class _Socket:
                 if told := await self._feeds.poll():
                     await self._send(told)
                 else:
-                    await self._outbox.wait()
+                    await self._wait()
             elif isinstance(item, bytes):
                 await self._send([item])
             elif isinstance(item, list):
@@ -274,6 +288,41 @@ class _Socket:
                 await self._send(view.resume_requested(item))
             else:
                 await self._replay(view, item)
+
+    async def _wait(self) -> None:
+        """Wait until there is something that cannot be told at once."""
+        self._nudge.at_once = self._tell_at_once if self._write_frames is not None else None
+        try:
+            await self._outbox.wait()
+        finally:
+            self._nudge.at_once = None
+        if self._failure is not None:
+            raise self._failure
+        if self._left:
+            left, self._left = self._left, []
+            await self._send(left)
+
+    def _tell_at_once(self) -> bool:
+        """Tell of what has just been committed, as the writer would; False if that takes its time, or goes wrong."""
+        assert self._write_frames is not None
+        if self._left or self._outbox.has_direct or not self._feeds.is_idle:
+            return False
+        page = self._subscription.recent()
+        if page is None or any(type(each.event) in _OF_RUNS for each in page):
+            return False
+        if page:
+            self._subscription.skip_to(page[-1].seq)
+            try:
+                told = self._happened(page)
+                if self._is_told and told:
+                    self._left = self._write_frames(told)
+                if not self._left:
+                    self._note_transcripts()
+            except OSError:
+                self._failure = WebSocketDisconnect(code=1006)
+            except Exception as exc:  # noqa: BLE001 - as in the writer's own task: it ends the connection
+                self._failure = exc
+        return not self._left and self._failure is None and self._subscription.cursor >= self._subscription.head
 
     async def _tell(self, page: list[Committed], happened: Callable[[list[Committed]], list[bytes]]) -> None:
         """Tell of some events, in order: what a sub-agent said comes before its run's end."""
@@ -320,6 +369,9 @@ class _Socket:
                     await self._to_client({"type": "websocket.send", "text": frame.decode()})
         except OSError:
             raise WebSocketDisconnect(code=1006) from None
+        self._note_transcripts()
+
+    def _note_transcripts(self) -> None:
         if self._view is not None and self._view.transcripts != self._shown[0]:
             self._shown = (self._view.transcripts, self._directory.clock.now())
 
