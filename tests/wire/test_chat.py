@@ -515,6 +515,15 @@ def test_who_sends_something_old_along_is_told_the_conversation_that_it_lacks() 
         assert kinds(tab.happens(*turn_of_mine(number)))[-3:] == ["chunk", "done", "chat_messages"]
 
 
+def test_an_answer_to_a_call_that_nobody_could_be_told_of_is_shown_after_the_end_even_while_another_waits() -> None:
+    """No chunk says that a call was approved, and what goes on from there may wait for other answers for ever."""
+    going_on = accepted(2, kind=TurnKind.CONTINUATION)
+    answered = CallAnswered(NodeId(2), CallId("k"), "approval", Raw(b'{"approved":true}'), turn=TurnId(1))
+    tab = Tab(accepted(origin="me"), chunk(0))
+    assert tab.happens(answered, going_on) == []
+    assert kinds(tab.happens(message_ended(), ended())) == ["done", "chat_messages"]
+
+
 def test_who_asks_again_before_it_was_shown_anything_is_told_the_conversation() -> None:
     """Requests that lay somewhere for a while come together, each without what was said since."""
     tab = Tab(*turn_of_mine())

@@ -164,6 +164,16 @@ def test_what_was_on_its_way_before_a_clear_is_not_shown() -> None:
     assert protocol.messages == []
 
 
+def test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared() -> None:
+    protocol = asked()
+    mark = protocol.clear()
+    hear(protocol, "chat_messages", messages=[])  # ours was heard
+    hear(protocol, "chat_messages", messages=[QUESTION])  # another asks …
+    hear(protocol, "chat_clear")  # … and clears
+    protocol.receive(json.dumps({"type": "rpc", "id": mark, "success": False, "error": ""}))
+    assert protocol.messages == []
+
+
 def test_an_approval_during_a_stream_is_not_undone_by_the_next_chunk() -> None:
     """R-2: an approval stands in no chunk."""
     protocol = asked()

@@ -360,7 +360,9 @@ class ChatView:
                 self._is_doubted = self._is_doubted or event.fresh  # what was shown of it counts no more
                 return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
             case CallAnswered():
-                return self._updated(event.node)
+                told = self._updated(event.node)
+                self._is_doubted = self._is_doubted or not told  # no chunk says that something was approved
+                return told
             case MessageEnded():
                 return self._message_ended(event)
             case TurnEnded():
@@ -421,10 +423,11 @@ class ChatView:
         if self._passed_over == event.turn:
             self._passed_over = None
         told = [*self._told_of_end(event, known), *self._recovered(known)]
-        if self._is_doubted and not self._open and event.reason != "cleared":
+        is_quiet = all(other.is_continuation and not other.has_chunks for other in self._open.values())
+        if self._is_doubted and is_quiet and event.reason != "cleared":
             # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Only
-            # a transcript after the last end is taken as it is.
-            self._is_doubted = False
+            # a transcript after the last end is taken as it is; what waits for an answer may wait for ever.
+            self._is_doubted = bool(self._open)
             told.append(self._messages())
         # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
         if self._mode is _Mode.PARKED and not self._open and event.reason != "superseded":

@@ -240,6 +240,7 @@ class ChatProtocol:
             case "cf_agent_chat_clear":
                 self.messages, self.status = [], "ready"
                 self._streams.clear()
+                self._held = None if self._held is None else []  # somebody else cleared what ours will leave
             case "cf_agent_identity":
                 self.identity = frame
                 return False

@@ -47,7 +47,8 @@ class Life:
     def serve(self, link: Link, agent: str, owner: str) -> None:
         self.links.append(link)
         websocket = link.websocket(owner)
-        _ = self.start(serve_socket(websocket, self.directory, AgentId(agent), self._presence, SocketSettings()))
+        settings = SocketSettings()
+        _ = self.start(serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send))
 
     async def stop(self) -> None:
         """Shut down in good order, unless it dies of it; the sockets are closed by it."""

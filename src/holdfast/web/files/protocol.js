@@ -145,6 +145,7 @@ export class Chat {
       case "cf_agent_chat_clear":
         this.stored = [];
         this.streams.clear();
+        if (this.held) this.held = []; // somebody else cleared what ours will leave
         return this.runs.clear();
       case "cf_agent_chat_recovering":
         return void (frame.recovering ? this.recovering.add(frame.id) : this.recovering.delete(frame.id));
