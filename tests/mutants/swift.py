@@ -11,6 +11,7 @@ REMEMBERED = (
     "::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed"
 )
 STEERING = "tests/agents/test_steering.py"
+AGREEMENT, VIEW = "tests/core/test_agreement.py", "tests/wire/test_chat.py"
 PACKS = "tests/log/sqlite/test_packs.py"
 LIGHT = "tests/log/sqlite/test_light_commits.py"
 
@@ -189,5 +190,61 @@ SWIFT = [
         "",
         "tests/log/sqlite/test_retention.py::test_a_stream_is_erased_though_its_end_is_in_the_same_transaction",
         "a stream that was erased as it ended is kept for ever",
+    ),
+    Mutant(
+        "core/tree.py",
+        "    before.ids.add(event.message_id)\n",
+        "",
+        f"{AGREEMENT}::test_what_is_remembered_of_the_branch_is_what_a_walk_finds",
+        "an answer that is told again becomes a second message",
+    ),
+    Mutant(
+        "core/tree.py",
+        "or parent != before.leaf:",
+        "or not before.shown:",
+        f"{AGREEMENT}::test_what_is_remembered_of_the_branch_is_what_a_walk_finds",
+        "who edits a question sees the old branch and the new one in a row",
+    ),
+    Mutant(
+        "messages/normalise.py",
+        "if part != self._stem[0]:",
+        "if not self._stem[0]:",
+        "tests/messages/test_normalise.py::test_text_that_flows_is_what_it_would_have_been_step_by_step",
+        "text after a tool call goes on with the part before it",
+    ),
+    Mutant(
+        "runtime/nudge.py",
+        "if self.at_once is None or not self.at_once():",
+        "if self.at_once is None:",
+        "tests/runtime/test_nudge.py::test_what_cannot_be_done_at_once_wakes_the_task",
+        "a client that fell behind is told nothing any more",
+    ),
+    Mutant(
+        "server/gathering.py",
+        "        return texts[first:]\n",
+        "        return []\n",
+        "tests/server/test_gathering.py::test_frames_that_there_is_no_room_for_are_given_back",
+        "a client that reads slowly misses words",
+    ),
+    Mutant(
+        "wire/chat.py",
+        "self._is_doubted or (is_stale and not is_brief)",
+        "self._is_doubted or is_stale",
+        f"{VIEW}::test_who_always_sends_only_what_is_new_is_not_told_the_conversation_each_time",
+        "a long conversation is sent again with every answer",
+    ),
+    Mutant(
+        "wire/chat.py",
+        'any(each["id"] == proof.answer for each in reversed(messages))',
+        "bool(messages)",
+        f"{VIEW}::test_who_asks_without_the_last_answer_may_not_have_read_the_transcript_before_it",
+        "a question that a late transcript has wiped from a screen stays away",
+    ),
+    Mutant(
+        "wire/client.py",
+        "self._held = None if self._held is None else []",
+        "pass",
+        "tests/wire/test_client.py::test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared",
+        "what two cleared at a time comes back on one screen",
     ),
 ]

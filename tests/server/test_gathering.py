@@ -14,7 +14,7 @@ from websockets.frames import Frame
 from websockets.protocol import CLIENT, OPEN
 from websockets.uri import parse_uri
 
-from holdfast.server.gathering import AT_MOST, GatheringTransport, framed
+from holdfast.server.gathering import AT_MOST, GatheringProtocol, GatheringTransport, framed
 from tests.server.kit import chat, scripted, serving, user
 
 
@@ -106,15 +106,18 @@ async def test_a_client_that_asks_for_compression_reads_the_same(compression: st
 BLOBS, BLOB = 400, "x" * 40_000
 
 
-async def test_a_client_that_does_not_read_for_a_while_gets_every_frame_in_order_once_it_does() -> None:
+@pytest.mark.parametrize("compression", [None, "deflate"])
+async def test_a_client_that_does_not_read_for_a_while_gets_every_frame_in_order_once_it_does(
+    compression: str | None,
+) -> None:
     app = chat(scripted([*[f"{number} {BLOB}" for number in range(BLOBS)]]))
     async with serving(app) as url:
         address = f"{url.replace('http', 'ws')}/agents/chat/ann"
         tight = socket.create_connection((address.split("/")[2].split(":", maxsplit=1)[0], int(url.rsplit(":", 1)[1])))
         tight.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         async with (
-            connect(address, sock=tight, max_size=None, max_queue=1) as sleeper,
-            connect(address, max_size=None) as fast,
+            connect(address, sock=tight, max_size=None, max_queue=1, compression=compression) as sleeper,
+            connect(address, max_size=None, compression=compression) as fast,
         ):
             body = json.dumps({"messages": [user("u1")]})
             init = {"method": "POST", "body": body}
@@ -128,3 +131,32 @@ async def test_a_client_that_does_not_read_for_a_while_gets_every_frame_in_order
                     if told["type"] == "cf_agent_use_chat_response" and '"text-delta"' in told["body"]:
                         said.append(int(json.loads(told["body"])["delta"].split()[0]))
                 assert said == list(range(BLOBS))
+
+
+class Narrow(Written):
+    """A transport that asks to be left alone after every write."""
+
+    def __init__(self, writable: asyncio.Event) -> None:
+        super().__init__()
+        self._writable = writable
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self._writable.clear()
+
+
+async def test_frames_that_there_is_no_room_for_are_given_back() -> None:
+    protocol: Any = object.__new__(GatheringProtocol)
+    protocol.writable = asyncio.Event()
+    protocol.disconnected = protocol.close_sent = False
+    protocol.conn = ClientProtocol(parse_uri("ws://nowhere/"), state=OPEN)
+    protocol.transport = Narrow(protocol.writable)
+    texts = [bytes([number]) * (AT_MOST // 2) for number in range(5)]
+    assert protocol.write_frames(texts) == texts
+    protocol.writable.set()
+    assert protocol.write_frames(texts) == texts[2:], "as much at a time as a transport takes"
+    assert protocol.transport.asked == [framed(texts[:2])]
+    protocol.disconnected = True
+    protocol.writable.set()
+    with pytest.raises(OSError):
+        protocol.write_frames(texts[2:])
