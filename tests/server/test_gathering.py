@@ -8,6 +8,7 @@ import socket
 from typing import Any, cast
 
 import pytest
+from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import connect
 from websockets.client import ClientProtocol
 from websockets.frames import Frame
@@ -158,5 +159,5 @@ async def test_frames_that_there_is_no_room_for_are_given_back() -> None:
     assert protocol.transport.asked == [framed(texts[:2])]
     protocol.disconnected = True
     protocol.writable.set()
-    with pytest.raises(OSError):
+    with pytest.raises(ClientDisconnected):
         protocol.write_frames(texts[2:])

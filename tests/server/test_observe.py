@@ -21,7 +21,7 @@ from holdfast.ids import AgentId, Millis, Seq, TurnId
 from holdfast.log.base import Batch, Entry
 from holdfast.log.memory import MemoryLog
 from holdfast.observe import Happened, JsonFormatter, Observer
-from holdfast.observe.logs import configure_logging
+from holdfast.observe.logs import PlainFormatter, configure_logging
 from holdfast.observe.tap import Tap
 from holdfast.server import Principal
 from holdfast.testing import Gate, LocalServer, ScriptedModel
@@ -141,6 +141,21 @@ async def test_nobody_who_watches_means_that_the_log_is_left_alone(tmp_path: Pat
         assert not hasattr(store.append.untapped, "untapped"), "a store that is used again is heard once"
 
 
+async def test_an_observer_that_wants_some_events_hears_those_and_knows_the_turn_from_its_beginning() -> None:
+    told: list[Happened] = []
+
+    class Ends(Observer):
+        kinds = frozenset({"turn.ended"})
+
+        def happened(self, happened: Happened) -> None:
+            told.append(happened)
+
+    await _asked(Holdfast([chatting(["Hel", "lo"])], observe=[Ends()]), "hi")
+    (ended,) = told
+    assert ended.kind == "turn.ended" and ended.request is not None
+    assert ended.facts is not None and ended.facts.accepted_at is not None and ended.facts.attempt == 1
+
+
 async def test_an_observer_of_ones_own_stands_around_answers_and_counts_chunks() -> None:
     seen: list[str] = []
 
@@ -182,6 +197,14 @@ async def test_a_failure_is_logged_with_where_it_happened(caplog: pytest.LogCapt
     await _asked(Holdfast([chatting([ValueError("secret")])]), "hi")
     failed = next(record for record in caplog.records if "failed" in record.message)
     assert (failed.agent, failed.turn, failed.attempt) == ("chat/test", 1, 1)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("created", [0.0, 0.9994, 0.9996, 59.5, 60.0, 1_700_000_000.123, 1_700_000_000.124])
+def test_plain_lines_have_the_time_that_the_standard_library_gives_them(created: float) -> None:
+    plain, standard = PlainFormatter(), logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for moment in (created, created + 0.5, created + 1.5):
+        record = logging.makeLogRecord({"created": moment, "msecs": moment % 1 * 1000, "msg": "here", "name": "me"})
+        assert plain.format(record) == standard.format(record)
 
 
 def test_records_are_json_objects_with_their_fields() -> None:

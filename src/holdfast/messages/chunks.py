@@ -295,6 +295,10 @@ NULLABLE: Final[dict[str, str]] = {
 }
 """The one field of a type that may be null and must be present; `data-*` has `data`."""
 
+_BARE: Final = {kind: b'{"type":"%b"}' % kind.encode() for kind in ("start-step", "finish-step", "finish")}
+_NAMED: Final = frozenset({"text-start", "text-end", "reasoning-start", "reasoning-end"})
+"""What frames the words of every answer: written without a look, if there is nothing more in it than there must be."""
+
 _NEWER_REASONS: Final = frozenset(get_args(NewerFinishReason))
 
 
@@ -317,10 +321,15 @@ def encode_chunk(chunk: Chunk | ChunkStruct | DataChunk, *, newer: bool = False)
     with `newer`, both are kept.
     """
     raw = as_chunk(chunk)
-    if raw.get("type") == "text-delta" and len(raw) == 3:
+    kind = raw.get("type")
+    if kind == "text-delta" and len(raw) == 3:
         delta, part = raw.get("delta"), raw.get("id")
         if delta.__class__ is str and part.__class__ is str:
             return encode_json({"type": "text-delta", "id": part, "delta": delta})
+    elif len(raw) == 1 and kind in _BARE:
+        return _BARE[kind]
+    elif len(raw) == 2 and kind in _NAMED and (part := raw.get("id")).__class__ is str:
+        return encode_json({"type": kind, "id": part})
     try:
         return encode_json(check_chunk(raw, newer=newer))
     except BadInput as error:

@@ -60,6 +60,9 @@ class Observer:
     wants_chunks = False
     """Whether `streamed` is to be called."""
 
+    kinds: frozenset[str] | None = None
+    """The events that `happened` is to be called for, as the log names them; None for all."""
+
     def happened(self, happened: Happened) -> None:
         """Hear of a committed event that is no chunk: in order per agent, outside of it, soon after the commit."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import msgspec
 from ..events import AttemptStarted, Outcome, TurnEnded
 from .api import Happened, Observer
 
-__all__ = ["FIELDS", "JsonFormatter", "TurnLog", "configure_logging"]
+__all__ = ["FIELDS", "JsonFormatter", "PlainFormatter", "TurnLog", "configure_logging"]
 
 log = logging.getLogger("holdfast.turns")
 
@@ -24,6 +25,8 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 
 class TurnLog(Observer):
     """Writes a line when a turn ends, and when it is tried again."""
+
+    kinds = frozenset({"attempt.started", "turn.ended"})
 
     @staticmethod
     def is_wanted() -> bool:
@@ -69,8 +72,22 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=repr).decode()
 
 
+class PlainFormatter(logging.Formatter):
+    """Writes lines as the standard formatter does, and puts the date together once a second instead of once a line."""
+
+    def __init__(self) -> None:
+        super().__init__(_PLAIN)
+        self._known = (-1, "")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's own
+        second = int(record.created)
+        if second != self._known[0]:
+            self._known = (second, time.strftime("%Y-%m-%d %H:%M:%S", self.converter(second)))
+        return f"{self._known[1]},{int(record.msecs):03d}"
+
+
 def configure_logging(style: str = "text", level: int = logging.INFO) -> None:
     """Set up logging for a server that is a program of its own: `text` for people, `json` for machines."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if style == "json" else logging.Formatter(_PLAIN))
+    handler.setFormatter(JsonFormatter() if style == "json" else PlainFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

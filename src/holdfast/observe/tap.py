@@ -28,6 +28,8 @@ REMEMBERED = 10_000
 """Turns that are remembered between their acceptance and their end."""
 
 _CHUNK = "chunk"
+_FACTS = frozenset({"turn.accepted", "attempt.started", "turn.ended"})
+"""What is remembered of a turn comes from these."""
 
 
 class Tap:
@@ -38,6 +40,9 @@ class Tap:
         """Batches that there was no room for."""
         self._hooks, self._observers, self._room = hooks, observers, room
         self._wants_chunks = any(observer.wants_chunks for observer in observers)
+        wanted = [observer.kinds for observer in observers]
+        self._kinds = None if hooks or None in wanted else _FACTS.union(*filter(None, wanted))
+        """What has to be read at all; None for everything."""
         self._waiting: deque[Batch] = deque()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -95,7 +100,7 @@ class Tap:
         for place, entry in enumerate(batch.entries):
             if entry.kind == _CHUNK:
                 chunks[entry.turn] = chunks.get(entry.turn, 0) + 1
-            else:
+            elif self._kinds is None or entry.kind in self._kinds:
                 happened = self._read(batch, Seq(batch.first + place), entry)
                 if happened is not None:
                     await self._tell_one(happened)
@@ -125,6 +130,8 @@ class Tap:
 
     async def _tell_one(self, happened: Happened) -> None:
         for observer in self._observers:
+            if observer.kinds is not None and happened.kind not in observer.kinds:
+                continue
             try:
                 observer.happened(happened)
             except Exception:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -166,14 +165,6 @@ class Runner:
             log.exception("on_chat_recovery_exhausted of %r raised for turn %d", self._actor.agent, self.turn)
 
     async def _attempt(self, attempt: Attempt, call: TurnCall, normaliser: Normaliser) -> None:
-        call = replace(
-            call,
-            write=lambda chunk: self._feed(attempt, normaliser, chunk),
-            message=lambda: self._actor.inspect(self._partial),
-            start_call=partial(self._start_call, attempt),
-            working=self._patience.working,
-            is_steered=self._is_steered,
-        )
         try:
             async with self._patience, closing(self._responder.stream(call)) as stream:
                 ending = await self._pump(attempt, stream, normaliser)
@@ -320,12 +311,15 @@ class Runner:
         has_begun = turn.fold is not None and ((turn.chunks > 0 and not is_fresh) or turn.is_continuation)
         base = turn.fold.message() if turn.fold is not None and has_begun else None
         begun = base if base is not None and base.parts else None
+        attempt = Attempt(turn.attempt)
+        # An attempt that died before its first chunk left nothing to go on from: a continuation still owes its step.
+        normaliser = Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0 or is_fresh)
         call = TurnCall(
             agent=self._actor.agent,
             turn=self.turn,
             request=accepted.request,
             message_id=accepted.message_id,
-            attempt=turn.attempt,
+            attempt=attempt,
             trigger=accepted.trigger,
             is_continuation=turn.is_continuation,
             messages=_messages(state, accepted.parent, begun),
@@ -333,9 +327,13 @@ class Runner:
             body=_decoded(accepted.body),
             client_tools=_decoded(accepted.client_tools),
             cancelled=self._cancelled,
+            write=lambda chunk: self._feed(attempt, normaliser, chunk),
+            message=lambda: self._actor.inspect(self._partial),
+            start_call=partial(self._start_call, attempt),
+            working=self._patience.working,
+            is_steered=self._is_steered,
         )
-        # An attempt that died before its first chunk left nothing to go on from: a continuation still owes its step.
-        return call, Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0 or is_fresh)
+        return call, normaliser
 
 
 def _emitted(chunks: Iterable[Chunk]) -> list[Emitted]:
