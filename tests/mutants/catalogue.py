@@ -385,8 +385,8 @@ CORE = [
     ),
     Mutant(
         "core/evolve.py",
-        "    if node is not None and turn.fold is not None:",
-        "    if node is not None:",
+        "if node is not None and node.draft is not None and turn.fold is not None:",
+        "if node is not None and node.draft is not None:",
         f"{ANSWERS}::test_a_cancelled_continuation_leaves_the_draft_of_the_streaming_message_alone",
         "a question to a person vanishes from the page (R-2)",
     ),

@@ -12,6 +12,7 @@ REMEMBERED = (
 )
 STEERING = "tests/agents/test_steering.py"
 AGREEMENT, VIEW = "tests/core/test_agreement.py", "tests/wire/test_chat.py"
+GARBAGE = "tests/server/test_garbage.py"
 PACKS = "tests/log/sqlite/test_packs.py"
 LIGHT = "tests/log/sqlite/test_light_commits.py"
 
@@ -67,8 +68,8 @@ SWIFT = [
     ),
     Mutant(
         "core/tree.py",
-        "    if known is None or known[0] != now:",
-        "    if known is None:",
+        "return known if known is not None and known.revision == state.revision and known.leaf == state.leaf else None",
+        "return known",
         REMEMBERED,
         "what is shown is what was shown at first",
     ),
@@ -246,5 +247,19 @@ SWIFT = [
         "pass",
         "tests/wire/test_client.py::test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared",
         "what two cleared at a time comes back on one screen",
+    ),
+    Mutant(
+        "agents/turn.py",
+        "        self._calls_made = 0\n",
+        "        self._calls_made = 0\n        _ = self._box\n",
+        f"{GARBAGE}::test_a_turn_and_a_socket_that_are_over_leave_nothing_for_the_collector",
+        "every turn that ends waits for the collector, with all that it held",
+    ),
+    Mutant(
+        "server/websocket.py",
+        "            del reading, writing, over, done\n",
+        "",
+        f"{GARBAGE}::test_a_turn_and_a_socket_that_are_over_leave_nothing_for_the_collector",
+        "every socket that closes waits for the collector, with all that it held",
     ),
 ]

@@ -66,8 +66,7 @@ async def test_nudges_that_come_together_are_one() -> None:
 async def test_a_nudge_of_a_task_that_is_awake_is_there_when_it_waits_next() -> None:
     nudge = Nudge()
     nudge.set()
-    async with asyncio.timeout(10):
-        await nudge.wait()
+    assert await asyncio.wait_for(nudge.wait(), 10)
 
 
 async def test_a_nudge_is_not_lost_when_the_task_leaves_before_it_is_looked_at() -> None:

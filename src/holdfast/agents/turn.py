@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from ..errors import CallPending, ChatError, UsageError
@@ -23,9 +24,14 @@ class Turn:
     """
 
     def __init__(self, call: TurnCall, *, agent: Any = None) -> None:
-        self._call = call
-        self._box = ToolBox(call, tools_of(agent) if agent is not None else {}, agent=agent, turn=self)
+        self._call, self._agent = call, agent
         self._calls_made = 0
+
+    @cached_property
+    def _box(self) -> ToolBox:
+        """Its tools, if somebody asks: a box knows its turn, and the two would wait for the collector at every end."""
+        tools = tools_of(self._agent) if self._agent is not None else {}
+        return ToolBox(self._call, tools, agent=self._agent, turn=self)
 
     @property
     def id(self) -> str:

@@ -84,6 +84,11 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         if not self.close_sent and not self.conn.extensions:  # who agreed on compression gets it, frame by frame
             self.scope["extensions"][FRAMES] = {"write": self.write_frames}
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if isinstance(scope := getattr(self, "scope", None), dict):
+            scope["extensions"].pop(FRAMES, None)  # a method of ours in what we hold: else the collector would have to
+
     async def send(self, message: Any) -> None:
         if message["type"] != FRAMES:
             return await super().send(message)

@@ -11,7 +11,7 @@ import itertools
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
@@ -160,6 +160,10 @@ async def serve_socket(
         await websocket.close(code, reason[:100])
 
 
+def _failure_of(task: asyncio.Task[None], done: Collection[asyncio.Future[Any]]) -> BaseException | None:
+    return task.exception() if task in done and not task.cancelled() else None
+
+
 def _close_code(reading: asyncio.Task[None]) -> tuple[int, str]:
     """Return why a socket is gone, as its reader heard it."""
     exc = None if reading.cancelled() else reading.exception()
@@ -220,19 +224,26 @@ class _Socket:
             await asyncio.wait([reading, writing])
             if self._host is not None:
                 self._host.left(*_close_code(reading))
-        for task in (reading, writing):
-            if task in done and not task.cancelled() and (exc := task.exception()) is not None:
-                raise exc
+        failure = _failure_of(reading, done) or _failure_of(writing, done)
+        if failure is not None:
+            # What is raised knows this frame; if the frame knew it too, both would wait for the collector.
+            del reading, writing, over, done
+            try:
+                raise failure
+            finally:
+                del failure
         return self._closed.result() if self._closed.done() else (1000, "")
 
     def _connection(self) -> Connection:
+        outbox, closed = self._outbox, self._closed  # not the socket itself, which has the connection
+
         def send(message: object) -> None:
             with suppress(MailboxFull):  # who does not read is closed by what is in the log
-                self._outbox.post(frames.text_frame(message))
+                outbox.post(frames.text_frame(message))
 
         def close(code: int, reason: str) -> None:
-            if not self._closed.done():
-                self._closed.set_result((code, reason))
+            if not closed.done():
+                closed.set_result((code, reason))
 
         is_readonly = self._settings.is_read_only
         request = self._websocket
@@ -242,7 +253,7 @@ class _Socket:
 
     async def _greet(self) -> ChatView:
         """Send the connect frames: what the chat is doing, who this is, the (empty) list of MCP servers."""
-        agent, agency = self._loaded.actor.agent, self._loaded.agency
+        agent, agency, presence = self._loaded.actor.agent, self._loaded.agency, self._presence
         snapshot = await take_snapshot(self._loaded)
         self._subscription.skip_to(snapshot.head)
         view = ChatView(
@@ -250,7 +261,7 @@ class _Socket:
             socket=self._serial,
             owner=self._owner,
             transcript=lambda: agency.shown,
-            is_present=lambda owner: self._presence.is_present(agent, owner),
+            is_present=lambda owner: presence.is_present(agent, owner),
             is_shown=agency.shows,
         )
         self._view, self._runs = view, snapshot.runs
