@@ -308,7 +308,11 @@ class _Socket:
         finally:
             self._nudge.at_once = None
         if self._failure is not None:
-            raise self._failure
+            failure, self._failure = self._failure, None
+            try:
+                raise failure
+            finally:
+                del failure  # as in `serve`
         if self._left:
             left, self._left = self._left, []
             await self._send(left)
