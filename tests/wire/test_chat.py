@@ -473,6 +473,14 @@ def test_an_answer_that_came_before_a_transcript_does_not_tell_that_it_was_read(
     assert kinds(tab.happens(accepted(3, origin="me"))) == ["chat_messages"]
 
 
+def test_an_answer_that_goes_on_after_a_transcript_does_not_tell_that_it_was_read() -> None:
+    """Its id came before."""
+    tab = Tab(accepted(1, origin="me"), chunk(0))
+    tab.happens(MessagesPut([Placed(NodeId(9), None, MessageId("p"), "user", BODY)], cause="saved"), chunk(1))
+    tab.view.asks(listed("u1", "a1", "u2"), is_stale=False, is_new=False)
+    assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
+
+
 def test_an_answer_to_another_does_not_tell_that_a_transcript_was_read() -> None:
     """It may have come with the page, by another way than this connection."""
     tab = Tab()

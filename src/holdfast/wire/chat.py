@@ -155,7 +155,8 @@ class ChatView:
         self.transcripts = 0
         """How many transcripts were written."""
         self._proof: KnownTurn | None = None
-        """A turn of this connection's own, told since the last transcript: who knows of it has read the transcript."""
+        """A turn of this connection's own that began to speak after the last transcript: who knows its answer's id has
+        read the transcript."""
         self._has_list = False
         """Whether the client was shown a conversation since it last asked, after an answer: it should send it along."""
         self._ignored = 0
@@ -337,8 +338,8 @@ class ChatView:
         if self._flowing != event.turn:
             self._flowing = event.turn
             self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
-            if self._is_mine(known.origin) and not known.is_continuation:
-                self._proof = known
+            if is_first and self._is_mine(known.origin) and not known.is_continuation:
+                self._proof = known  # not later: its id would have come before the transcript
         frame = committed.frames.get("live") or self._frame(event, committed)
         return [*recovered, frame] if recovered else [frame]
 
