@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.agents import AIChatAgent, Debounce, SaveMessagesResult, Turn, kebab
+from holdfast.agents.answers import answer_items
 from holdfast.errors import ChatError, UsageError
 from holdfast.messages.message import UIMessage
 from tests.agents.kit import served
@@ -347,3 +348,33 @@ def test_a_wrong_concurrency_policy_is_refused_with_the_choices() -> None:
         _ = ChatResponder(Chat(None)).rules  # type: ignore[arg-type]
     Chat.message_concurrency = Debounce(0.25)
     assert ChatResponder(Chat(None)).rules.policy.debounce == 250  # type: ignore[arg-type]
+
+
+class Tap:
+    """A stream of somebody else's making that counts how often it was closed; it may give out another to read."""
+
+    def __init__(self, *, gives_another: bool) -> None:
+        self.closed = 0
+        self._other = Tap(gives_another=False) if gives_another else None
+
+    def __aiter__(self) -> Tap:
+        return self._other or self
+
+    async def __anext__(self) -> str:
+        return "word"
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+    @property
+    def closings(self) -> list[int]:
+        return [self.closed, *([self._other.closed] if self._other is not None else [])]
+
+
+@pytest.mark.parametrize("gives_another", [False, True])
+async def test_whatever_an_answer_is_read_from_is_closed_once(gives_another: bool) -> None:
+    tap = Tap(gives_another=gives_another)
+    items = answer_items(tap)
+    assert await anext(items) == "word"
+    await items.aclose()
+    assert set(tap.closings) == {1}

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -33,7 +34,8 @@ async def answer_items(answer: Any) -> AsyncGenerator[str | Chunk, None]:
         answer = await answer
     decoder = StreamDecoder(is_sse=_is_event_stream(answer))
     body = _body(answer)
-    async with closing(body), closing(aiter(body) if isinstance(body, AsyncIterable) else _pieces(body)) as pieces:
+    pieces = aiter(body) if isinstance(body, AsyncIterable) else _pieces(body)
+    async with closing(body) if body is not pieces else nullcontext(), closing(pieces):
         async for item in pieces:
             if isinstance(item, str):  # first: nearly all of what models say
                 yield item
