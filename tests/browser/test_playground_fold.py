@@ -12,6 +12,7 @@ from holdfast.messages.fold import MessageFold
 from holdfast.messages.message import UIMessage
 from holdfast.messages.partial_json import UNREADABLE, parse_partial_json
 from holdfast.web.page import FOLDER
+from holdfast.wire.client import ChatProtocol
 from tests.messages.sequences import json_value, legal_sequence
 
 BATCH = 400
@@ -122,3 +123,37 @@ def test_half_written_json_reads_on_the_page_as_it_does_here() -> None:
     for text, read in zip(texts, in_node(PARTIAL, texts), strict=True):
         expected = parse_partial_json(text)
         assert read == ([] if expected is UNREADABLE else [plain(expected)]), text
+
+
+CLEARED = """
+import { Chat } from "./protocol.js";
+export const answer = (frames) => {
+  const chat = new Chat();
+  chat.connected();
+  chat.clear();
+  const mark = chat.clearing;
+  for (const frame of frames) chat.take(frame);
+  chat.take({ type: "rpc", id: mark, success: false, error: "" });
+  return chat.messages.map(({ id }) => id);
+};
+"""
+
+
+def test_what_comes_while_a_clear_is_on_its_way_ends_on_the_page_as_it_does_here() -> None:
+    empty, full, clear = (
+        {"type": "cf_agent_chat_messages", "messages": []},
+        {"type": "cf_agent_chat_messages", "messages": [{"id": "u", "role": "user", "parts": []}]},
+        {"type": "cf_agent_chat_clear"},
+    )
+    ways: list[list[Any]] = [[], [full, empty], [empty, full], [empty, full, clear], [empty, clear, full], [clear]]
+
+    def here(frames: list[Any]) -> list[str]:
+        protocol = ChatProtocol()
+        mark = protocol.clear()
+        for frame in frames:
+            protocol.take(frame)
+        protocol.take({"type": "rpc", "id": mark})
+        return [message["id"] for message in protocol.messages]
+
+    assert [here(frames) for frames in ways] == [[], [], ["u"], [], ["u"], []]
+    assert in_node(CLEARED, ways) == [here(frames) for frames in ways]
