@@ -16,6 +16,10 @@ def emit(*bodies: bytes, turn: int = 1, attempt: int = 1) -> Emit:
     return Emit(TurnId(turn), Attempt(attempt), [Emitted(body) for body in bodies])
 
 
+def offer(mailbox: Mailbox, emit: Emit) -> bool:
+    return mailbox.offer(emit.turn, emit.attempt, emit.chunks)
+
+
 async def taken(mailbox: Mailbox) -> list[tuple[int, int, list[bytes]] | str]:
     mail = await mailbox.take(100)
     assert isinstance(mail, list)
@@ -30,34 +34,34 @@ async def taken(mailbox: Mailbox) -> list[tuple[int, int, list[bytes]] | str]:
 async def test_chunks_of_one_attempt_that_wait_travel_together() -> None:
     mailbox = Mailbox()
     for body in (b"a", b"b", b"c"):
-        assert mailbox.offer(emit(body))
+        assert offer(mailbox, emit(body))
     assert await taken(mailbox) == [(1, 1, [b"a", b"b", b"c"])]
-    assert mailbox.offer(emit(b"d"))
+    assert offer(mailbox, emit(b"d"))
     assert await taken(mailbox) == [(1, 1, [b"d"])]
 
 
 async def test_chunks_never_pass_what_came_between_them() -> None:
     mailbox = Mailbox()
-    mailbox.offer(emit(b"a"))
+    offer(mailbox, emit(b"a"))
     mailbox.post(Letter(Cancel()))
-    mailbox.offer(emit(b"b"))
-    mailbox.offer(emit(b"c", attempt=2))
-    mailbox.offer(emit(b"d", turn=2))
+    offer(mailbox, emit(b"b"))
+    offer(mailbox, emit(b"c", attempt=2))
+    offer(mailbox, emit(b"d", turn=2))
     assert await taken(mailbox) == [(1, 1, [b"a"]), "Cancel", (1, 1, [b"b"]), (1, 2, [b"c"]), (2, 1, [b"d"])]
 
 
 async def test_chunks_that_somebody_waits_for_are_not_joined_by_others() -> None:
     mailbox = Mailbox()
     mailbox.post(Letter(emit(b"a"), asyncio.get_running_loop().create_future()))
-    mailbox.offer(emit(b"b"))
+    offer(mailbox, emit(b"b"))
     assert await taken(mailbox) == [(1, 1, [b"a"]), (1, 1, [b"b"])]
 
 
 async def test_an_inquiry_is_not_passed_either() -> None:
     mailbox = Mailbox()
-    mailbox.offer(emit(b"a"))
+    offer(mailbox, emit(b"a"))
     mailbox.post(Inquiry(lambda state: None, asyncio.get_running_loop().create_future()))
-    mailbox.offer(emit(b"b"))
+    offer(mailbox, emit(b"b"))
     assert await taken(mailbox) == [(1, 1, [b"a"])]
     assert isinstance(await mailbox.take(100), Inquiry)
     assert await taken(mailbox) == [(1, 1, [b"b"])]
@@ -65,21 +69,21 @@ async def test_an_inquiry_is_not_passed_either() -> None:
 
 async def test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_taken() -> None:
     mailbox = Mailbox(capacity=2)
-    assert mailbox.offer(emit(b"a")) and mailbox.offer(emit(b"b"))
-    assert not mailbox.offer(emit(b"c"))
+    assert offer(mailbox, emit(b"a")) and offer(mailbox, emit(b"b"))
+    assert not offer(mailbox, emit(b"c"))
     waiting = asyncio.create_task(mailbox.room())
     await asyncio.sleep(0)
     assert not waiting.done()
     assert await taken(mailbox) == [(1, 1, [b"a", b"b"])]
     await waiting
-    assert mailbox.offer(emit(b"c"))
+    assert offer(mailbox, emit(b"c"))
 
 
 async def test_a_closed_mailbox_takes_no_chunks_and_lets_nobody_wait() -> None:
     mailbox = Mailbox(capacity=1)
-    mailbox.offer(emit(b"a"))
+    offer(mailbox, emit(b"a"))
     mailbox.close()
     await mailbox.room()
     with pytest.raises(AgentStopped):
-        mailbox.offer(emit(b"b"))
+        offer(mailbox, emit(b"b"))
     assert await taken(mailbox) == [(1, 1, [b"a"])]

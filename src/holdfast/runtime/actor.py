@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..core.commands import Begin, Command, Emit
+from ..core.commands import Begin, Command, Emit, Emitted
 from ..core.decide import decide
 from ..core.evolve import evolve
 from ..core.project import project
@@ -19,7 +19,7 @@ from ..core.state import Rules, State
 from ..core.wanted import Wanted, wanted
 from ..errors import AgentStopped, HoldfastError, Rejected
 from ..events import Chunk, Event, encode_event, kind_of, turn_of
-from ..ids import AgentId, Epoch, Millis, Seq, TurnId
+from ..ids import AgentId, Attempt, Epoch, Millis, Seq, TurnId
 from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
@@ -110,9 +110,9 @@ class Actor:
         self._mailbox.force(letter)
         return await _reply(letter)
 
-    def offer(self, command: Emit) -> bool:
+    def offer(self, turn: TurnId, attempt: Attempt, chunks: list[Emitted]) -> bool:
         """Hand over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word."""
-        return self._mailbox.offer(command)
+        return self._mailbox.offer(turn, attempt, chunks)
 
     async def room(self) -> None:
         """Wait until it is worth while to offer again."""

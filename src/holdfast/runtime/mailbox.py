@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.commands import Command, Emit
+from ..core.commands import Command, Emit, Emitted
 from ..core.state import State
 from ..errors import AgentStopped, MailboxFull
+from ..ids import Attempt, TurnId
 
 __all__ = ["Inquiry", "Letter", "Mailbox"]
 
@@ -68,22 +69,21 @@ class Mailbox:
             raise MailboxFull(f"unable to take the command; {self._capacity} are waiting. Try again in a moment.")
         self.force(letter)
 
-    def offer(self, emit: Emit) -> bool:
+    def offer(self, turn: TurnId, attempt: Attempt, chunks: list[Emitted]) -> bool:
         """Add a runner's chunks, to those of the same attempt if such are the last to wait; False if there is no room.
 
-        Taken, the command belongs to the mailbox: the caller changes nothing of it.
+        Taken, the list belongs to the mailbox: the caller changes nothing of it.
         """
         last = self._letters[-1] if self._letters and not self._closed else None
-        if isinstance(last, Letter) and last.reply is None and isinstance(last.command, Emit):
-            waiting = last.command
-            if waiting.turn == emit.turn and waiting.attempt == emit.attempt:
-                if len(waiting.chunks) >= self._capacity:
-                    return False
-                waiting.chunks.extend(emit.chunks)
-                return True
+        waiting = last.command if type(last) is Letter and last.reply is None else None
+        if type(waiting) is Emit and waiting.turn == turn and waiting.attempt == attempt:
+            if len(waiting.chunks) >= self._capacity:
+                return False
+            waiting.chunks.extend(chunks)
+            return True
         if len(self._letters) >= self._capacity and not self._closed:
             return False
-        self.force(Letter(emit))
+        self.force(Letter(Emit(turn, attempt, chunks)))
         return True
 
     async def room(self) -> None:

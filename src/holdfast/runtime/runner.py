@@ -11,7 +11,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ..core.accept import is_steered
-from ..core.commands import Begin, Emit, Emitted, Finish, Place, StartCall
+from ..core.commands import Begin, Emitted, Finish, Place, StartCall
 from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
@@ -205,6 +205,10 @@ class Runner:
             if in_a_row == BREATH:
                 in_a_row = 0
                 await asyncio.sleep(0)
+            if type(given) is str:  # nearly always, and then without a coroutine of its own
+                if not self._take(attempt, normaliser, given):
+                    await self._hand_over(attempt)
+                continue
             item = given if isinstance(given, (str, dict)) else as_chunk(given)
             if isinstance(item, dict):
                 self._note_usage(given)
@@ -225,6 +229,11 @@ class Runner:
 
     async def _feed(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> None:
         """Normalise text, a chunk or (None) the end, and hand the result over."""
+        if not self._take(attempt, normaliser, item):
+            await self._hand_over(attempt)
+
+    def _take(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> bool:
+        """Normalise an item behind those that wait, and hand over what there is; False if there is no room for it."""
         if isinstance(item, str):
             if (body := normaliser.flow(item)) is not None:  # nearly always
                 self._unsent.append(Emitted(body))
@@ -232,11 +241,18 @@ class Runner:
                 self._unsent += _emitted(normaliser.text(item))
         else:
             self._unsent += _emitted(normaliser.finish() if item is None else normaliser.feed(item))
-        while self._unsent:
-            if self._actor.offer(Emit(self.turn, attempt, self._unsent)):
-                self._unsent = []
-            else:
-                await self._actor.room()
+        return self._offer(attempt)
+
+    def _offer(self, attempt: Attempt) -> bool:
+        if self._unsent:
+            if not self._actor.offer(self.turn, attempt, self._unsent):
+                return False
+            self._unsent = []
+        return True
+
+    async def _hand_over(self, attempt: Attempt) -> None:
+        while not self._offer(attempt):
+            await self._actor.room()
 
     async def _start_call(self, attempt: Attempt, call: str, tool: str, is_idempotent: bool) -> bool:
         try:
