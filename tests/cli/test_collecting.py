@@ -45,7 +45,7 @@ def test_the_space_is_given_back_when_asked_for(stored: Path, capsys: pytest.Cap
     damage(
         stored,
         "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 400) "
-        "INSERT INTO message SELECT 99, i, NULL, 'x', 'user', randomblob(1000), NULL, 1 FROM n",
+        "INSERT INTO message (agent, node, id, role, body, at) SELECT 99, i, 'x', 'user', randomblob(1000), 1 FROM n",
         "DELETE FROM message WHERE agent = 99",
     )
     kept = _told(capsys, "--keep", "0s")

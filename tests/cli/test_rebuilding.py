@@ -134,9 +134,9 @@ def test_rebuild_restores_damaged_tables_exactly_and_says_what_it_changed(
         "UPDATE message SET body = '{}' WHERE agent = 1 AND node = 2",
         "UPDATE turn SET status = 'aborted', error = 'never said' WHERE agent = 2 AND turn = 1",
         "DELETE FROM turn WHERE agent = 2 AND turn = 2",
-        "INSERT INTO message SELECT agent, 99, parent, id, role, body, draft, at FROM message WHERE agent = 2 LIMIT 1",
+        "INSERT INTO message (agent, node, id, role, at) VALUES (2, 99, 'x', 'user', 1)",
         "UPDATE agent SET leaf = NULL, last_node = 0 WHERE key = 3",
-        "DELETE FROM wake",
+        "INSERT INTO wake SELECT key, -1 FROM agent",
     )
     assert _dump(conversation, *TABLES) != before
     assert main(["rebuild", "--db", str(conversation)]) == 0

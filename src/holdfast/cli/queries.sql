@@ -3,9 +3,15 @@
 -- name: overview
 -- Every agent with its newest ended turn that counts, the open turn that runs or is next, and its last message.
 SELECT
-  a.key, a.id, a.epoch, a.head, a.head_id, w.at,
+  a.key, a.id, a.epoch, a.head, a.head_id,
+  CASE WHEN w.at >= 0 THEN w.at WHEN w.at IS NULL THEN (SELECT at FROM woken_to_run AS r WHERE r.agent = a.key) END,
   (SELECT count(*) FROM turn AS t WHERE t.agent = a.key),
-  (SELECT coalesce(m.draft, m.body) FROM message AS m WHERE m.agent = a.key AND m.node = a.leaf),
+  (
+    SELECT coalesce(m.draft, m.body, (
+      SELECT substr(CAST(e.body AS BLOB), m.start + 1, m.size) FROM event AS e WHERE e.id = m.event AND e.agent = m.agent
+    ))
+    FROM message AS m WHERE m.agent = a.key AND m.node = a.leaf
+  ),
   l.turn, l.status, l.error, l.ended_at,
   o.turn, o.status, o.attempt, o.accepted_at, o.kind
 FROM agent AS a
@@ -27,7 +33,9 @@ SELECT at FROM event WHERE id = ?1;
 
 -- name: standing
 -- What only the file itself knows of an agent: its lease and when it wants to be looked at.
-SELECT a.epoch, w.at FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHERE a.id = ?1;
+SELECT a.epoch,
+  CASE WHEN w.at >= 0 THEN w.at WHEN w.at IS NULL THEN (SELECT at FROM woken_to_run AS r WHERE r.agent = a.key) END
+FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHERE a.id = ?1;
 
 -- name: stored_counts
 -- How many events each agent has in the file, whether a chain leads to them or not.

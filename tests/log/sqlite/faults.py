@@ -16,8 +16,9 @@ DISK_FULL = sqlite3.OperationalError("database or disk is full")
 BROKEN = sqlite3.OperationalError("disk I/O error")
 LOCKED = sqlite3.OperationalError("database is locked")
 
+TAKING_ROWS = ("append_event", "put_mark", "put_turn", "put_message", "put_agents", "put_wake")
 _NAMES = {text: name for name, text in SQL.items()}
-_NAMES |= {many_rows(SQL[name], count): name for name in ("append_event", "put_mark") for count in range(1, 513)}
+_NAMES |= {many_rows(SQL[name], count): name for name in TAKING_ROWS for count in range(1, 513)}
 
 
 class Faults:

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from holdfast.errors import LogError
 from holdfast.events import TurnKind
 from holdfast.ids import AgentId, Generation, Millis, NodeId, RequestId, Seq, TurnId
-from holdfast.log.base import Activation, Entry
+from holdfast.log.base import UNCHANGED, Activation, Entry, Unchanged
 from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite import retention, scribe
+from holdfast.log.sqlite import records, retention, scribe
 from holdfast.log.sqlite.store import SqliteLog
 from holdfast.rows import Row, RowsCleared, RowsRemoved, TurnRow
 from tests.log.building import (
@@ -40,9 +40,11 @@ from tests.log.building import (
 
 AGENTS = st.sampled_from([A, B, C])
 NEVER_MIND = st.sampled_from(range(100))
+WAKES = st.sampled_from([None, Millis(0), UNCHANGED]) | st.integers(1, 50).map(Millis)
 
 # Small enough that every history crosses them.
 SMALL = {(scribe, "MARK_EVERY"): 4, (scribe, "CARRY_EVERY"): 7, (retention, "SLICE"): 5, (scribe, "LEASES_KEPT"): 1}
+SMALL |= {(records, "APART"): 20}
 LARGE = {(module, name): getattr(module, name) for module, name in SMALL}
 
 
@@ -123,23 +125,21 @@ class Agreement(RuleBasedStateMachine):
     def tick(self, time: int) -> None:
         self.now += time
 
-    @rule(agent=AGENTS, wake=st.none() | st.integers(1, 50), is_rsm=st.booleans())
-    def accept(self, agent: AgentId, wake: int | None, is_rsm: bool) -> None:
+    @rule(agent=AGENTS, wake=WAKES, is_rsm=st.booleans())
+    def accept(self, agent: AgentId, wake: Millis | Unchanged | None, is_rsm: bool) -> None:
         if not self.known(agent):
             return
         turn = len(self.rows[agent]) + 1
         row = turn_row(turn, "accepted", attempt=0, kind=TurnKind.RSM if is_rsm else TurnKind.CHAT)
         rows = [row, message_row(turn * 2), agent_row(last_turn=turn)]
-        self.append(
-            agent, fact("turn.accepted", turn), rows=rows, at=self.now, wake=None if wake is None else Millis(wake)
-        )
+        self.append(agent, fact("turn.accepted", turn), rows=rows, at=self.now, wake=wake)
         self.rows[agent][turn] = row
 
-    @rule(agent=AGENTS, number=NEVER_MIND)
-    def begin(self, agent: AgentId, number: int) -> None:
+    @rule(agent=AGENTS, number=NEVER_MIND, wake=WAKES, status=st.sampled_from(["accepted", "running", "cancelling"]))
+    def begin(self, agent: AgentId, number: int, wake: Millis | Unchanged | None, status: str) -> None:
         if row := self.pick(agent, number, is_open=True):
-            row = msgspec.structs.replace(row, status="running", attempt=row.attempt + 1)
-            self.append(agent, fact("attempt.started", row.turn), rows=[row], at=self.now)
+            row = msgspec.structs.replace(row, status=status, attempt=row.attempt + 1)
+            self.append(agent, fact("attempt.started", row.turn), rows=[row], at=self.now, wake=wake)
             self.rows[agent][row.turn] = row
 
     @rule(agent=AGENTS, number=NEVER_MIND, count=st.integers(1, 9), answered=st.booleans())
@@ -150,19 +150,30 @@ class Agreement(RuleBasedStateMachine):
                 entries.insert(0, fact("call.answered", row.turn))
             self.append(agent, *entries, at=self.now)
 
-    @rule(agent=AGENTS, number=NEVER_MIND, says_more=st.booleans())
-    def end(self, agent: AgentId, number: int, says_more: bool) -> None:
+    @rule(agent=AGENTS, number=NEVER_MIND, says_more=st.booleans(), size=st.integers(1, 9), wake=WAKES)
+    def end(self, agent: AgentId, number: int, says_more: bool, size: int, wake: Millis | Unchanged | None) -> None:
         if row := self.pick(agent, number, is_open=True):
             row = msgspec.structs.replace(row, status="completed", ended_at=Millis(self.now))
+            body = b'{"words":"%b"}' % (b"said " * size)
             entries = [chunk(row.turn, 99)] if says_more else []
-            self.append(agent, *entries, fact("turn.ended", row.turn), rows=[row, message_row(row.node)], at=self.now)
+            entries.append(fact("message.ended", row.turn, b'{"message":%b}' % body))
+            rows = [row, message_row(row.node, body=body)]
+            self.append(agent, *entries, fact("turn.ended", row.turn), rows=rows, at=self.now, wake=wake)
             self.rows[agent][row.turn] = row
 
-    @rule(agent=AGENTS, node=st.integers(1, 6), is_clear=st.booleans())
-    def remove(self, agent: AgentId, node: int, is_clear: bool) -> None:
+    @rule(agent=AGENTS, node=st.integers(1, 6), is_told=st.booleans())
+    def reword(self, agent: AgentId, node: int, is_told: bool) -> None:
+        if self.known(agent):
+            body = b'{"words":"%d others, which are long enough"}' % self.now
+            entry = fact("message.replaced", body=b'{"message":%b}' % (body if is_told else b"{}"))
+            self.append(agent, entry, rows=[message_row(node, body=body)], at=self.now)
+
+    @rule(agent=AGENTS, node=st.integers(1, 6), is_clear=st.booleans(), others=st.tuples(st.booleans(), st.booleans()))
+    def remove(self, agent: AgentId, node: int, is_clear: bool, others: tuple[bool, bool]) -> None:
         if self.known(agent):
             row = RowsCleared(Generation(1)) if is_clear else RowsRemoved([NodeId(node)])
-            self.append(agent, fact("messages.removed"), rows=[row], at=self.now)
+            before, after = [[message_row(node, id=f"m{self.now}")] if other else [] for other in others]
+            self.append(agent, fact("messages.removed"), rows=[*before, row, *after], at=self.now)
 
     @rule(agent=AGENTS, number=NEVER_MIND, how=st.sampled_from(["seq", "epoch", "request", "ending", "reopen"]))
     def break_a_rule(self, agent: AgentId, number: int, how: str) -> None:

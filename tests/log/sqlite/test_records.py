@@ -14,12 +14,13 @@ from tests.log.building import agent_row, message_row, turn_row
 from tests.log.contract import FULL_TURN
 
 SPANS = ["first_seq", "first_id", "last_seq", "last_id"]
+PLACE = ["event", "start", "size"]
 LEASE = ["key", "id", "epoch", "head", "head_id"]
 
 
 @pytest.mark.parametrize(
     ("table", "row", "ours"),
-    [("agent", AgentRow, LEASE), ("turn", TurnRow, ["agent", *SPANS]), ("message", MessageRow, ["agent"])],
+    [("agent", AgentRow, LEASE), ("turn", TurnRow, ["agent", *SPANS]), ("message", MessageRow, ["agent", *PLACE])],
 )
 def test_columns_are_the_fields_of_the_row(table: str, row: type[msgspec.Struct], ours: list[str]) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -32,7 +33,7 @@ def test_columns_are_the_fields_of_the_row(table: str, row: type[msgspec.Struct]
 def test_rows_become_records_and_rows_again() -> None:
     for turn in (turn_row(1), FULL_TURN):
         assert records.turn_row(records.turn_record(9, turn)[1:]) == turn
-    assert records.message_row(records.message_record(9, message_row(1))[1:]) == message_row(1)
+    assert records.message_row(records.message_record(9, message_row(1))[1:-3]) == message_row(1)
     assert records.to_agent_row(records.agent_record(9, agent_row(1, 2, 3, 4))[1:]) == agent_row(1, 2, 3, 4)
     assert records.to_agent_row((None, None, None, None)) is None
 

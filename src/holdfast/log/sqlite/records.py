@@ -14,6 +14,9 @@ __all__ += ["turn_rows"]
 
 log = logging.getLogger(__name__)
 
+APART = 1000
+"""Bytes of a body that has no room in a page of the table beside others: it would lie apart from its row anyway."""
+
 Record = tuple[Any, ...]
 """One row as `sqlite3` takes and gives it."""
 
@@ -52,8 +55,17 @@ def turn_rows(records: Iterable[Record]) -> list[TurnRow]:
     return rows
 
 
-def message_record(key: int, row: MessageRow) -> Record:
-    return key, row.node, row.parent, row.id, row.role, row.body, row.draft, row.at
+def message_record(key: int, row: MessageRow, entries: Iterable[tuple[int, bytes]] = ()) -> Record:
+    """Return the row's columns. A body of some size that one of these events has as well is not stored twice.
+
+    Then the row says where it lies: the arrival of the event, and where in its bytes.
+    """
+    body = row.body
+    if body is not None and len(body) > APART:
+        for arrival, event in entries:
+            if (start := event.find(body)) >= 0:
+                return key, row.node, row.parent, row.id, row.role, None, row.draft, row.at, arrival, start, len(body)
+    return key, row.node, row.parent, row.id, row.role, body, row.draft, row.at, None, None, None
 
 
 def message_row(record: Record) -> MessageRow:

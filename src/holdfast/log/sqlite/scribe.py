@@ -8,17 +8,17 @@ written (the net under the file's lock, I-5).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, assert_never
 
 from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
-from ..base import REPLAYED, Batch, Unchanged
+from ..base import REPLAYED, UNCHANGED, Batch, Unchanged
 from .connection import BUSY_SECONDS, is_damage
 from .packs import pack
-from .records import agent_record, message_record, turn_record
-from .statements import SQL, many_rows
+from .sheet import NEVER, NOWHERE, Sheet, Span, insert
+from .statements import SQL
 
 __all__ = ["Destruction", "Grant", "Head", "Replacement", "Scribe"]
 
@@ -30,11 +30,6 @@ CARRY_EVERY = 32_768
 
 LEASES_KEPT = 65_536
 """So many leases are remembered; any of them can be read again."""
-
-
-BLOCKS: Final = (512, 64)
-"""So many rows are inserted by one statement, and what is left by another. Python's `executemany` lets go of the
-interpreter for each row: that is twice the time, and more while the event loop is busy and does not give it back."""
 
 
 class Head(NamedTuple):
@@ -77,24 +72,33 @@ ERASE: Final = ("clear_marks", "clear_turns", "clear_messages", "clear_kept", "r
 
 
 class _Lease:
-    """What the scribe knows of one agent. `quiet` are open turns of which nothing streamed is stored."""
+    """What the scribe knows of one agent.
 
-    __slots__ = ("epoch", "head", "head_id", "key", "last_turn", "quiet", "wake")
+    `quiet` are open turns of which nothing streamed is stored, `running` those that somebody answers. `wake` is when
+    the agent wants to be woken, `noted` what the wake table says of it.
+    """
 
-    def __init__(self, key: int, epoch: int, head: Head, wake: int | None, last_turn: int) -> None:
+    __slots__ = ("epoch", "head", "head_id", "key", "last_turn", "noted", "quiet", "running", "wake")
+
+    def __init__(self, key: int, epoch: int, head: Head, last_turn: int, running: set[int], noted: int | None) -> None:
         self.key, self.epoch = key, epoch
         self.head, self.head_id = head
-        self.wake, self.last_turn = wake, last_turn
+        self.last_turn, self.running = last_turn, running
         self.quiet: set[int] = set()
+        self.noted = noted
+        self.wake = self.implied if noted is None else None if noted == NEVER else noted
 
+    @property
+    def implied(self) -> int | None:
+        """When the agent is woken if the wake table says nothing of it: who runs a turn is to go on with it at once."""
+        return 0 if self.running else None
 
-class _Span(NamedTuple):
-    """Where a batch lies in its log and in the file."""
-
-    first: int
-    first_id: int
-    last: int
-    last_id: int
+    def note_running(self, row: TurnRow) -> None:
+        """Take in whether the turn is one that somebody answers; the file tells it by the same rule (`running`)."""
+        if row.is_open and row.status in ("running", "cancelling") and not row.kind.is_bare:
+            self.running.add(row.turn)
+        else:
+            self.running.discard(row.turn)
 
 
 class Scribe:
@@ -112,6 +116,7 @@ class Scribe:
         self._events: list[Any] = []
         """The columns of the events, one event after the other."""
         self._marks: list[Any] = []
+        self._sheet = Sheet(connection)
         self._next = 0
         self._committed = 0
         self._scanned = 0
@@ -142,6 +147,8 @@ class Scribe:
 
     def take_lease(self, agent: AgentId) -> Grant:
         """Raise the agent's epoch, which makes it known if it was not."""
+        if agent in self._touched:
+            self.write_events()  # what is read of it below is to be what the batches before have made of it
         self._connection.execute(SQL["take_lease"], (agent,))
         lease = self._leases.pop(agent, None)
         fresh = self._lease(agent)
@@ -166,15 +173,17 @@ class Scribe:
                 f"unable to append to {batch.agent!r}; its log ends at {lease.head}, the batch begins at {batch.first}"
             )
         self._touched[batch.agent] = lease
-        first_id, streamed = self._next, self._keep(lease, batch)
+        first_id, (streamed, entries) = self._next, self._keep(lease, batch)
         if batch.rows:
-            span = _Span(batch.first, first_id, lease.head, lease.head_id)
+            span = Span(batch.first, first_id, lease.head, lease.head_id)
             for row in batch.rows:
-                self._put(lease, row, span)
+                self._put(lease, row, span, entries)
         for turn in streamed:
             lease.quiet.discard(turn)
         if not isinstance(batch.wake, Unchanged):
-            self._put_wake(lease, batch.wake)
+            lease.wake = batch.wake
+        if batch.rows or batch.wake is not UNCHANGED:
+            self._note_wake(lease)
 
     def replace(self, replacement: Replacement) -> None:
         """Drop the agent's projections and write others; where its turns' chunks lie is kept."""
@@ -182,19 +191,22 @@ class Scribe:
         if lease is None:
             raise UsageError(f"unable to replace the rows of {replacement.agent!r}; it has no log")
         self._touched[replacement.agent] = lease
-        spans = {turn: span for turn, *span in self._connection.execute(SQL["turn_spans"], (lease.key,))}
+        self.write_events()
+        spans = {turn: Span(*span) for turn, *span in self._connection.execute(SQL["turn_spans"], (lease.key,))}
         for name in ("clear_agent", "clear_turns", "clear_messages", "clear_kept"):
             self._connection.execute(SQL[name], (lease.key,))
         lease.quiet.clear()
+        lease.running.clear()
         lease.last_turn = 0
         for row in replacement.rows:
             if isinstance(row, TurnRow):
-                span = spans.get(row.turn, [None] * 4)
-                self._connection.execute(SQL["put_turn"], (*turn_record(lease.key, row), *span, True))
+                self._sheet.put_turn(lease.key, row, spans.get(row.turn, NOWHERE))
                 lease.last_turn = max(lease.last_turn, row.turn)
+                lease.note_running(row)
             else:
-                self._put(lease, row, _Span(0, 0, 0, 0))
-        self._put_wake(lease, replacement.wake)
+                self._put(lease, row, NOWHERE, ())
+        lease.wake = replacement.wake
+        self._note_wake(lease)
 
     def destroy(self, destruction: Destruction) -> None:
         """Delete an agent and all below it, with what this transaction has brought for them.
@@ -220,8 +232,9 @@ class Scribe:
             self._connection.execute(SQL[name], (lease.key,))
         lease.epoch += 1
         lease.head = lease.head_id = lease.last_turn = 0
-        lease.wake = None
+        lease.wake = lease.noted = None
         lease.quiet.clear()
+        lease.running.clear()
         self._must_carry = True
 
     def flush(self) -> None:
@@ -232,20 +245,11 @@ class Scribe:
 
     def write_events(self) -> None:
         """Write what was kept so far, for whoever looks at the file in the same transaction."""
-        self._insert(SQL["append_event"], self._events)
-        self._insert(SQL["put_mark"], self._marks)
+        insert(self._connection, SQL["append_event"], self._events)
+        insert(self._connection, SQL["put_mark"], self._marks)
         self._events.clear()
         self._marks.clear()
-
-    def _insert(self, insert: str, values: list[Any]) -> None:
-        """Insert rows whose columns stand one after the other."""
-        columns, start = insert.count("?"), 0
-        left = len(values) // columns
-        while left:
-            count = next((block for block in BLOCKS if block <= left), left)
-            end = start + count * columns
-            self._connection.execute(many_rows(insert, count), values[start:end])
-            start, left = end, left - count
+        self._sheet.write()
 
     def carry_heads(self) -> None:
         """Write all heads down in a transaction of its own, so that the next opening has nothing to look through."""
@@ -289,6 +293,7 @@ class Scribe:
         self._touched.clear()
         self._events.clear()
         self._marks.clear()
+        self._sheet.drop()
         self._carried = None
         self._must_carry = False
 
@@ -314,16 +319,22 @@ class Scribe:
             record = self._connection.execute(SQL["lease"], (agent,)).fetchone()
             if record is None:
                 return None
-            key, epoch, seq, head_id, wake, last_turn = record
-            lease = _Lease(key, epoch, self._heads.get(key, Head(seq, head_id)), wake, last_turn)
+            key, epoch, seq, head_id, noted, last_turn = record
+            running = self._connection.execute(SQL["running"], (key,)).fetchall() if last_turn else []
+            head = self._heads.get(key, Head(seq, head_id))
+            lease = _Lease(key, epoch, head, last_turn, {turn for (turn,) in running}, noted)
             self._leases[agent] = lease
         return lease
 
-    def _keep(self, lease: _Lease, batch: Batch) -> set[int]:
-        """Keep the batch's events; return the turns of which something is replayed from it."""
+    def _keep(self, lease: _Lease, batch: Batch) -> tuple[set[int], list[tuple[int, bytes]]]:
+        """Keep the batch's events.
+
+        Returns the turns of which something is replayed from it, and the events that stay, with their arrivals.
+        """
         key, at = lease.key, batch.at
         seq, arrival, before = lease.head, self._next, lease.head_id
         streamed: set[int] = set()
+        lasting: list[tuple[int, bytes]] = []
         for kind, turn, more, body in pack(batch.entries):
             unmarked = MARK_EVERY - seq % MARK_EVERY
             seq += more + 1
@@ -332,51 +343,52 @@ class Scribe:
                 self._marks += (key, seq, arrival)
             if turn is not None and kind in REPLAYED:
                 streamed.add(turn)
+            if kind != "chunk":
+                lasting.append((arrival, body))
             before, arrival = arrival, arrival + 1
         lease.head, lease.head_id, self._next = seq, before, arrival
-        return streamed
+        return streamed, lasting
 
-    def _put(self, lease: _Lease, row: Row, span: _Span) -> None:
+    def _put(self, lease: _Lease, row: Row, span: Span, entries: Sequence[tuple[int, bytes]]) -> None:
         execute = self._connection.execute
         match row:
             case AgentRow():
-                execute(SQL["put_agent"], agent_record(lease.key, row))
+                self._sheet.put_agent(lease.key, row)
             case TurnRow():
                 self._put_turn(lease, row, span)
             case MessageRow():
-                execute(SQL["put_message"], message_record(lease.key, row))
+                self._sheet.put_message(lease.key, row, entries)
             case KeptRow(kind, key, body):
                 if body is None:
                     execute(SQL["remove_kept"], (lease.key, kind, key))
                 else:
                     execute(SQL["put_kept"], (lease.key, kind, key, body))
             case RowsRemoved():
-                self._connection.executemany(SQL["remove_message"], [(lease.key, node) for node in row.nodes])
+                self._sheet.remove_messages(lease.key, row.nodes)
             case RowsCleared():
-                execute(SQL["clear_messages"], (lease.key,))
+                self._sheet.clear_messages(lease.key)
             case _:
                 assert_never(row)
 
-    def _put_turn(self, lease: _Lease, row: TurnRow, span: _Span) -> None:
+    def _put_turn(self, lease: _Lease, row: TurnRow, span: Span) -> None:
         is_quiet = row.turn > lease.last_turn or row.turn in lease.quiet
         lease.last_turn = max(lease.last_turn, row.turn)
-        end: tuple[int | None, int | None] = (None, None)
+        lease.note_running(row)
         if not row.is_open:
             lease.quiet.discard(row.turn)
-            end = (span.last, span.last_id)
-        elif is_quiet:
-            lease.quiet.add(row.turn)
-        values = (*turn_record(lease.key, row), span.first, span.first_id, *end, is_quiet)
-        self._connection.execute(SQL["put_turn"], values)
-
-    def _put_wake(self, lease: _Lease, wake: Millis | None) -> None:
-        if wake == lease.wake:
-            return
-        if wake is None:
-            self._connection.execute(SQL["remove_wake"], (lease.key,))
         else:
-            self._connection.execute(SQL["put_wake"], (lease.key, wake))
-        lease.wake = wake
+            span = span._replace(last=None, last_id=None)
+            if is_quiet:
+                lease.quiet.add(row.turn)
+        self._sheet.put_turn(lease.key, row, span if is_quiet else span._replace(first=None, first_id=None))
+
+    def _note_wake(self, lease: _Lease) -> None:
+        """Have the wake table say when the agent is to be woken, if it is not what goes without saying."""
+        wake, is_implied = lease.wake, lease.wake == lease.implied
+        noted = None if is_implied else NEVER if wake is None else Millis(wake)
+        if noted != lease.noted:
+            self._sheet.put_wake(lease.key, noted)
+            lease.noted = noted
 
 
 def _newest(connection: sqlite3.Connection, after: int, until: int) -> dict[int, Head]:

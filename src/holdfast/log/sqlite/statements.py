@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["SQL", "many_rows", "parse_statements", "read_statements"]
+__all__ = ["SQL", "columns_of", "many_rows", "parse_statements", "read_statements"]
 
 _HEADER = "-- name: "
+_ROW = re.compile(r"(?<=VALUES )\([?\d, ]+\)")
 
 
 def parse_statements(text: str) -> dict[str, str]:
@@ -21,11 +23,18 @@ def parse_statements(text: str) -> dict[str, str]:
 
 
 @cache
-def many_rows(insert: str, count: int) -> str:
-    """Return the insert of one row, `… VALUES (?1, …)`, as one of so many rows, their values one after the other."""
-    head, values, row = insert.partition(" VALUES ")
-    columns = row.count("?")
-    return head + values + ", ".join([f"({', '.join('?' * columns)})"] * count)
+def columns_of(statement: str) -> int:
+    """Return how many values a row of `… VALUES (?1, …) …` has."""
+    row = _ROW.search(statement)
+    assert row is not None, "it takes no rows"
+    return row[0].count("?")
+
+
+@cache
+def many_rows(statement: str, count: int) -> str:
+    """Return a statement that takes a row, `… VALUES (?1, …) …`, for so many rows, their values one after the other."""
+    row = f"({', '.join('?' * columns_of(statement))})"
+    return _ROW.sub(", ".join([row] * count), statement, count=1)
 
 
 def read_statements(name: str) -> dict[str, str]:

@@ -10,7 +10,11 @@ INSERT INTO mark (agent, seq, id) VALUES (?1, ?2, ?3);
 SELECT coalesce(max(id), 0) FROM event;
 
 -- name: store_row
-SELECT scanned, pruned FROM store;
+-- Where the row is damaged: from the beginning.
+SELECT
+  coalesce(max(iif(typeof(scanned) = 'integer', scanned, 0)), 0),
+  coalesce(max(iif(typeof(pruned) = 'integer', pruned, 0)), 0)
+FROM store;
 
 -- name: set_scanned
 UPDATE store SET scanned = ?1;
@@ -36,31 +40,41 @@ INSERT INTO agent (id, epoch) VALUES (?1, 1) ON CONFLICT (id) DO UPDATE SET epoc
 SELECT a.key, a.epoch, a.head, a.head_id, w.at, coalesce((SELECT max(t.turn) FROM turn AS t WHERE t.agent = a.key), 0)
 FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHERE a.id = ?1;
 
+-- name: running
+SELECT turn FROM turn INDEXED BY turn_open
+WHERE agent = ?1 AND ended_at IS NULL AND status IN ('running', 'cancelling') AND kind NOT IN ('stream', 'rsm');
+
 -- name: put_agent
 UPDATE agent SET generation = ?2, leaf = ?3, last_turn = ?4, last_node = ?5 WHERE key = ?1;
 
+-- name: put_agents
+-- The same for many; for one it would take four times as long.
+UPDATE agent SET generation = new.column2, leaf = new.column3, last_turn = new.column4, last_node = new.column5
+FROM (VALUES (?1, ?2, ?3, ?4, ?5)) AS new WHERE agent.key = new.column1;
+
 -- name: put_turn
--- ?24: no chunk of the turn is stored yet, so none lies before this batch.
+-- What a turn is stays as it was accepted: an index has its request. `first_*` are given as long as none of its chunks
+-- is stored, and then none lies before this batch.
 INSERT INTO turn (
   agent, turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
   detail, finish_reason, usage, ended_at, hook_due, first_seq, first_id, last_seq, last_id
 ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
 ON CONFLICT (agent, turn) DO UPDATE SET
-  request = excluded.request, kind = excluded.kind, generation = excluded.generation, node = excluded.node,
-  message_id = excluded.message_id, status = excluded.status, accepted = excluded.accepted,
-  accepted_at = excluded.accepted_at, attempt = excluded.attempt, chunks = excluded.chunks, reason = excluded.reason,
-  error = excluded.error, detail = excluded.detail, finish_reason = excluded.finish_reason, usage = excluded.usage,
+  node = excluded.node, message_id = excluded.message_id, status = excluded.status, accepted = excluded.accepted,
+  attempt = excluded.attempt, chunks = excluded.chunks, reason = excluded.reason, error = excluded.error,
+  detail = excluded.detail, finish_reason = excluded.finish_reason, usage = excluded.usage,
   ended_at = excluded.ended_at, hook_due = excluded.hook_due,
-  first_seq = CASE WHEN ?24 THEN excluded.first_seq ELSE first_seq END,
-  first_id = CASE WHEN ?24 THEN excluded.first_id ELSE first_id END,
+  first_seq = coalesce(excluded.first_seq, first_seq),
+  first_id = coalesce(excluded.first_id, first_id),
   last_seq = coalesce(last_seq, excluded.last_seq),
   last_id = coalesce(last_id, excluded.last_id);
 
 -- name: put_message
-INSERT INTO message (agent, node, parent, id, role, body, draft, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+INSERT INTO message (agent, node, parent, id, role, body, draft, at, event, start, size)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 ON CONFLICT (agent, node) DO UPDATE SET
   parent = excluded.parent, id = excluded.id, role = excluded.role, body = excluded.body, draft = excluded.draft,
-  at = excluded.at;
+  at = excluded.at, event = excluded.event, start = excluded.start, size = excluded.size;
 
 -- name: remove_message
 DELETE FROM message WHERE agent = ?1 AND node = ?2;
@@ -172,13 +186,26 @@ SELECT turn, request, kind, generation, node, message_id, status, accepted, acce
 FROM turn WHERE agent = ?1 AND request = ?2;
 
 -- name: messages
-SELECT node, parent, id, role, body, draft, at FROM message WHERE agent = ?1 ORDER BY node;
+SELECT m.node, m.parent, m.id, m.role,
+  iif(m.event IS NULL, m.body, (
+    SELECT substr(CAST(e.body AS BLOB), m.start + 1, m.size) FROM event AS e WHERE e.id = m.event AND e.agent = m.agent
+  )),
+  m.draft, m.at
+FROM message AS m WHERE m.agent = ?1 ORDER BY m.node;
 
 -- name: due
-SELECT a.id, w.at FROM wake AS w CROSS JOIN agent AS a ON a.key = w.agent WHERE w.at <= ?1 ORDER BY w.at, w.agent LIMIT ?2;
+SELECT a.id, w.at FROM (
+  SELECT agent, at FROM wake WHERE at BETWEEN 0 AND ?1
+  UNION ALL
+  SELECT agent, at FROM woken_to_run WHERE ?1 >= 0
+) AS w CROSS JOIN agent AS a ON a.key = w.agent ORDER BY w.at, w.agent LIMIT ?2;
 
 -- name: next_wake
-SELECT min(at) FROM wake;
+SELECT min(at) FROM (
+  SELECT min(at) AS at FROM wake WHERE at >= 0
+  UNION ALL
+  SELECT min(at) FROM woken_to_run
+);
 
 -- name: create_doomed
 -- What one slice of retention is about to delete; lives in memory, for the writer only.
