@@ -32,9 +32,10 @@ __all__ = ["Runner"]
 
 log = logging.getLogger("holdfast.runtime")
 
-BREATH = 64
+BREATH, LONG_BREATH = 8, 128
 """After so many pieces everybody else has a turn: an answer that waits for nothing, a list of words or a cache, would
-keep its own first word from its reader, and all other conversations, until there is no room for more of it."""
+keep its own first word from its reader, and all other conversations, until there is no room for more of it. The next
+breath is twice as long, up to the long one: the first word comes soon, and what follows is written in few commits."""
 
 
 class Runner:
@@ -198,12 +199,12 @@ class Runner:
         self, attempt: Attempt, stream: AsyncIterator[str | Chunk | msgspec.Struct], normaliser: Normaliser
     ) -> tuple[Outcome, str | None]:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
-        in_a_row = 0
+        breath = left = BREATH
         async for given in stream:
             self._patience.heard()
-            in_a_row += 1
-            if in_a_row == BREATH:
-                in_a_row = 0
+            left -= 1
+            if not left:
+                breath = left = min(2 * breath, LONG_BREATH)
                 await asyncio.sleep(0)
             if type(given) is str:  # nearly always, and then without a coroutine of its own
                 if not self._take(attempt, normaliser, given):
