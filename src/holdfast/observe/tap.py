@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -33,7 +33,7 @@ _FACTS = frozenset({"turn.accepted", "attempt.started", "turn.ended"})
 
 
 class Tap:
-    """Hears every commit, without delaying it, and tells hooks and observers in a task of its own."""
+    """Hears every commit, without delaying it, and tells observers soon; if there are hooks, in a task of its own."""
 
     def __init__(self, hooks: Sequence[EventHook], observers: Sequence[Observer], *, room: int = ROOM) -> None:
         self.missed = 0
@@ -46,6 +46,7 @@ class Tap:
         self._waiting: deque[Batch] = deque()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._is_due = False
         self._turns: OrderedDict[tuple[AgentId, TurnId], TurnFacts] = OrderedDict()
         self._is_full = False
 
@@ -59,7 +60,8 @@ class Tap:
 
         append_and_tell.untapped = append  # type: ignore[attr-defined]
         store.append = append_and_tell
-        self._task = asyncio.create_task(self._run(), name="telling those who watch")
+        if self._hooks:
+            self._task = asyncio.create_task(self._run(), name="telling those who watch")
 
     def hear(self, batch: Batch) -> None:
         """Take in what was committed; called right behind the commit, and costs it next to nothing."""
@@ -74,15 +76,19 @@ class Tap:
                 log.warning("those who watch are too slow; events are not told to them until they catch up")
             return
         self._waiting.append(batch)
-        self._news.set()
+        if self._hooks:
+            self._news.set()
+        elif not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._tell_all)
 
     async def aclose(self) -> None:
         """Tell what still waits, as far as that takes no time of its own, and stop."""
+        for _ in range(2):
+            await asyncio.sleep(0)  # what does not wait for anything is through by then
         task, self._task = self._task, None
         if task is None:
             return
-        for _ in range(2):
-            await asyncio.sleep(0)  # what does not wait for anything is through by then
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -92,21 +98,30 @@ class Tap:
             await self._news.wait()
             self._news.clear()
             while self._waiting:
-                await self._tell(self._waiting.popleft())
+                for happened in self._tell(self._waiting.popleft()):
+                    await self._call_hooks(happened)
             self._is_full = False
 
-    async def _tell(self, batch: Batch) -> None:
+    def _tell_all(self) -> None:
+        self._is_due = self._is_full = False
+        while self._waiting:
+            for _ in self._tell(self._waiting.popleft()):
+                pass  # there is no hook to be told
+
+    def _tell(self, batch: Batch) -> Iterator[Happened]:
+        """Tell the observers what happened, one by one; give each to whoever has others to tell."""
         chunks: dict[TurnId | None, int] = {}
         for place, entry in enumerate(batch.entries):
             if entry.kind == _CHUNK:
-                chunks[entry.turn] = chunks.get(entry.turn, 0) + 1
+                if self._wants_chunks:
+                    chunks[entry.turn] = chunks.get(entry.turn, 0) + 1
             elif self._kinds is None or entry.kind in self._kinds:
                 happened = self._read(batch, Seq(batch.first + place), entry)
                 if happened is not None:
-                    await self._tell_one(happened)
-        if self._wants_chunks:
-            for turn, count in chunks.items():
-                self._tell_chunks(batch, turn, count)
+                    self._tell_observers(happened)
+                    yield happened
+        for turn, count in chunks.items():
+            self._tell_chunks(batch, turn, count)
 
     def _read(self, batch: Batch, seq: Seq, entry: Entry) -> Happened | None:
         try:
@@ -128,7 +143,7 @@ class Tap:
                 del self._turns[key]
         return Happened(batch.agent, seq, batch.at, event, entry.kind, entry.turn, facts)
 
-    async def _tell_one(self, happened: Happened) -> None:
+    def _tell_observers(self, happened: Happened) -> None:
         for observer in self._observers:
             if observer.kinds is not None and happened.kind not in observer.kinds:
                 continue
@@ -136,6 +151,8 @@ class Tap:
                 observer.happened(happened)
             except Exception:
                 log.exception("%r failed at %s of %r", observer, happened.kind, happened.agent)
+
+    async def _call_hooks(self, happened: Happened) -> None:
         for hook in self._hooks:
             try:
                 told = hook(happened)
