@@ -209,6 +209,10 @@ class ChatResponder:
     async def on_response(self, result: TurnResult) -> None:
         await self.agent.on_chat_response(SaveMessagesResult.of(result))
 
+    @property
+    def wants_start(self) -> bool:
+        return getattr(self.agent.on_start, "__func__", None) is not Agent.on_start
+
     async def on_start(self) -> None:
         running_as(self.agent)
         await self.agent.on_start()

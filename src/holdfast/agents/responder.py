@@ -37,6 +37,10 @@ class AgentResponder:
     async def on_response(self, result: TurnResult) -> None:
         """Hear of nothing: there are no turns."""
 
+    @property
+    def wants_start(self) -> bool:
+        return getattr(self.agent.on_start, "__func__", None) is not Agent.on_start
+
     async def on_start(self) -> None:
         running_as(self.agent)
         await self.agent.on_start()

@@ -49,8 +49,8 @@ class Agency:
         on_wake: Callable[[Millis], None],
         runs: Runs,
     ) -> None:
-        self.is_ready = False
-        """Whether the agent's own code has started: jobs and fibers may count on it."""
+        self._has_started, self._is_waited_for = False, False
+        """Whether the agent's own code has started, which jobs and fibers may count on; and whether any wait for it."""
         self.wake: Millis | None = None
         self._timer: Millis | None = None
         """When the timekeeper was last told to look here again."""
@@ -140,7 +140,8 @@ class Agency:
             for turn in work.hooks:
                 if turn not in self._hooks:
                     self._call_hook(state, turn)
-        if self._may_start() and self.is_ready:
+        self._is_waited_for = not self._has_started and bool(work.jobs or work.fibers)
+        if self._may_start() and self._has_started:
             for job in work.jobs:
                 if job not in self.jobs:
                     self._run_job(job, state.jobs[job].added.kind)
@@ -252,6 +253,12 @@ class Agency:
             return  # the actor is gone: whoever loads the agent next goes on
         log.error("turn %d of %r: its runner broke", runner.turn, self._actor.agent, exc_info=exc)
         self.look_again()
+
+    def has_started(self) -> None:
+        """Note that the agent's own code has started, and begin with what has waited for it."""
+        self._has_started = True
+        if self._is_waited_for:
+            self.look_again()
 
     def look_again(self) -> None:
         """Reconcile once more, though nothing was committed: a timer ran out, or a runner broke."""

@@ -197,9 +197,13 @@ class Responder(Protocol):
         ...
 
 
-@runtime_checkable
 class Starter(Protocol):
-    """A responder that wants to know when its agent was loaded."""
+    """A responder that may want to know when its agent was loaded."""
+
+    @property
+    def wants_start(self) -> bool:
+        """Whether there is code that is to run then: agents are loaded often, and most have none."""
+        ...
 
     async def on_start(self) -> None: ...
 

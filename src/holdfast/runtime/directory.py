@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -186,8 +186,8 @@ class Directory:
         _activated.set(loaders | {agent})
         responder = self._responders(agent)
         rules = responder.rules
-        if self.settings.max_queued is not None:
-            rules = replace(rules, max_queued=min(rules.max_queued, self.settings.max_queued))
+        if self.settings.max_queued is not None and self.settings.max_queued < rules.max_queued:
+            rules = replace(rules, max_queued=self.settings.max_queued)
         activation = await self.store.activate(agent)
         state = _restored(agent, activation)
         if state.is_destroyed:  # by a process that died before it was done with it
@@ -219,15 +219,14 @@ class Directory:
             runs=Runs(self, actor, responder, rules.run_patience),
         )
         actor.begins = agency.begins
+        agency.reconcile(state)  # nobody has it yet: what was loaded is what is committed
         loaded = Loaded(actor, agency, self.store, rules, responder, used_at=self.clock.now())
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
-        await actor.inspect(agency.reconcile)
         await _started(agent, responder)
         if not loaded.is_destroyed:
-            agency.is_ready = True
-            agency.look_again()
+            agency.has_started()
         return loaded
 
     # -- losing agents ------------------------------------------------------------------------------------------
@@ -411,11 +410,11 @@ class Directory:
 
 async def _started(agent: AgentId, responder: Responder) -> None:
     """Let the agent's own code know that it was loaded, before anybody uses it."""
-    if not isinstance(responder, Starter):
+    if not getattr(responder, "wants_start", False):
         return
     try:
         async with asyncio.timeout(START_LIMIT):
-            await responder.on_start()
+            await cast(Starter, responder).on_start()
     except TimeoutError:
         log.error("on_start of %r took longer than %g s and was stopped; it is used all the same", agent, START_LIMIT)
     except Exception:

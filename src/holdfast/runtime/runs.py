@@ -217,6 +217,8 @@ class _Watch:
             end = self._failed(exc, "The run could not be watched.")
         finally:
             for task in (working, stopping, silence):
+                task.cancel()  # all of them first: whoever cancels this one may not let it wait for the rest
+            for task in (working, stopping, silence):
                 await _over(task)
         await self._actor.insist(end)
 
