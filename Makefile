@@ -15,6 +15,9 @@ export CHROMIUM
 BIN := .venv/bin
 # Stamps lie inside what they vouch for, so deleting a folder undoes its stamp too.
 PYTHON_READY := .venv/.ready
+# Benchmarks have an environment of their own, with the quickest Python of this machine: see tools/quickest_python.py.
+BENCH_BIN := .venv-bench/bin
+BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
@@ -36,6 +39,14 @@ $(PYTHON_READY): pyproject.toml
 	@echo "setup: python packages"
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+$(BENCH_READY): pyproject.toml tools/quickest_python.py
+	@python=$$($(PYTHON) tools/quickest_python.py $(PYTHON)); \
+	  echo "setup: python packages for benchmarks, with $$python"; \
+	  rm -rf .venv-bench; $$python -m venv .venv-bench
+	@$(BENCH_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BENCH_BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
 %/node_modules/.ready: %/package.json
@@ -68,15 +79,15 @@ check: setup-python lint types ## the inner loop: lint, types and the fast tests
 	@$(BIN)/pytest -n $(WORKERS) -m 'not crash and not browser and not slow' $(INNER) $(ARGS)
 
 # The peer is only there to be compared with: without npm or a network the table says so and does without it.
-bench: setup-python ## all loads over real sockets in one table (ROWS=flat,tiny SERVERS=holdfast,stored SIZES=small)
+bench: $(BENCH_READY) ## all loads over real sockets in one table (ROWS=flat,tiny SERVERS=holdfast,stored SIZES=small)
 	@$(MAKE) -s bench-peer || echo "bench: the peer is left out; npm could not install it" >&2
-	@exec $(BIN)/python -m benchmarks $(ARGS)
+	@exec $(BENCH_BIN)/python -m benchmarks $(ARGS)
 
-bench-core: setup-python ## the benchmarks that need no sockets (ARGS=log for those whose name has the word)
-	@exec $(BIN)/python -m benchmarks.core $(ARGS)
+bench-core: $(BENCH_READY) ## the benchmarks that need no sockets (ARGS=log for those whose name has the word)
+	@exec $(BENCH_BIN)/python -m benchmarks.core $(ARGS)
 
-bench-growth: setup-python ## what things cost in a store of 100,000 conversations and 10 million chunks (SIZE=small)
-	@exec $(BIN)/python -m benchmarks.growth $(ARGS)
+bench-growth: $(BENCH_READY) ## what things cost in a store of 100,000 conversations and 10 million chunks (SIZE=small)
+	@exec $(BENCH_BIN)/python -m benchmarks.growth $(ARGS)
 
 bench-peer: benchmarks/peer/node_modules/.ready
 
@@ -106,6 +117,6 @@ recording: setup-python setup-browser ## film the demo that is killed and goes o
 	@$(BIN)/python -m tools.record
 
 clean: ## remove everything that setup and the tests made
-	rm -rf .venv .stamps .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv .venv-bench .stamps .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 	rm -rf $(addsuffix /node_modules,$(NODE_FOLDERS)) benchmarks/peer/node_modules
 	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

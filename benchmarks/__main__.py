@@ -143,8 +143,10 @@ def _has_peer() -> bool:
 
 
 def _machine() -> str:
+    is_systems = sys.base_prefix in ("/usr", "/usr/local")
     return (
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}{' of the system' if is_systems else ''}, "
+        f"SQLite {sqlite3.sqlite_version}, "
         f"{platform.system()} {platform.release().split('-')[0]}"
     )
 

@@ -159,8 +159,8 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/scribe.py",
-        "if more + 1 >= unmarked:",
-        "if not seq % MARK_EVERY:",
+        "if more + 1 >= unmarked or",
+        "if not seq % MARK_FAR or",
         f"{PACKS}::test_a_row_ends_at_its_last_seq_and_a_mark_stands_where_one_was_due",
         "a reader of a fast stream walks through all of it",
     ),

@@ -44,7 +44,7 @@ WAKES = st.sampled_from([None, Millis(0), UNCHANGED]) | st.integers(1, 50).map(M
 
 # Small enough that every history crosses them.
 SMALL = {(scribe, "MARK_EVERY"): 4, (scribe, "CARRY_EVERY"): 7, (retention, "SLICE"): 5, (scribe, "LEASES_KEPT"): 1}
-SMALL |= {(records, "APART"): 20}
+SMALL |= {(records, "APART"): 20, (scribe, "MARK_FAR"): 9}
 LARGE = {(module, name): getattr(module, name) for module, name in SMALL}
 
 

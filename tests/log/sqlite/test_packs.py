@@ -151,6 +151,7 @@ async def test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scribe, "MARK_EVERY", 8)
+    monkeypatch.setattr(scribe, "MARK_FAR", 16)
     monkeypatch.setattr(reads, "MARKS_AT_ONCE", 2)
     async with opened(tmp_path) as store:
         memory = MemoryLog()
@@ -183,13 +184,29 @@ async def _speak(owner: Owner) -> None:
 async def test_a_row_ends_at_its_last_seq_and_a_mark_stands_where_one_was_due(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
-        for n in range(8):
+        for n in range(24):
             await owner.append(*chunks(1, 50, 50 * n))
         assert look(tmp_path, ROWS)[0] == (50, 49, "chunk", 1)
-        assert look(tmp_path, "SELECT agent, seq FROM mark") == [(1, 300)]
-        assert seqs(await read_all(store, after=120, limit=77)) == list(range(121, 401))
+        assert look(tmp_path, "SELECT agent, seq FROM mark") == [(1, 1050)]
+        assert seqs(await read_all(store, after=120, limit=77)) == list(range(121, 1201))
+        for _ in range(300):
+            await owner.append(fact("x"))
+        marks = look(tmp_path, "SELECT seq FROM mark")
+        assert [seq for (seq,) in marks] == [1050, 1200 + 253], "a row in 256, whatever it holds"
     async with opened(tmp_path) as again:
-        assert (await again.activate(A)).head == 400
+        assert (await again.activate(A)).head == 1500
+
+
+async def test_the_fullest_row_still_fits_a_page(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(*(fact("x") for _ in range(70_000)))  # so that numbers are long
+        before = look(tmp_path, "PRAGMA page_count")[0][0]
+        for n in range(100):
+            await owner.append(*(chunk(1, 70_000 + index, "y" * 7) for index in range(390)))
+        full = [length for length, more in look(tmp_path, "SELECT length(body), more FROM event") if more == 389]
+        assert len(full) == 100 and full[0] >= PACK
+        assert look(tmp_path, "PRAGMA page_count")[0][0] - before <= 103
 
 
 async def test_retention_takes_rows_whole_and_counts_their_chunks(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ..base import Entry
 
 __all__ = ["PACK", "Packed", "pack", "unpack"]
 
-PACK = 3_900
+PACK = 3_980
 """Bytes that are packed into one row at most: it fits a page, so that nobody who reads or deletes it has to follow a
 chain of them."""
 

@@ -151,7 +151,7 @@ class Reader:
         while low < last and len(found) < limit:
             entries = self._all("marks_after", place.key, low, place.head.seq, MARKS_AT_ONCE)
             for entry in entries if len(entries) == MARKS_AT_ONCE else [*entries, place.head]:
-                found += self._walk(agent, place.key, Head(*entry), low)
+                found += self._walk(agent, place.key, Head(*entry), low, limit - len(found))
                 low = entry[0]
                 if low >= last or len(found) >= limit:
                     break
@@ -159,16 +159,23 @@ class Reader:
             found.pop()
         return found[:limit]
 
-    def _walk(self, agent: AgentId, key: int, entry: Head, low: int) -> list[Stored]:
+    def _walk(self, agent: AgentId, key: int, entry: Head, low: int, limit: int) -> list[Stored]:
+        """Return at least the first `limit` events between `low` and an entry of the chain, if there are so many."""
         steps: list[Stored] = []
+        before: int | None = None
         for more, seq, *rest in reversed(self._all("walk", key, entry.id, low)):
+            if more and not 0 < more < min(seq, PACK):
+                raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq} is damaged")
+            if before is not None and before != seq - more - 1:
+                raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {seq} are not in order")
+            before = seq
+            if len(steps) >= limit:
+                continue  # looked at, but not taken apart
             if more:
-                if not 0 < more < min(seq, PACK):
-                    raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq} is damaged")
                 steps += _unpacked(more, seq, rest, low)
             else:
                 steps.append(Stored(seq, *rest))
-        if steps and (steps[-1].seq != entry.seq or len(steps) != entry.seq - steps[0].seq + 1):
+        if before is not None and before != entry.seq:
             raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
         return steps
 

@@ -23,7 +23,10 @@ from .statements import SQL
 __all__ = ["Destruction", "Grant", "Head", "Replacement", "Scribe"]
 
 MARK_EVERY = 256
-"""An event in so many is marked: a reader walks at most that far to where it wants to begin."""
+"""A row in so many is marked: a reader walks at most that far to where it wants to begin."""
+
+MARK_FAR = 1024
+"""And an event in so many, if they come with few rows: what lies between two marks is read at once."""
 
 CARRY_EVERY = 32_768
 """After so many arrivals the heads are written down: what opening after a crash has to look through at most."""
@@ -75,10 +78,11 @@ class _Lease:
     """What the scribe knows of one agent.
 
     `quiet` are open turns of which nothing streamed is stored, `running` those that somebody answers. `wake` is when
-    the agent wants to be woken, `noted` what the wake table says of it.
+    the agent wants to be woken, `noted` what the wake table says of it. `unmarked` are the rows since its last mark, or
+    since it was read from the file.
     """
 
-    __slots__ = ("epoch", "head", "head_id", "key", "last_turn", "noted", "quiet", "running", "wake")
+    __slots__ = ("epoch", "head", "head_id", "key", "last_turn", "noted", "quiet", "running", "unmarked", "wake")
 
     def __init__(self, key: int, epoch: int, head: Head, last_turn: int, running: set[int], noted: int | None) -> None:
         self.key, self.epoch = key, epoch
@@ -86,6 +90,7 @@ class _Lease:
         self.last_turn, self.running = last_turn, running
         self.quiet: set[int] = set()
         self.noted = noted
+        self.unmarked = 0
         self.wake = self.implied if noted is None else None if noted == NEVER else noted
 
     @property
@@ -155,6 +160,7 @@ class Scribe:
         assert fresh is not None
         if lease is not None:
             fresh.head, fresh.head_id, fresh.quiet = lease.head, lease.head_id, lease.quiet
+            fresh.unmarked = lease.unmarked
         self._touched[agent] = fresh
         return Grant(fresh.key, fresh.epoch, Head(fresh.head, fresh.head_id))
 
@@ -336,10 +342,12 @@ class Scribe:
         streamed: set[int] = set()
         lasting: list[tuple[int, bytes]] = []
         for kind, turn, more, body in pack(batch.entries):
-            unmarked = MARK_EVERY - seq % MARK_EVERY
+            unmarked = MARK_FAR - seq % MARK_FAR
             seq += more + 1
+            lease.unmarked += 1
             self._events += (arrival, key, seq, at, kind, turn, arrival - before if before else 0, body, more)
-            if more + 1 >= unmarked:
+            if more + 1 >= unmarked or lease.unmarked >= MARK_EVERY:
+                lease.unmarked = 0
                 self._marks += (key, seq, arrival)
             if turn is not None and kind in REPLAYED:
                 streamed.add(turn)
