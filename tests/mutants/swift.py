@@ -15,6 +15,7 @@ AGREEMENT, VIEW = "tests/core/test_agreement.py", "tests/wire/test_chat.py"
 GARBAGE = "tests/server/test_garbage.py"
 PACKS = "tests/log/sqlite/test_packs.py"
 LIGHT = "tests/log/sqlite/test_light_commits.py"
+SHEET = "tests/log/sqlite/test_sheet.py"
 
 SWIFT = [
     Mutant(
@@ -47,14 +48,14 @@ SWIFT = [
     ),
     Mutant(
         "runtime/mailbox.py",
-        "            if waiting.turn == emit.turn and waiting.attempt == emit.attempt:",
-        "            if waiting.turn == emit.turn:",
+        "is Emit and waiting.turn == turn and waiting.attempt == attempt:",
+        "is Emit and waiting.turn == turn:",
         "tests/runtime/test_mailbox.py::test_chunks_never_pass_what_came_between_them",
         "chunks of a new attempt are taken for those of the old one",
     ),
     Mutant(
         "runtime/mailbox.py",
-        "                if len(waiting.chunks) >= self._capacity:\n                    return False\n",
+        "            if len(waiting.chunks) >= self._capacity:\n                return False\n",
         "",
         "tests/runtime/test_mailbox.py::test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_taken",
         "a runner that is faster than the disk fills the memory",
@@ -82,8 +83,8 @@ SWIFT = [
     ),
     Mutant(
         "runtime/runner.py",
-        "                in_a_row = 0\n                await asyncio.sleep(0)\n",
-        "                in_a_row = 0\n",
+        "LONG_BREATH)\n                await asyncio.sleep(0)\n",
+        "LONG_BREATH)\n",
         "tests/runtime/test_turns.py::test_an_answer_that_waits_for_nothing_keeps_nobody_waiting",
         "an answer out of a cache stops all other conversations",
     ),
@@ -261,5 +262,61 @@ SWIFT = [
         "",
         f"{GARBAGE}::test_a_turn_and_a_socket_that_are_over_leave_nothing_for_the_collector",
         "every socket that closes waits for the collector, with all that it held",
+    ),
+    Mutant(
+        "server/gathering.py",
+        "        self.flush()\n        self._transport.write(data)\n",
+        "        self._transport.write(data)\n",
+        "tests/server/test_gathering.py::test_what_is_written_now_comes_behind_what_was_kept_back",
+        "a client hears the answer before the greeting",
+    ),
+    Mutant(
+        "log/sqlite/sheet.py",
+        "            self._write_turns()  # what is known of its chunks comes from both rows\n",
+        "            pass\n",
+        f"{SHEET}::test_two_batches_of_one_agent_in_a_transaction_say_what_they_would_say_in_two",
+        "an answer is read from where its end was written",
+    ),
+    Mutant(
+        "log/sqlite/sheet.py",
+        "            self._messages.pop((key, node), None)\n",
+        "            pass\n",
+        f"{SHEET}::test_what_is_removed_and_put_again_in_a_transaction_is_there",
+        "a message that was deleted as it was written comes back",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "        return 0 if self.running else None\n",
+        "        return None\n",
+        f"{SHEET}::test_that_a_running_turn_is_to_be_gone_on_with_goes_without_saying",
+        "a turn that runs is woken twice over, or never",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "NEVER if wake is None else Millis(wake)",
+        "None if wake is None else Millis(wake)",
+        f"{SHEET}::test_an_agent_that_runs_a_turn_may_want_another_time_or_none",
+        "an agent is woken for what it does not want to be woken for",
+    ),
+    Mutant(
+        "log/sqlite/scribe.py",
+        "        if agent in self._touched:\n            self.write_events()",
+        "        if False:\n            self.write_events()",
+        f"{SHEET}::test_a_lease_taken_in_the_transaction_of_a_batch_knows_of_it",
+        "who loads an agent as it writes does not know of its turn",
+    ),
+    Mutant(
+        "log/sqlite/sql/queries.sql",
+        "SELECT substr(CAST(e.body AS BLOB), m.start + 1, m.size)",
+        "SELECT substr(CAST(e.body AS BLOB), m.start, m.size)",
+        f"{SHEET}::test_a_large_body_that_its_event_has_is_stored_once",
+        "a long answer cannot be read",
+    ),
+    Mutant(
+        "log/sqlite/reads.py",
+        "rows[0][1] != entry.seq or _count(rows) != entry.seq - rows[-1][1] + rows[-1][0] + 1",
+        "rows[0][1] != entry.seq",
+        "tests/log/sqlite/test_reads.py::test_events_that_are_not_in_order_are_reported",
+        "a hole in a damaged log is passed over in silence",
     ),
 ]

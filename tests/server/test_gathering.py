@@ -69,6 +69,15 @@ async def test_what_was_kept_back_is_written_before_the_end() -> None:
     assert written.asked == [b"last words", "close"]
 
 
+async def test_what_is_written_now_comes_behind_what_was_kept_back() -> None:
+    written, transport = gathering()
+    transport.write(b"first ")
+    transport.write_now(b"second")
+    assert written.asked == [b"first ", b"second"]
+    await asyncio.sleep(0)
+    assert written.asked == [b"first ", b"second"]
+
+
 async def test_all_else_is_the_transports_own() -> None:
     written, transport = gathering()
     transport.pause_reading()
@@ -141,7 +150,7 @@ class Narrow(Written):
         super().__init__()
         self._writable = writable
 
-    def write(self, data: bytes) -> None:
+    def write_now(self, data: bytes) -> None:
         super().write(data)
         self._writable.clear()
 

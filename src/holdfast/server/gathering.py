@@ -10,7 +10,7 @@ of ASGI that `FRAMES` names. Under a server of your own, name it as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from struct import pack
 from typing import Any, cast
 
@@ -46,6 +46,11 @@ class GatheringTransport:
         self._size += len(data)
         if self._size >= AT_MOST:
             self.flush()
+
+    def write_now(self, data: bytes) -> None:
+        """Write behind what was kept back, without keeping anything."""
+        self.flush()
+        self._transport.write(data)
 
     def flush(self) -> None:
         """Write what was kept back."""
@@ -110,19 +115,21 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
             while last < len(texts) and size < AT_MOST:
                 size += len(texts[last])
                 last += 1
-            self._put(texts[first:last])
+            self._check_open()
+            gathering: Any = self.transport
+            gathering.write_now(framed(texts[first:last]))  # all that there is to say: nothing to gather it with
             first = last
         return texts[first:]
 
     async def _write(self, texts: list[bytes]) -> None:
         if not self.writable.is_set():
             await self.writable.wait()
-        self._put(texts)
+        self._check_open()
+        self.transport.write(framed(texts))
 
-    def _put(self, texts: Sequence[bytes]) -> None:
+    def _check_open(self) -> None:
         if self.disconnected or self.close_sent or self.conn.state is not OPEN:
             raise ClientDisconnected
-        self.transport.write(framed(texts))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         gathering: Any = GatheringTransport(cast(asyncio.Transport, transport), self.loop)

@@ -202,7 +202,7 @@ async def test_the_fullest_row_still_fits_a_page(tmp_path: Path) -> None:
         owner = await Owner.take(store)
         await owner.append(*(fact("x") for _ in range(70_000)))  # so that numbers are long
         before = look(tmp_path, "PRAGMA page_count")[0][0]
-        for n in range(100):
+        for _ in range(100):
             await owner.append(*(chunk(1, 70_000 + index, "y" * 7) for index in range(390)))
         full = [length for length, more in look(tmp_path, "SELECT length(body), more FROM event") if more == 389]
         assert len(full) == 100 and full[0] >= PACK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -162,21 +162,18 @@ class Reader:
     def _walk(self, agent: AgentId, key: int, entry: Head, low: int, limit: int) -> list[Stored]:
         """Return at least the first `limit` events between `low` and an entry of the chain, if there are so many."""
         steps: list[Stored] = []
-        before: int | None = None
-        for more, seq, *rest in reversed(self._all("walk", key, entry.id, low)):
-            if more and not 0 < more < min(seq, PACK):
-                raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq} is damaged")
-            if before is not None and before != seq - more - 1:
-                raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {seq} are not in order")
-            before = seq
+        rows = self._all("walk", key, entry.id, low)
+        if rows and (rows[0][1] != entry.seq or _count(rows) != entry.seq - rows[-1][1] + rows[-1][0] + 1):
+            raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
+        for more, seq, *rest in reversed(rows):
             if len(steps) >= limit:
-                continue  # looked at, but not taken apart
+                break
             if more:
+                if not 0 < more < min(seq, PACK):
+                    raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq} is damaged")
                 steps += _unpacked(more, seq, rest, low)
             else:
                 steps.append(Stored(seq, *rest))
-        if before is not None and before != entry.seq:
-            raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
         return steps
 
     def _all(self, name: str, *values: Any) -> list[Record]:
@@ -185,6 +182,11 @@ class Reader:
     def _one(self, name: str, *values: Any) -> Record | None:
         record: Record | None = self._connection.execute(SQL[name], values).fetchone()
         return record
+
+
+def _count(rows: Iterable[Record]) -> int:
+    """Return how many events the rows of a walk have, without taking them apart."""
+    return sum(more + 1 for more, *_ in rows)
 
 
 def _unpacked(more: int, last: int, rest: Sequence[Any], low: int) -> Iterator[Stored]:

@@ -10,11 +10,8 @@ INSERT INTO mark (agent, seq, id) VALUES (?1, ?2, ?3);
 SELECT coalesce(max(id), 0) FROM event;
 
 -- name: store_row
--- Where the row is damaged: from the beginning.
-SELECT
-  coalesce(max(iif(typeof(scanned) = 'integer', scanned, 0)), 0),
-  coalesce(max(iif(typeof(pruned) = 'integer', pruned, 0)), 0)
-FROM store;
+-- What is damaged in it counts as the beginning.
+SELECT iif(typeof(scanned) = 'integer', scanned, 0), iif(typeof(pruned) = 'integer', pruned, 0) FROM store;
 
 -- name: set_scanned
 UPDATE store SET scanned = ?1;
