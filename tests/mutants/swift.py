@@ -319,4 +319,11 @@ SWIFT = [
         "tests/log/sqlite/test_reads.py::test_events_that_are_not_in_order_are_reported",
         "a hole in a damaged log is passed over in silence",
     ),
+    Mutant(
+        "log/sqlite/writer.py",
+        "        elif not job.is_patient and not self._is_hurried:\n",
+        "        elif not job.is_patient and not self._waiting:\n",
+        f"{LIGHT}::test_words_do_not_wait_behind_what_waits_for_others",
+        "somebody's next words wait for others to begin",
+    ),
 ]

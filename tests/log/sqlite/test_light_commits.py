@@ -14,7 +14,7 @@ from holdfast.errors import LogUnavailable
 from holdfast.ids import AgentId, Seq
 from holdfast.log.sqlite import checkpoints, writer
 from holdfast.log.sqlite.store import SqliteLog
-from tests.log.building import A, Owner, chunk, fact, read_all, seqs
+from tests.log.building import A, B, C, Owner, chunk, fact, message_row, read_all, seqs
 from tests.log.sqlite.faults import BROKEN, Faults, opened
 
 
@@ -220,3 +220,33 @@ async def test_the_writers_wait_only_for_the_end_of_a_very_long_log(
     has_grown = file.with_name("any.db-wal").stat().st_size > before
     assert has_grown == (longest > 1), "a log that was carried over to its end is begun anew"
     writing.close()
+
+
+@pytest.mark.parametrize(("has_rows", "commits"), [(True, 1), (False, 2)])
+async def test_what_begins_or_ends_a_turn_waits_for_others_and_words_do_not(
+    tmp_path: Path, has_rows: bool, commits: int
+) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owners = [await Owner.take(store, agent) for agent in (A, B)]
+        faults.executed.clear()
+        writing = []
+        for owner in owners:  # one turn of the loop after the other
+            rows = [message_row(1)] if has_rows else []
+            writing.append(asyncio.ensure_future(owner.append(fact("x"), rows=rows)))
+            await asyncio.sleep(0)
+        await asyncio.gather(*writing)
+        assert faults.executed.count("COMMIT") == commits
+
+
+async def test_words_do_not_wait_behind_what_waits_for_others(tmp_path: Path) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner, other, third = [await Owner.take(store, agent) for agent in (A, B, C)]
+        faults.executed.clear()
+        begun = asyncio.ensure_future(owner.append(fact("x"), rows=[message_row(1)]))
+        words = asyncio.ensure_future(other.append(fact("y")))
+        await asyncio.sleep(0)
+        late = asyncio.ensure_future(third.append(fact("z")))
+        await asyncio.gather(begun, words, late)
+        assert faults.executed.count("COMMIT") == 2, "the words take along what waits, and do not wait for a third"

@@ -88,13 +88,14 @@ class SqliteLog:
             await self._opened[0].stop()
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, agent, ROW)
+        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, agent, ROW, is_patient=True)
         if grant.is_first:
             return Activation(Epoch(grant.epoch), Seq(0), None, [], [], [], [])
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
 
     async def append(self, batch: Batch) -> None:
-        await self._writer.submit(Scribe.append, batch, batch.agent, _size(batch))
+        # What has no rows is somebody's next words.
+        await self._writer.submit(Scribe.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)

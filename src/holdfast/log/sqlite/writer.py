@@ -51,7 +51,7 @@ class _Job:
     `size` is about how many bytes it writes; what nobody can tell is the thread's.
     """
 
-    __slots__ = ("agent", "argument", "error", "future", "result", "size", "work")
+    __slots__ = ("agent", "argument", "error", "future", "is_patient", "result", "size", "work")
 
     def __init__(
         self,
@@ -60,9 +60,11 @@ class _Job:
         agent: str,
         size: int,
         future: asyncio.Future[Any],
+        *,
+        is_patient: bool = False,
     ) -> None:
         self.work, self.argument, self.agent, self.size = work, argument, agent, size
-        self.future = future
+        self.future, self.is_patient = future, is_patient
         self.result: object = None
         self.error: HoldfastError | None = None
 
@@ -106,6 +108,8 @@ class Writer:
         two: with many agents, four times as many commits and hand-overs as there need be.
         """
         self._is_writing = False
+        self._is_hurried = False
+        """Whether what waits is handed over in this turn of the loop."""
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         self._sweeps: deque[_Job] = deque()
         self._desk: _Desk | None = None
@@ -132,10 +136,20 @@ class Writer:
         await asyncio.shield(self._ended)
 
     def submit(
-        self, work: Callable[[Scribe, Any], object], argument: object, agent: str, size: int = LIGHT + 1
+        self,
+        work: Callable[[Scribe, Any], object],
+        argument: object,
+        agent: str,
+        size: int = LIGHT + 1,
+        *,
+        is_patient: bool = False,
     ) -> asyncio.Future[Any]:
-        """Queue a piece of writing of about this many bytes; the future has its result once it is committed."""
-        return self._put(_Job(work, argument, agent, size, self._loop.create_future()))
+        """Queue a piece of writing of about this many bytes; the future has its result once it is committed.
+
+        What `is_patient` waits a turn of the loop for others. Where many come at once, so do their leases and the
+        beginnings of their turns, each a turn of the loop after the other: that is a third fewer commits.
+        """
+        return self._put(_Job(work, argument, agent, size, self._loop.create_future(), is_patient=is_patient))
 
     async def sweep(self, sweep: Sweep) -> Pruned:
         """Run a sweep of retention, in slices, whenever nothing else waits."""
@@ -145,12 +159,18 @@ class Writer:
     def _put(self, job: _Job) -> asyncio.Future[Any]:
         if self._stopping.is_set():
             raise LogUnavailable(f"{_attempted(job)}; the store is closed")
-        if not self._waiting and not self._is_writing:
+        if self._is_writing:
+            pass  # it is handed over when the thread is done
+        elif not job.is_patient and not self._is_hurried:
+            self._is_hurried = True
             self._loop.call_soon(self._hand_over)
+        elif job.is_patient and not self._waiting:
+            self._loop.call_soon(self._loop.call_soon, self._hand_over)
         self._waiting.append(job)
         return job.future
 
     def _hand_over(self) -> None:
+        self._is_hurried = False
         if not self._waiting or self._stopping.is_set():
             return
         jobs = self._take_waiting()
