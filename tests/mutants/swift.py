@@ -97,7 +97,7 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/writer.py",
-        "or sum(job.size for job in jobs) > LIGHT:",
+        "or not _is_light(jobs):",
         "or not jobs:",
         f"{LIGHT}::test_what_is_large_is_the_threads",
         "the loop stands still while a megabyte is written",
@@ -325,5 +325,12 @@ SWIFT = [
         "        elif not job.is_patient and not self._waiting:\n",
         f"{LIGHT}::test_words_do_not_wait_behind_what_waits_for_others",
         "somebody's next words wait for others to begin",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
+        "return size <= LIGHT or (len(jobs) >= CROWD and size <= CROWDED)",
+        "return size <= LIGHT",
+        f"{LIGHT}::test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much",
+        "a loop that is behind takes turns with a thread",
     ),
 ]

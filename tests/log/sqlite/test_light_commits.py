@@ -250,3 +250,18 @@ async def test_words_do_not_wait_behind_what_waits_for_others(tmp_path: Path) ->
         late = asyncio.ensure_future(third.append(fact("z")))
         await asyncio.gather(begun, words, late)
         assert faults.executed.count("COMMIT") == 2, "the words take along what waits, and do not wait for a third"
+
+
+@pytest.mark.usefixtures("pause")
+@pytest.mark.parametrize(("count", "size", "who"), [(200, 1000, HERE), (20, 10_000, THREAD), (200, 10_000, THREAD)])
+async def test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much(
+    tmp_path: Path, count: int, size: int, who: str
+) -> None:
+    watch = Watch()
+    store = SqliteLog(tmp_path / "log.db", factory=watch.factory)
+    await store.open()
+    owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(count)]
+    watch.commits.clear()
+    await asyncio.gather(*(owner.append(chunk(1, 0, "x" * size)) for owner in owners))
+    assert watch.commits == [who]
+    await store.aclose()

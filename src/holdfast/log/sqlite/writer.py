@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 LIGHT = 64 * 1024
 """Bytes that the loop writes itself at most: what takes longer is better done beside it."""
+CROWD, CROWDED = 128, 1024 * 1024
+"""So many agents that write at once are a loop that is behind: a thread beside it would only take turns with it. Then it
+writes up to so many bytes itself."""
 PAUSE = 0.0005
 """Seconds without a commit after which the loop makes the next one itself."""
 PAGE = 4096
@@ -187,7 +190,7 @@ class Writer:
         """Write light jobs at once; False when it is better left to the thread, and nothing was written."""
         now = self._loop.time()
         is_idle, self._last = now - self._last > PAUSE, now
-        if not is_idle or self._checkpoints.is_due or sum(job.size for job in jobs) > LIGHT:
+        if not is_idle or self._checkpoints.is_due or not _is_light(jobs):
             return False
         if not self._seat.acquire(blocking=False):
             return False
@@ -373,6 +376,11 @@ class Writer:
     def _post(self, call: Callable[..., None], *arguments: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _is_light(jobs: Sequence[_Job]) -> bool:
+    size = sum(job.size for job in jobs)
+    return size <= LIGHT or (len(jobs) >= CROWD and size <= CROWDED)
 
 
 def _write(scribe: Scribe, job: _Job) -> None:
