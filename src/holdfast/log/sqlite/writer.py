@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 LIGHT = 64 * 1024
 """Bytes that the loop writes itself at most: what takes longer is better done beside it."""
 CROWD, CROWDED = 128, 1024 * 1024
-"""So many agents that write at once are a loop that is behind: a thread beside it would only take turns with it. Then it
+"""So many agents that write at once are a loop that is behind: a thread beside it would only take turns with it, so it
 writes up to so many bytes itself."""
 PAUSE = 0.0005
 """Seconds without a commit after which the loop makes the next one itself."""
