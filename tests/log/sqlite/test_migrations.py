@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import LogError, LogTooNew, LogUnavailable
 from holdfast.log.sqlite.migrations import APPLICATION_ID, Migration, check_ours, load_migrations, migrate
 from holdfast.log.sqlite.store import SqliteLog
-from tests.log.building import A, Owner, fact
+from tests.log.building import FOREVER, A, B, Owner, ended_row, fact
 from tests.log.sqlite.faults import change, look, opened
 
 FIRST = Migration(1, "first", "CREATE TABLE one (a INTEGER);\nINSERT INTO one VALUES (1);")
@@ -131,3 +131,27 @@ def test_a_file_that_is_in_the_way_is_no_foreign_file(connection: sqlite3.Connec
         check_ours(other, "x")
     other.close()
     connection.execute("ROLLBACK")
+
+
+async def test_what_a_version_before_wrote_of_wakes_and_messages_counts_as_before(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+    migrate(connection, "x", load_migrations()[:3])
+    connection.executescript(
+        """
+        INSERT INTO agent (key, id, epoch, head, head_id) VALUES (1, 'chat/a', 1, 1, 1), (2, 'chat/b', 1, 0, 0);
+        INSERT INTO event (id, agent, seq, at, kind, turn, back, body)
+          VALUES (1, 1, 1, 1, 'turn.accepted', 1, 0, x'7b7d');
+        INSERT INTO turn (agent, turn, request, kind, generation, node, message_id, status, accepted, accepted_at,
+          attempt, chunks, hook_due) VALUES (1, 1, 'r1', 'chat', 0, 2, 'm1', 'running', x'7b7d', 1, 1, 0, 0);
+        INSERT INTO message (agent, node, id, role, body, at)
+          VALUES (1, 1, 'm1', 'user', CAST('{"id":"m"}' AS BLOB), 1);
+        INSERT INTO wake VALUES (1, 0), (2, 50);
+        """
+    )
+    connection.close()
+    async with opened(tmp_path) as store:
+        assert await store.due(FOREVER) == [(A, 0), (B, 50)]
+        owner = await Owner.take(store)
+        assert [row.body for row in owner.activation.messages] == [b'{"id":"m"}']
+        await owner.append(fact("turn.ended", 1), rows=[ended_row(1, 2)], wake=None)
+        assert await store.due(FOREVER) == [(B, 50)]
