@@ -191,6 +191,7 @@ async def test_tools_show_what_they_were_asked_what_came_of_it_and_that_they_run
         await expect(second).to_have_attribute("data-state", "done")
         await ended(tab)
         await play(tab, {"call": "stumble"})
+        await expect(tab.answers).to_have_count(2)  # the last one is still the one before
         await expect(tab.answers.last.locator(".tool")).to_have_attribute("data-state", "failed")
         await expect(tab.answers.last.locator(".ending.error")).to_have_text("the tool stumbled")
         assert tab.problems == []
