@@ -22,6 +22,7 @@ from benchmarks.servers.source import Ask
 __all__ = ["ROWS", "warm_up"]
 
 ANSWERS = 4
+"""Answers at full speed that are asked for in a row."""
 RATE = 50.0
 """Chunks per second of one paced conversation: a quick model."""
 TINY = Ask(chunks=3)

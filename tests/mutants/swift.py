@@ -333,4 +333,11 @@ SWIFT = [
         f"{LIGHT}::test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much",
         "a loop that is behind takes turns with a thread",
     ),
+    Mutant(
+        "log/sqlite/records.py",
+        "if start >= 0 else len(self.body)",
+        "if start >= 0 else self._seen",
+        f"{SHEET}::test_an_event_is_looked_through_once_however_many_bodies_it_lacks",
+        "a thousand long messages stop all conversations",
+    ),
 ]

@@ -183,3 +183,13 @@ async def test_a_page_is_one_moment_however_much_goes_on_meanwhile(
         _, _, count = await asyncio.gather(write(), clean(), read())
         assert count > 3
         assert look(tmp_path, "SELECT count(*) FROM event WHERE kind <> 'chunk'") == [(78,)]
+
+
+@pytest.mark.parametrize("damage", ["more = 'x'", "more = -1", "more = 1.5", "seq = 'x'", "seq = 0"])
+async def test_a_row_whose_numbers_are_none_is_damage_and_said_to_be(tmp_path: Path, damage: str) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(*(fact("x") for _ in range(9)))
+        change(tmp_path, f"UPDATE event SET {damage} WHERE seq = 5")
+        with pytest.raises(LogCorrupt, match="'chat/a'"):
+            await store.read(A, Seq(0))

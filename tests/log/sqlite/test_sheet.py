@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast.events import TurnKind
 from holdfast.ids import AgentId, Generation, Millis, NodeId
 from holdfast.log.base import Batch
+from holdfast.log.sqlite.records import Lasting
 from holdfast.log.sqlite.store import SqliteLog
 from holdfast.rows import RowsCleared, RowsRemoved
 from tests.log.building import FOREVER, A, B, Owner, agent_row, chunk, ended_row, fact, message_row, read_all, turn_row
@@ -136,6 +137,24 @@ async def test_a_large_body_that_no_event_of_its_batch_has_lies_in_its_row(tmp_p
         await owner.append(chunk(1, 0, LONG.decode()), rows=[message_row(3, body=LONG)])
         assert [row.body for row in await store.messages(A)] == [LONG + b" ", LONG]
         assert look(tmp_path, "SELECT length(body), event FROM message") == [(len(LONG) + 1, None), (len(LONG), None)]
+
+
+async def test_many_large_bodies_of_one_event_are_each_stored_once(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        bodies = [b'{"id":"m%d","words":"%b"}' % (n, b"many words " * 100) for n in range(20)]
+        rows = [message_row(n, body=body) for n, body in enumerate(bodies)]
+        await owner.append(fact("messages.put", body=b'{"messages":[%b]}' % b",".join(bodies)), rows=rows)
+        assert look(tmp_path, "SELECT count(*) FROM message WHERE event = 1 AND body IS NULL") == [(20,)]
+        assert await store.messages(A) == rows
+
+
+def test_an_event_is_looked_through_once_however_many_bodies_it_lacks() -> None:
+    bodies = [b"%d" % n * 2000 for n in range(1, 5)]
+    event = Lasting(7, b"".join(bodies))
+    assert [event.find(body) for body in bodies[:2]] == [0, 2000]
+    assert event.find(b"not there") == -1
+    assert event.find(bodies[3]) == -1, "it was given up"
 
 
 async def test_a_small_body_lies_in_its_row(tmp_path: Path) -> None:

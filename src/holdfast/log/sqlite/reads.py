@@ -163,14 +163,15 @@ class Reader:
         """Return at least the first `limit` events between `low` and an entry of the chain, if there are so many."""
         steps: list[Stored] = []
         rows = self._all("walk", key, entry.id, low)
+        for more, seq, *_ in rows:
+            if type(more) is not int or type(seq) is not int or not 0 <= more < min(seq, PACK):
+                raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq!r} is damaged")
         if rows and (rows[0][1] != entry.seq or _count(rows) != entry.seq - rows[-1][1] + rows[-1][0] + 1):
             raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
         for more, seq, *rest in reversed(rows):
             if len(steps) >= limit:
                 break
             if more:
-                if not 0 < more < min(seq, PACK):
-                    raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq} is damaged")
                 steps += _unpacked(more, seq, rest, low)
             else:
                 steps.append(Stored(seq, *rest))

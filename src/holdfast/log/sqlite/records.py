@@ -9,7 +9,16 @@ from typing import Any
 from ...events import TurnKind
 from ...rows import AgentRow, MessageRow, TurnRow
 
-__all__ = ["Record", "agent_record", "message_record", "message_row", "to_agent_row", "turn_record", "turn_row"]
+__all__ = [
+    "Lasting",
+    "Record",
+    "agent_record",
+    "message_record",
+    "message_row",
+    "to_agent_row",
+    "turn_record",
+    "turn_row",
+]
 __all__ += ["turn_rows"]
 
 log = logging.getLogger(__name__)
@@ -19,6 +28,25 @@ APART = 1000
 
 Record = tuple[Any, ...]
 """One row as `sqlite3` takes and gives it."""
+
+
+class Lasting:
+    """An event of a batch that stays as long as its agent, where large bodies may lie.
+
+    They are looked for in its order, and no more once one is missing: it is looked through once, for however many.
+    """
+
+    __slots__ = ("_seen", "arrival", "body")
+
+    def __init__(self, arrival: int, body: bytes) -> None:
+        self.arrival, self.body = arrival, body
+        self._seen = 0
+
+    def find(self, body: bytes) -> int:
+        """Return where the body begins, below 0 if it is not to be found behind the one before."""
+        start = self.body.find(body, self._seen)
+        self._seen = start + len(body) if start >= 0 else len(self.body)
+        return start
 
 
 def agent_record(key: int, row: AgentRow) -> Record:
@@ -55,16 +83,17 @@ def turn_rows(records: Iterable[Record]) -> list[TurnRow]:
     return rows
 
 
-def message_record(key: int, row: MessageRow, entries: Iterable[tuple[int, bytes]] = ()) -> Record:
+def message_record(key: int, row: MessageRow, events: Iterable[Lasting] = ()) -> Record:
     """Return the row's columns. A body of some size that one of these events has as well is not stored twice.
 
     Then the row says where it lies: the arrival of the event, and where in its bytes.
     """
     body = row.body
     if body is not None and len(body) > APART:
-        for arrival, event in entries:
+        for event in events:
             if (start := event.find(body)) >= 0:
-                return key, row.node, row.parent, row.id, row.role, None, row.draft, row.at, arrival, start, len(body)
+                place = (event.arrival, start, len(body))
+                return key, row.node, row.parent, row.id, row.role, None, row.draft, row.at, *place
     return key, row.node, row.parent, row.id, row.role, body, row.draft, row.at, None, None, None
 
 

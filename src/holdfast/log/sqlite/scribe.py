@@ -17,6 +17,7 @@ from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved
 from ..base import REPLAYED, UNCHANGED, Batch, Unchanged
 from .connection import BUSY_SECONDS, is_damage
 from .packs import pack
+from .records import Lasting
 from .sheet import NEVER, NOWHERE, Sheet, Span, insert
 from .statements import SQL
 
@@ -179,11 +180,11 @@ class Scribe:
                 f"unable to append to {batch.agent!r}; its log ends at {lease.head}, the batch begins at {batch.first}"
             )
         self._touched[batch.agent] = lease
-        first_id, (streamed, entries) = self._next, self._keep(lease, batch)
+        first_id, (streamed, lasting) = self._next, self._keep(lease, batch)
         if batch.rows:
             span = Span(batch.first, first_id, lease.head, lease.head_id)
             for row in batch.rows:
-                self._put(lease, row, span, entries)
+                self._put(lease, row, span, lasting)
         for turn in streamed:
             lease.quiet.discard(turn)
         if not isinstance(batch.wake, Unchanged):
@@ -332,15 +333,15 @@ class Scribe:
             self._leases[agent] = lease
         return lease
 
-    def _keep(self, lease: _Lease, batch: Batch) -> tuple[set[int], list[tuple[int, bytes]]]:
+    def _keep(self, lease: _Lease, batch: Batch) -> tuple[set[int], list[Lasting]]:
         """Keep the batch's events.
 
-        Returns the turns of which something is replayed from it, and the events that stay, with their arrivals.
+        Returns the turns of which something is replayed from it, and the events that stay.
         """
         key, at = lease.key, batch.at
         seq, arrival, before = lease.head, self._next, lease.head_id
         streamed: set[int] = set()
-        lasting: list[tuple[int, bytes]] = []
+        lasting: list[Lasting] = []
         for kind, turn, more, body in pack(batch.entries):
             unmarked = MARK_FAR - seq % MARK_FAR
             seq += more + 1
@@ -352,12 +353,12 @@ class Scribe:
             if turn is not None and kind in REPLAYED:
                 streamed.add(turn)
             if kind != "chunk":
-                lasting.append((arrival, body))
+                lasting.append(Lasting(arrival, body))
             before, arrival = arrival, arrival + 1
         lease.head, lease.head_id, self._next = seq, before, arrival
         return streamed, lasting
 
-    def _put(self, lease: _Lease, row: Row, span: Span, entries: Sequence[tuple[int, bytes]]) -> None:
+    def _put(self, lease: _Lease, row: Row, span: Span, lasting: Sequence[Lasting]) -> None:
         execute = self._connection.execute
         match row:
             case AgentRow():
@@ -365,7 +366,7 @@ class Scribe:
             case TurnRow():
                 self._put_turn(lease, row, span)
             case MessageRow():
-                self._sheet.put_message(lease.key, row, entries)
+                self._sheet.put_message(lease.key, row, lasting)
             case KeptRow(kind, key, body):
                 if body is None:
                     execute(SQL["remove_kept"], (lease.key, kind, key))

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ...ids import Millis
 from ...rows import AgentRow, MessageRow, TurnRow
-from .records import agent_record, message_record, turn_record
+from .records import Lasting, agent_record, message_record, turn_record
 from .statements import SQL, columns_of, many_rows
 
 __all__ = ["NEVER", "NOWHERE", "Sheet", "Span", "insert"]
@@ -60,9 +60,9 @@ class Sheet:
             self._write_turns()  # what is known of its chunks comes from both rows
         self._turns[place] = (*turn_record(key, row), *span)
 
-    def put_message(self, key: int, row: MessageRow, entries: Iterable[tuple[int, bytes]]) -> None:
-        """Put a message. `entries` are events of the same batch, with their arrivals, that may have all of it."""
-        self._messages[key, row.node] = message_record(key, row, entries)
+    def put_message(self, key: int, row: MessageRow, events: Iterable[Lasting]) -> None:
+        """Put a message. `events` are those of the same batch that may have all of it."""
+        self._messages[key, row.node] = message_record(key, row, events)
 
     def put_wake(self, key: int, at: Millis | None) -> None:
         self._wakes[key] = at
