@@ -28,7 +28,7 @@ from tests.crash.world import kill_everything
 from tests.runtime.facts import rounds
 
 AGENT = AgentId("post/ann")
-APPENDS = 17
+APPENDS = 14
 """How many appends the undisturbed turn makes: the points to die at."""
 
 

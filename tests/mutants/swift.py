@@ -215,6 +215,27 @@ SWIFT = [
         "text after a tool call goes on with the part before it",
     ),
     Mutant(
+        "runtime/actor.py",
+        "return None if self._mailbox.is_empty else self._work()",
+        "return self._work() if self._mailbox.is_over else None",
+        "tests/runtime/test_actor.py::test_what_is_asked_during_a_commit_is_decided_together_behind_it",
+        "what is asked while the disk is busy is never answered",
+    ),
+    Mutant(
+        "runtime/actor.py",
+        "            self._refuse(pending.letters, told)\n        self.tail",
+        "        self.tail",
+        "tests/runtime/test_actor.py::test_who_asks_of_an_actor_that_is_cancelled_in_the_middle_of_a_commit_is_told",
+        "who asked an agent that was unloaded under it waits for ever",
+    ),
+    Mutant(
+        "runtime/actor.py",
+        "create_future(), copy_context()",
+        "create_future(), None",
+        "tests/runtime/test_actor.py::test_what_answers_runs_in_the_agents_own_context_whoever_asks",
+        "an answer is a span of whatever request happened to ask first",
+    ),
+    Mutant(
         "runtime/nudge.py",
         "if self.at_once is None or not self.at_once():",
         "if self.at_once is None:",

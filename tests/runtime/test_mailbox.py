@@ -20,8 +20,8 @@ def offer(mailbox: Mailbox, emit: Emit) -> bool:
     return mailbox.offer(emit.turn, emit.attempt, emit.chunks)
 
 
-async def taken(mailbox: Mailbox) -> list[tuple[int, int, list[bytes]] | str]:
-    mail = await mailbox.take(100)
+def taken(mailbox: Mailbox) -> list[tuple[int, int, list[bytes]] | str]:
+    mail = mailbox.take(100)
     assert isinstance(mail, list)
     return [
         (letter.command.turn, letter.command.attempt, [chunk.body for chunk in letter.command.chunks])
@@ -35,9 +35,9 @@ async def test_chunks_of_one_attempt_that_wait_travel_together() -> None:
     mailbox = Mailbox()
     for body in (b"a", b"b", b"c"):
         assert offer(mailbox, emit(body))
-    assert await taken(mailbox) == [(1, 1, [b"a", b"b", b"c"])]
+    assert taken(mailbox) == [(1, 1, [b"a", b"b", b"c"])]
     assert offer(mailbox, emit(b"d"))
-    assert await taken(mailbox) == [(1, 1, [b"d"])]
+    assert taken(mailbox) == [(1, 1, [b"d"])]
 
 
 async def test_chunks_never_pass_what_came_between_them() -> None:
@@ -47,14 +47,14 @@ async def test_chunks_never_pass_what_came_between_them() -> None:
     offer(mailbox, emit(b"b"))
     offer(mailbox, emit(b"c", attempt=2))
     offer(mailbox, emit(b"d", turn=2))
-    assert await taken(mailbox) == [(1, 1, [b"a"]), "Cancel", (1, 1, [b"b"]), (1, 2, [b"c"]), (2, 1, [b"d"])]
+    assert taken(mailbox) == [(1, 1, [b"a"]), "Cancel", (1, 1, [b"b"]), (1, 2, [b"c"]), (2, 1, [b"d"])]
 
 
 async def test_chunks_that_somebody_waits_for_are_not_joined_by_others() -> None:
     mailbox = Mailbox()
     mailbox.post(Letter(emit(b"a"), asyncio.get_running_loop().create_future()))
     offer(mailbox, emit(b"b"))
-    assert await taken(mailbox) == [(1, 1, [b"a"]), (1, 1, [b"b"])]
+    assert taken(mailbox) == [(1, 1, [b"a"]), (1, 1, [b"b"])]
 
 
 async def test_an_inquiry_is_not_passed_either() -> None:
@@ -62,9 +62,9 @@ async def test_an_inquiry_is_not_passed_either() -> None:
     offer(mailbox, emit(b"a"))
     mailbox.post(Inquiry(lambda state: None, asyncio.get_running_loop().create_future()))
     offer(mailbox, emit(b"b"))
-    assert await taken(mailbox) == [(1, 1, [b"a"])]
-    assert isinstance(await mailbox.take(100), Inquiry)
-    assert await taken(mailbox) == [(1, 1, [b"b"])]
+    assert taken(mailbox) == [(1, 1, [b"a"])]
+    assert isinstance(mailbox.take(100), Inquiry)
+    assert taken(mailbox) == [(1, 1, [b"b"])]
 
 
 async def test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_taken() -> None:
@@ -74,7 +74,7 @@ async def test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_ta
     waiting = asyncio.create_task(mailbox.room())
     await asyncio.sleep(0)
     assert not waiting.done()
-    assert await taken(mailbox) == [(1, 1, [b"a", b"b"])]
+    assert taken(mailbox) == [(1, 1, [b"a", b"b"])]
     await waiting
     assert offer(mailbox, emit(b"c"))
 
@@ -86,4 +86,4 @@ async def test_a_closed_mailbox_takes_no_chunks_and_lets_nobody_wait() -> None:
     await mailbox.room()
     with pytest.raises(AgentStopped):
         offer(mailbox, emit(b"b"))
-    assert await taken(mailbox) == [(1, 1, [b"a"])]
+    assert taken(mailbox) == [(1, 1, [b"a"])]

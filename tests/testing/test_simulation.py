@@ -65,14 +65,14 @@ def test_different_seeds_give_different_traces() -> None:
 def visible_before_committed() -> AbstractContextManager[Any]:
     commit = Actor._commit
 
-    async def early(self: Actor, pending: Any) -> None:
+    def early(self: Actor, pending: Any) -> None:
         first = self.tail.head + 1
         news = [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]
         head = self.tail.head
         if news:
             self.tail.publish(news)
             self.tail.head = head
-        await commit(self, pending)
+        commit(self, pending)
 
     return patch.object(Actor, "_commit", early)
 

@@ -28,24 +28,30 @@ _LEGAL = (
 _END = object()
 
 
-async def answer_items(answer: Any) -> AsyncGenerator[str | Chunk, None]:
-    """Yield the text and the chunks of an answer; raises UsageError, naming what is legal, for anything else."""
-    if inspect.isawaitable(answer):
-        answer = await answer
-    decoder = StreamDecoder(is_sse=_is_event_stream(answer))
-    body = _body(answer)
-    pieces = aiter(body) if isinstance(body, AsyncIterable) else _pieces(body)
-    async with closing(body) if body is not pieces else nullcontext(), closing(pieces):
-        async for item in pieces:
-            if isinstance(item, str):  # first: nearly all of what models say
-                yield item
-            elif isinstance(item, bytes | bytearray | memoryview):
-                for piece in decoder.feed(bytes(item)):
-                    yield piece
-            elif isinstance(item, dict | msgspec.Struct):
-                yield as_chunk(item)
-            elif item is not None:
-                raise UsageError(f"unable to answer with {type(item).__name__}. {_LEGAL}")
+async def answer_items(answer: Any, *, ends_at: tuple[type[Exception], ...] = ()) -> AsyncGenerator[str | Chunk, None]:
+    """Yield the text and the chunks of an answer; raises UsageError, naming what is legal, for anything else.
+
+    An answer that raises what `ends_at` names ends there.
+    """
+    try:
+        if inspect.isawaitable(answer):
+            answer = await answer
+        decoder = StreamDecoder(is_sse=_is_event_stream(answer))
+        body = _body(answer)
+        pieces = aiter(body) if isinstance(body, AsyncIterable) else _pieces(body)
+        async with closing(body) if body is not pieces else nullcontext(), closing(pieces):
+            async for item in pieces:
+                if isinstance(item, str):  # first: nearly all of what models say
+                    yield item
+                elif isinstance(item, bytes | bytearray | memoryview):
+                    for piece in decoder.feed(bytes(item)):
+                        yield piece
+                elif isinstance(item, dict | msgspec.Struct):
+                    yield as_chunk(item)
+                elif item is not None:
+                    raise UsageError(f"unable to answer with {type(item).__name__}. {_LEGAL}")
+    except ends_at:
+        return
     for piece in decoder.close():
         yield piece
     for problem in decoder.problems:

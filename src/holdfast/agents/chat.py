@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -192,16 +191,11 @@ class ChatResponder:
             **run_rules(agent),
         )
 
-    async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
-        """Call `on_chat_message` and yield what it gives."""
+    def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
+        """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn."""
         current_turn.set(call)
         running_as(self.agent)
-        try:
-            async with aclosing(answer_items(_call(self.agent, Turn(call, agent=self.agent)))) as items:
-                async for item in items:
-                    yield item
-        except CallPending:
-            return  # what it waits for starts the next turn
+        return answer_items(_ask(self.agent, Turn(call, agent=self.agent)), ends_at=(CallPending,))
 
     def error_text(self, exc: BaseException) -> str:
         return self.agent.error_text(exc)
@@ -262,6 +256,11 @@ def responder_for(cls: type[Agent], port: AgentPort) -> ChatResponder | AgentRes
     """Make an instance of an agent class, ready for the runtime."""
     agent = cls(port)
     return ChatResponder(agent) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
+
+
+async def _ask(agent: AIChatAgent, turn: Turn) -> Any:
+    answer = _call(agent, turn)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _call(agent: AIChatAgent, turn: Turn) -> Any:

@@ -73,13 +73,13 @@ takes back a draft."""
 
 def evolve(state: State, event: Event, at: Millis) -> None:
     """Apply one event, committed or about to be, to the state."""
+    if isinstance(event, Chunk):  # nearly all events are
+        return _chunk(_step(state, event), event, state, at)
     before: Branch | None = None
-    if type(event) is not Chunk and type(event) not in _QUIET:
+    if type(event) not in _QUIET:
         before = known_branch(state)
         state.revision += 1
     match event:
-        case Chunk():  # first: nearly all events are chunks
-            _chunk(_step(state, event), event, state, at)
         case TurnAccepted():
             _accepted(state, event, at)
             asked_below(state, before, event)
@@ -131,6 +131,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             state.is_destroyed = True
         case _:
             assert_never(event)
+    return None
 
 
 def open_fold(state: State, turn: Turn) -> MessageFold:

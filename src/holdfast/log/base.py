@@ -6,7 +6,7 @@ the leases and the wake times, and commits whole batches or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -121,10 +121,10 @@ class LogStore(Protocol):
         """
         ...
 
-    async def append(self, batch: Batch) -> None:
+    def append(self, batch: Batch) -> Awaitable[None]:
         """Commit the batch, entries and rows and wake time, or commit none of it.
 
-        Returns once it would survive this process (or, with durability "power", this machine). Safe to
+        Done once it would survive this process (or, with durability "power", this machine). Safe to
         cancel: the batch is then either wholly there or wholly absent, and reading tells which.
 
         Raises:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -54,20 +54,32 @@ class Tap:
         """Hear of everything that is appended to the store from now on."""
         append = getattr(store.append, "untapped", store.append)
 
-        async def append_and_tell(batch: Batch) -> None:
-            await append(batch)
-            self.hear(batch)
+        def append_and_tell(batch: Batch) -> Awaitable[None]:
+            if not self._is_news(batch):
+                appending: Awaitable[None] = append(batch)
+                return appending
+            return self._append_and_tell(append(batch), batch)
 
         append_and_tell.untapped = append  # type: ignore[attr-defined]
         store.append = append_and_tell
         if self._hooks:
             self._task = asyncio.create_task(self._run(), name="telling those who watch")
 
+    def _is_news(self, batch: Batch) -> bool:
+        """Tell whether anybody wants to hear of it."""
+        if self._wants_chunks:
+            return True
+        # The last entry first: what ends a turn ends its batch, and nearly all others are nothing but chunks.
+        last = batch.entries[-1]
+        return last.kind != _CHUNK or (len(batch.entries) > 1 and any(each.kind != _CHUNK for each in batch.entries))
+
+    async def _append_and_tell(self, appending: Awaitable[None], batch: Batch) -> None:
+        await appending
+        self.hear(batch)
+
     def hear(self, batch: Batch) -> None:
         """Take in what was committed; called right behind the commit, and costs it next to nothing."""
-        # The last entry first: what ends a turn ends its batch, and nearly all others are nothing but chunks.
-        entries = batch.entries
-        if not self._wants_chunks and entries[-1].kind == _CHUNK and all(entry.kind == _CHUNK for entry in entries):
+        if not self._is_news(batch):
             return
         if len(self._waiting) >= self._room:
             self.missed += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 from ..core.commands import Begin, Command, Emit, Emitted
@@ -40,10 +41,10 @@ UNLOADED = "unable to answer; the agent was unloaded. Reconnect and ask again."
 class _Pending:
     """A decided batch: what to commit, and whom to tell."""
 
-    __slots__ = ("at", "entries", "events", "is_quiet", "replies", "rows", "work")
+    __slots__ = ("at", "entries", "events", "is_quiet", "letters", "replies", "rows", "work")
 
-    def __init__(self, at: Millis) -> None:
-        self.at = at
+    def __init__(self, letters: list[Letter], at: Millis) -> None:
+        self.letters, self.at = letters, at
         self.events: list[Event] = []
         self.is_quiet = True
         """Whether there is nothing in it but chunks: nothing has to be started or stopped because of it."""
@@ -55,7 +56,11 @@ class _Pending:
 
 
 class Actor:
-    """One loaded agent. Run `run()` in a task; it returns when the actor was stopped and raises when it failed."""
+    """One loaded agent. Run `run()` in a task; it returns when the actor was stopped and raises when it failed.
+
+    The task only waits for that. The work is done by callbacks, one for what was posted in a turn of the loop and one
+    for each commit: to wake a task for either, and put it to sleep again, would cost more than the words of a chat do.
+    """
 
     def __init__(
         self,
@@ -74,14 +79,24 @@ class Actor:
         self._state, self._epoch, self._store = state, epoch, store
         self._clock, self._rules, self._on_change = clock, rules, on_change
         self._mailbox = mailbox if mailbox is not None else Mailbox()
+        self._mailbox.on_mail = self._has_mail
+        self.offer: Callable[[TurnId, Attempt, list[Emitted]], bool] = self._mailbox.offer
+        """Hands over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word."""
         self._wake: Millis | Unchanged | None = UNCHANGED
         self._why: AgentStopped | None = None
         self._last: asyncio.Task[Any] | None = None
         self.begins: Callable[[State, Wanted], TurnId | None] = lambda state, work: None
         """Names the turn that may begin as part of a commit, if there is one: a commit less before its first word."""
         self._begun: TurnId | None = None
-        self._is_settled = False
-        """Whether the state is what the log has: not before it is served, and not while a commit is in flight."""
+        self._is_served = False
+        self._over: asyncio.Future[None] | None = None
+        """Done when there is nothing more to serve, or no way to."""
+        self._context: Context | None = None
+        """What it is served in, whoever posts: what is started because of a commit is the agent's own."""
+        self._is_due = False
+        """Whether mail is looked at in the next turn of the loop."""
+        self._flight: tuple[_Pending, list[Committed], asyncio.Future[None]] | None = None
+        """What is being committed: meanwhile nothing else is decided."""
 
     @property
     def epoch(self) -> Epoch:
@@ -110,17 +125,13 @@ class Actor:
         self._mailbox.force(letter)
         return await _reply(letter)
 
-    def offer(self, turn: TurnId, attempt: Attempt, chunks: list[Emitted]) -> bool:
-        """Hand over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word."""
-        return self._mailbox.offer(turn, attempt, chunks)
-
     async def room(self) -> None:
         """Wait until it is worth while to offer again."""
         await self._mailbox.room()
 
     async def inspect(self, ask: Callable[[State], T]) -> T:
         """Ask about the committed state, in order with the commands before; `ask` must not keep or change it."""
-        if self._is_settled and self._mailbox.is_empty:
+        if self._is_served and self._flight is None and self._mailbox.is_empty:
             return ask(self._state)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._mailbox.force(Inquiry(ask, future))
@@ -144,7 +155,7 @@ class Actor:
 
         Readers are let go when `last` is over, so that what it has to say to a client still gets there.
         """
-        self._why, self._last, self._is_settled = why, last, False
+        self._why, self._last = why, last
         for left in self._mailbox.drain(why):
             _fail(left.reply, why)
 
@@ -152,24 +163,68 @@ class Actor:
     def _letter(command: Command) -> Letter:
         return Letter(command, asyncio.get_running_loop().create_future())
 
-    # -- deciding, committing, publishing ----------------------------------------------------------------
+    # -- serving the mailbox ------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Serve the mailbox until stopped; raises what made it impossible to go on."""
-        self._is_settled = True
+        self._over, self._context = asyncio.get_running_loop().create_future(), copy_context()
+        self._is_served = True
         try:
-            while (mail := await self._mailbox.take(BATCH)) is not None:
-                if isinstance(mail, Inquiry):
-                    self._answer(mail)
-                else:
-                    await self._serve(mail)
+            self._work()
+            await self._over
             if self._last is not None:
                 await asyncio.wait([self._last])
         finally:
-            self._is_settled = False
-            self.tail.close(self._why)
-            for left in self._mailbox.drain():
-                _fail(left.reply, self._why or AgentStopped(UNLOADED))
+            self._leave()
+
+    def _has_mail(self) -> None:
+        if not self._is_due and self._is_served and self._flight is None:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._work, context=self._context)
+
+    def _work(self) -> None:
+        """Serve what waits, up to the first commit; `_appended` goes on from there."""
+        self._is_due = False
+        if not self._is_served or self._flight is not None:
+            return
+        try:
+            while (mail := self._mailbox.take(BATCH)) is not None:
+                if isinstance(mail, Inquiry):
+                    self._answer(mail)
+                elif self._serve(mail):
+                    return
+        except Exception as exc:  # noqa: BLE001 - whoever awaits `run` is told
+            self._end(exc)
+        if self._mailbox.is_over:
+            self._end()
+
+    def _end(self, failure: BaseException | None = None) -> None:
+        """Let `run` return, or raise; who asks from now on must find the agent gone, not this."""
+        assert self._over is not None
+        self._is_served = False
+        if self._last is None:
+            self._leave()
+        if self._over.done():
+            return
+        if failure is None:
+            self._over.set_result(None)
+        elif isinstance(failure, asyncio.CancelledError):
+            self._over.cancel()
+        else:
+            self._over.set_exception(failure)
+
+    def _leave(self) -> None:
+        """See to it that nobody waits for an answer that never comes, and that nothing goes on here. Idempotent."""
+        self._is_served = False
+        told = self._why or AgentStopped(UNLOADED)
+        if self._flight is not None:
+            pending, _, appending = self._flight
+            appending.cancel()
+            self._refuse(pending.letters, told)
+        self.tail.close(self._why)
+        for left in self._mailbox.drain():
+            _fail(left.reply, told)
+        self._mailbox.on_mail = _nobody  # who is gone is not kept by it
 
     def _answer(self, inquiry: Inquiry) -> None:
         if inquiry.reply.done():
@@ -179,20 +234,28 @@ class Actor:
         except Exception as exc:  # noqa: BLE001 - the asker's own code failed: its own to hear
             inquiry.reply.set_exception(exc)
 
-    async def _serve(self, letters: list[Letter]) -> None:
-        """Decide and commit; whatever goes wrong, nobody waits for an answer that never comes."""
-        self._is_settled = False
+    # -- deciding, committing, publishing ----------------------------------------------------------------
+
+    def _serve(self, letters: list[Letter]) -> bool:
+        """Decide, and begin to commit; False if there is nothing to commit. Nobody waits for an answer in vain."""
         try:
-            await self._commit(self._decide(letters))
-            self._is_settled = True
-        except BaseException as exc:
-            told = self._why or (exc if isinstance(exc, HoldfastError) else AgentStopped(UNLOADED))
-            for letter in letters:
-                _fail(letter.reply, told)
+            pending = self._decide(letters)
+            if not pending.entries:
+                _tell(pending)
+                return False
+            self._commit(pending)
+            return True
+        except Exception as exc:
+            self._refuse(letters, exc)
             raise
 
+    def _refuse(self, letters: list[Letter], cause: BaseException) -> None:
+        told = self._why or (cause if isinstance(cause, HoldfastError) else AgentStopped(UNLOADED))
+        for letter in letters:
+            _fail(letter.reply, told)
+
     def _decide(self, letters: list[Letter]) -> _Pending:
-        pending = _Pending(self._clock.now())
+        pending = _Pending(letters, self._clock.now())
         for letter in letters:
             try:
                 events = decide(self._state, letter.command, pending.at, self._rules)
@@ -229,24 +292,37 @@ class Actor:
                 _keep(pending.rows, row)
         pending.events += events
 
-    async def _commit(self, pending: _Pending) -> None:
-        if pending.entries:
-            first = Seq(self.tail.head + 1)
-            wake = UNCHANGED if pending.work is None else self._changed_wake(pending.work)
-            batch = Batch(
-                self.agent, self._epoch, first, pending.at, pending.entries, list(pending.rows.values()), wake
-            )
-            at = pending.at
-            committed = [
-                Committed(Seq(seq), at, event, len(entry.body))
-                for seq, (event, entry) in enumerate(zip(pending.events, pending.entries, strict=True), first)
-            ]
-            await self._store.append(batch)  # commit …
-            self.tail.publish(committed)  # … then visible
-            if pending.work is not None:
-                self._on_change(self._state, pending.work)
-        for reply, answer in pending.replies:
-            _settle(reply, answer)
+    def _commit(self, pending: _Pending) -> None:
+        at, first = pending.at, Seq(self.tail.head + 1)
+        wake = UNCHANGED if pending.work is None else self._changed_wake(pending.work)
+        batch = Batch(self.agent, self._epoch, first, at, pending.entries, list(pending.rows.values()), wake)
+        committed = [
+            Committed(Seq(seq), at, event, len(entry.body))
+            for seq, (event, entry) in enumerate(zip(pending.events, pending.entries, strict=True), first)
+        ]
+        begun = self._store.append(batch)  # commit …
+        appending = begun if isinstance(begun, asyncio.Future) else asyncio.ensure_future(begun)
+        self._flight = pending, committed, appending
+        appending.add_done_callback(self._appended, context=self._context)
+
+    def _appended(self, appending: asyncio.Future[None]) -> None:
+        failure = asyncio.CancelledError() if appending.cancelled() else appending.exception()
+        if not self._is_served or self._flight is None:
+            return None
+        pending, committed, _ = self._flight
+        if failure is None:
+            try:
+                if pending.work is not None:
+                    self._on_change(self._state, pending.work)
+                self.tail.publish(committed)  # … then visible
+            except Exception as exc:  # noqa: BLE001 - as in `_work`
+                failure = exc
+        if failure is not None:
+            self._refuse(pending.letters, failure)
+            return self._end(failure)
+        self._flight = None
+        _tell(pending)
+        return None if self._mailbox.is_empty else self._work()
 
     def _changed_wake(self, work: Wanted) -> Millis | Unchanged | None:
         if work.wake == self._wake:
@@ -275,6 +351,15 @@ def _keep(rows: dict[object, Row], row: Row) -> None:
             for key in [key for key in rows if isinstance(key, tuple) and key[0] in ("message", "removed")]:
                 del rows[key]
             rows["cleared"] = row
+
+
+def _tell(pending: _Pending) -> None:
+    for reply, answer in pending.replies:
+        _settle(reply, answer)
+
+
+def _nobody() -> None:
+    """Stands where an actor was."""
 
 
 async def _reply(letter: Letter) -> list[Event]:

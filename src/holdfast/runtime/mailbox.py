@@ -42,8 +42,8 @@ class Mailbox:
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
         self._letters: deque[Letter | Inquiry] = deque()
-        self._reader: asyncio.Future[None] | None = None
-        """Done when there is something for the actor, which waits for it."""
+        self.on_mail: Callable[[], None] = lambda: None
+        """Called when there is something for the reader, or never will be again."""
         self._room = asyncio.Event()
         self._room.set()
         self._closed = False
@@ -57,6 +57,11 @@ class Mailbox:
     def is_empty(self) -> bool:
         """Whether nothing waits, and something may still come."""
         return not self._letters and not self._closed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing waits, and nothing will come any more."""
+        return self._closed and not self._letters
 
     def post(self, letter: Letter | Inquiry) -> None:
         """Add a client's letter.
@@ -74,15 +79,17 @@ class Mailbox:
 
         Taken, the list belongs to the mailbox: the caller changes nothing of it.
         """
-        last = self._letters[-1] if self._letters and not self._closed else None
-        waiting = last.command if type(last) is Letter and last.reply is None else None
-        if type(waiting) is Emit and waiting.turn == turn and waiting.attempt == attempt:
-            if len(waiting.chunks) >= self._capacity:
+        letters = self._letters
+        if letters and not self._closed:
+            last = letters[-1]
+            waiting = last.command if type(last) is Letter and last.reply is None else None
+            if type(waiting) is Emit and waiting.turn == turn and waiting.attempt == attempt:
+                if len(waiting.chunks) >= self._capacity:
+                    return False
+                waiting.chunks.extend(chunks)
+                return True
+            if len(letters) >= self._capacity:
                 return False
-            waiting.chunks.extend(chunks)
-            return True
-        if len(self._letters) >= self._capacity and not self._closed:
-            return False
         self.force(Letter(Emit(turn, attempt, chunks)))
         return True
 
@@ -99,15 +106,12 @@ class Mailbox:
         if self._closed:
             raise AgentStopped("unable to take the command; the agent is not loaded any more. Reconnect and ask again.")
         self._letters.append(letter)
-        self._wake()
+        self.on_mail()
 
-    async def take(self, limit: int) -> list[Letter] | Inquiry | None:
-        """Wait for mail. Return the next inquiry, or up to `limit` letters before one; None once closed and empty."""
-        while not self._letters:
-            if self._closed:
-                return None
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
+    def take(self, limit: int) -> list[Letter] | Inquiry | None:
+        """Return the next inquiry, or up to `limit` letters before one; None when nothing waits."""
+        if not self._letters:
+            return None
         first = self._letters.popleft()
         if isinstance(first, Inquiry):
             self._make_room()
@@ -122,7 +126,7 @@ class Mailbox:
     def close(self) -> None:
         """Take nothing more; what is inside is still handed out. Idempotent."""
         self._closed = True
-        self._wake()
+        self.on_mail()
         self._room.set()
 
     def drain(self, why: AgentStopped | None = None) -> list[Letter | Inquiry]:
@@ -132,10 +136,6 @@ class Mailbox:
         left = list(self._letters)
         self._letters.clear()
         return left
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
 
     def _make_room(self) -> None:
         if len(self._letters) < self._capacity:

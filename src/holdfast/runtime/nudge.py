@@ -11,23 +11,14 @@ __all__ = ["Nudge"]
 class Nudge(asyncio.Event):
     """An event whose waiting task may leave somebody at its place.
 
-    While the task waits it sets `at_once`; a nudge then calls that, soon, and wakes the task only if it says False.
-    To wake a task, let it look what there is, and put it to sleep again costs several times what a token does.
+    While the task waits it sets `at_once`; a nudge then calls that, and wakes the task only if it says False. To wake
+    a task, let it look what there is, and put it to sleep again costs several times what a token does.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.at_once: Callable[[], bool] | None = None
-        self._is_due = False
 
     def set(self) -> None:
-        if self.at_once is None:
-            super().set()
-        elif not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._look)
-
-    def _look(self) -> None:
-        self._is_due = False
         if self.at_once is None or not self.at_once():
             super().set()

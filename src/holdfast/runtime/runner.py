@@ -200,15 +200,18 @@ class Runner:
     ) -> tuple[Outcome, str | None]:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
         breath = left = BREATH
+        is_watched = self._rules.stall_after is not None
         async for given in stream:
-            self._patience.heard()
+            if is_watched:
+                self._patience.heard()
             left -= 1
             if not left:
                 breath = left = min(2 * breath, LONG_BREATH)
                 await asyncio.sleep(0)
-            if type(given) is str:  # nearly always, and then without a coroutine of its own
-                if not self._take(attempt, normaliser, given):
-                    await self._hand_over(attempt)
+            if type(given) is str:  # nearly always, and then in few steps, and without a coroutine of its own
+                body = normaliser.flow(given) if not self._unsent else None
+                if body is None or not self._actor.offer(self.turn, attempt, [Emitted(body)]):
+                    await self._feed(attempt, normaliser, given)
                 continue
             item = given if isinstance(given, (str, dict)) else as_chunk(given)
             if isinstance(item, dict):

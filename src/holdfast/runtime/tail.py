@@ -58,7 +58,8 @@ class Tail:
         if not self._readers:
             return  # nobody to remember it for; who comes later reads the log
         self._recent.extend(committed)
-        self._bytes += sum(each.size for each in committed)
+        for each in committed:
+            self._bytes += each.size
         while len(self._recent) > self._count or (self._bytes > self._size and len(self._recent) > 1):
             self._bytes -= self._recent.popleft().size
         for reader in self._readers:

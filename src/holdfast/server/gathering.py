@@ -49,7 +49,8 @@ class GatheringTransport:
 
     def write_now(self, data: bytes) -> None:
         """Write behind what was kept back, without keeping anything."""
-        self.flush()
+        if self._kept:
+            self.flush()
         self._transport.write(data)
 
     def flush(self) -> None:
@@ -109,14 +110,14 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
 
     def write_frames(self, texts: list[bytes]) -> list[bytes]:
         """Write frames without waiting; return those that there is no room for yet."""
-        first = 0
-        while first < len(texts) and self.writable.is_set():
+        first, count = 0, len(texts)
+        gathering: Any = self.transport
+        while first < count and self.writable.is_set():
+            self._check_open()
             last, size = first, 0
-            while last < len(texts) and size < AT_MOST:
+            while last < count and size < AT_MOST:
                 size += len(texts[last])
                 last += 1
-            self._check_open()
-            gathering: Any = self.transport
             gathering.write_now(framed(texts[first:last]))  # all that there is to say: nothing to gather it with
             first = last
         return texts[first:]

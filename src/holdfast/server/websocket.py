@@ -320,13 +320,17 @@ class _Socket:
     def _tell_at_once(self) -> bool:
         """Tell of what has just been committed, as the writer would; False if that takes its time, or goes wrong."""
         assert self._write_frames is not None
+        subscription = self._subscription
         if self._left or self._outbox.has_direct or not self._feeds.is_idle:
             return False
-        page = self._subscription.recent()
-        if page is None or any(type(each.event) in _OF_RUNS for each in page):
+        page = subscription.recent()
+        if page is None:
             return False
+        for each in page:
+            if type(each.event) in _OF_RUNS:
+                return False
         if page:
-            self._subscription.skip_to(page[-1].seq)
+            subscription.cursor = page[-1].seq
             try:
                 told = self._happened(page)
                 if self._is_told and told:
@@ -337,7 +341,7 @@ class _Socket:
                 self._failure = WebSocketDisconnect(code=1006)
             except Exception as exc:  # noqa: BLE001 - as in the writer's own task: it ends the connection
                 self._failure = exc
-        return not self._left and self._failure is None and self._subscription.cursor >= self._subscription.head
+        return not self._left and self._failure is None and subscription.cursor >= subscription.head
 
     async def _tell(self, page: list[Committed], happened: Callable[[list[Committed]], list[bytes]]) -> None:
         """Tell of some events, in order: what a sub-agent said comes before its run's end."""

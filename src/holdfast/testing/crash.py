@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from typing import Any, Literal, TypeVar
 
@@ -38,7 +38,7 @@ class CrashingLog:
         """Destroy an agent in the wrapped store; it counts as an append, and the process may die here too."""
         await self._commit(self.wrapped.destroy, agent, epoch)
 
-    async def _commit(self, commit: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:
+    async def _commit(self, commit: Callable[..., Awaitable[None]], *given: Any) -> None:
         await self._die_if_dead()
         self.appends += 1
         is_last = self.appends == self._at

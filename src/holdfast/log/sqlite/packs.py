@@ -10,7 +10,7 @@ Packing knows how a chunk is encoded (`events.Chunk`): what does not look like i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -45,14 +45,16 @@ class _Bodies(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Bodies).decode
 
 
-def pack(entries: Sequence[Entry]) -> Iterator[Packed]:
-    """Give the rows for the entries of one batch, in order."""
+def pack(entries: Sequence[Entry]) -> list[Packed]:
+    """Return the rows for the entries of one batch, in order."""
     place, count = 0, len(entries)
+    rows: list[Packed] = []
     while place < count:
         bodies, body = _run(entries, place) if place + 1 < count else (1, b"")
         place += bodies
         last = entries[place - 1]
-        yield Packed(last.kind, last.turn, bodies - 1, last.body if bodies == 1 else body)
+        rows.append(Packed(last.kind, last.turn, bodies - 1, last.body if bodies == 1 else body))
+    return rows
 
 
 def _run(entries: Sequence[Entry], begin: int) -> tuple[int, bytes]:

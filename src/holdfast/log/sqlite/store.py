@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from functools import partial
 from typing import Final
 
@@ -93,9 +93,9 @@ class SqliteLog:
             return Activation(Epoch(grant.epoch), Seq(0), None, [], [], [], [])
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
 
-    async def append(self, batch: Batch) -> None:
+    def append(self, batch: Batch) -> Awaitable[None]:
         # What has no rows is somebody's next words.
-        await self._writer.submit(Scribe.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
+        return self._writer.submit(Scribe.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)

@@ -215,7 +215,10 @@ class Writer:
         return True
 
     def _note(self, jobs: Sequence[_Job]) -> None:
-        self._checkpoints.note(sum(2 + job.size // PAGE for job in jobs))
+        pages = 0
+        for job in jobs:
+            pages += 2 + job.size // PAGE
+        self._checkpoints.note(pages)
 
     def _take_waiting(self) -> list[_Job]:
         """Take what waits; from either side, each job once."""
@@ -379,7 +382,9 @@ class Writer:
 
 
 def _is_light(jobs: Sequence[_Job]) -> bool:
-    size = sum(job.size for job in jobs)
+    size = 0
+    for job in jobs:
+        size += job.size
     return size <= LIGHT or (len(jobs) >= CROWD and size <= CROWDED)
 
 
@@ -412,7 +417,10 @@ def _cure(cause: Exception) -> str:
 
 def _settle(jobs: Sequence[_Job]) -> None:
     for job in jobs:
-        _resolve(job.future, job.error, job.result)
+        if job.error is None and not job.future.done():  # nearly always
+            job.future.set_result(job.result)
+        else:
+            _resolve(job.future, job.error, job.result)
 
 
 def _resolve(future: asyncio.Future[Any], error: BaseException | None, result: object = None) -> None:
