@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from ..events import Event
 from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 
@@ -48,6 +49,8 @@ class Entry(msgspec.Struct, frozen=True):
     kind: str
     turn: TurnId | None
     body: bytes
+    event: Event | None = None
+    """What the bytes say, for those who would have to read them again."""
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -37,9 +37,8 @@ class TurnLog(Observer):
         event, facts = happened.event, happened.facts
         if isinstance(event, AttemptStarted) and event.attempt > 1:
             fields = _about(happened) | {"attempt": event.attempt, "cause": event.cause}
-            log.info(
-                "turn %d of %r: attempt %d (%s)", event.turn, happened.agent, event.attempt, event.cause, extra=fields
-            )
+            said = (event.turn, happened.agent, event.attempt, event.cause)
+            _write(logging.INFO, "turn %d of %r: attempt %d (%s)", said, fields)
         elif isinstance(event, TurnEnded):
             fields = _about(happened) | {"outcome": event.outcome.value, "chunks": event.chunks}
             if facts is not None:
@@ -49,7 +48,18 @@ class TurnLog(Observer):
             if event.error is not None:
                 fields["error"] = event.error
             level = logging.WARNING if event.outcome is Outcome.ERROR else logging.INFO
-            log.log(level, "turn %d of %r ended: %s", event.turn, happened.agent, event.outcome.value, extra=fields)
+            _write(level, "turn %d of %r ended: %s", (event.turn, happened.agent, event.outcome.value), fields)
+
+
+def _write(level: int, text: str, said: tuple[Any, ...], fields: dict[str, Any]) -> None:
+    """Log a line, as `log.log(…, extra=fields)` does but for where in our code it comes from.
+
+    To find that out is a third of what a line costs, and every turn has one.
+    """
+    if log.isEnabledFor(level):
+        record = logging.getLogRecordFactory()(log.name, level, __file__, 0, text, said, None)
+        vars(record).update(fields)
+        log.handle(record)
 
 
 def _about(happened: Happened) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -55,10 +56,12 @@ class Tap:
         append = getattr(store.append, "untapped", store.append)
 
         def append_and_tell(batch: Batch) -> Awaitable[None]:
+            begun: Awaitable[None] = append(batch)
             if not self._is_news(batch):
-                appending: Awaitable[None] = append(batch)
-                return appending
-            return self._append_and_tell(append(batch), batch)
+                return begun
+            appending = begun if isinstance(begun, asyncio.Future) else asyncio.ensure_future(begun)
+            appending.add_done_callback(partial(self._appended, batch))
+            return appending
 
         append_and_tell.untapped = append  # type: ignore[attr-defined]
         store.append = append_and_tell
@@ -73,14 +76,12 @@ class Tap:
         last = batch.entries[-1]
         return last.kind != _CHUNK or (len(batch.entries) > 1 and any(each.kind != _CHUNK for each in batch.entries))
 
-    async def _append_and_tell(self, appending: Awaitable[None], batch: Batch) -> None:
-        await appending
-        self.hear(batch)
+    def _appended(self, batch: Batch, appending: asyncio.Future[None]) -> None:
+        if not appending.cancelled() and appending.exception() is None:
+            self.hear(batch)
 
     def hear(self, batch: Batch) -> None:
         """Take in what was committed; called right behind the commit, and costs it next to nothing."""
-        if not self._is_news(batch):
-            return
         if len(self._waiting) >= self._room:
             self.missed += 1
             if not self._is_full:
@@ -137,7 +138,7 @@ class Tap:
 
     def _read(self, batch: Batch, seq: Seq, entry: Entry) -> Happened | None:
         try:
-            event = decode_event(entry.body)
+            event = entry.event if entry.event is not None else decode_event(entry.body)
         except msgspec.DecodeError:
             return None
         key = (batch.agent, entry.turn) if entry.turn is not None else None

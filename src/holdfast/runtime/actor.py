@@ -19,7 +19,7 @@ from ..core.project import project
 from ..core.state import Rules, State
 from ..core.wanted import Wanted, wanted
 from ..errors import AgentStopped, HoldfastError, Rejected
-from ..events import Chunk, Event, encode_event, kind_of, turn_of
+from ..events import AttemptStarted, Chunk, Event, encode_event, kind_of, turn_of
 from ..ids import AgentId, Attempt, Epoch, Millis, Seq, TurnId
 from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
@@ -272,9 +272,11 @@ class Actor:
         if pending.events and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
-                self._apply(pending, decide(self._state, Begin(turn), pending.at, self._rules))
+                begun = decide(self._state, Begin(turn), pending.at, self._rules)
+                self._apply(pending, begun)
                 self._begun = turn
-                pending.work = wanted(self._state, pending.at)
+                if type(begun[-1]) is not AttemptStarted:  # else what was wanted is what runs now
+                    pending.work = wanted(self._state, pending.at)
         return pending
 
     def _apply(self, pending: _Pending, events: list[Event]) -> None:
@@ -287,7 +289,7 @@ class Actor:
                 if state.revision == before:
                     continue  # it changes no row; asking again would be a fiftieth of all that a chunk costs
             else:
-                entries.append(Entry(kind_of(event), turn_of(event), encode_event(event)))
+                entries.append(Entry(kind_of(event), turn_of(event), encode_event(event), event))
             for row in project(state, event):
                 _keep(pending.rows, row)
         pending.events += events
