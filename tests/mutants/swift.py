@@ -236,6 +236,13 @@ SWIFT = [
         "an answer is a span of whatever request happened to ask first",
     ),
     Mutant(
+        "wire/parse.py",
+        '        if type(part) is not dict or type(part.get("type")) is not str:\n            return None\n',
+        "        pass\n",
+        "tests/wire/test_parse.py::test_a_message_with_nothing_special_is_read_as_every_other",
+        "a part that no client can show is stored with the question",
+    ),
+    Mutant(
         "runtime/nudge.py",
         "if self.at_once is None or not self.at_once():",
         "if self.at_once is None:",

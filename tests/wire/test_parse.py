@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.errors import BadMessage
 from holdfast.events import ABSENT
 from holdfast.messages.calls import Approval, ToolError, ToolResult
+from holdfast.messages.message import UIMessage
 from holdfast.wire import parse as module
 from holdfast.wire.parse import (
     AnswerCall,
@@ -152,3 +155,26 @@ def test_no_request_body_whatever_makes_the_parser_raise(body: Any) -> None:
     assert isinstance(
         parse(request({"messages": [body], "clientTools": body, "trigger": body})), ChatRequest | BadRequest
     )
+
+
+TEXT = st.just({"type": "text", "text": "hi"})
+MESSAGE = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(["user", "assistant", "system", "other"]),
+        "id": st.sampled_from(["m1", "m2", "m3", "m4", ""]),
+        "parts": st.lists(TEXT | st.fixed_dictionaries({"type": JSON}) | JSON, max_size=3),
+    },
+    optional={"metadata": JSON, "content": JSON, "createdAt": JSON},
+)
+"""Mostly what clients send; `ODD` is what they should not."""
+ODD = st.dictionaries(st.sampled_from(["role", "id", "parts", "metadata"]), JSON) | JSON
+
+
+@given(st.lists(MESSAGE | ODD, max_size=3))
+def test_a_message_with_nothing_special_is_read_as_every_other(messages: list[Any]) -> None:
+    read, _ = module._messages(messages)
+    expected = []
+    for each in messages:
+        with suppress(BadMessage):
+            expected.append(UIMessage.from_dict(each).to_dict())
+    assert json.dumps(read) == json.dumps(expected), "to the byte: it is stored"

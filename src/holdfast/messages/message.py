@@ -10,7 +10,7 @@ import msgspec
 from ..errors import BadMessage
 from .jsonvalues import encode_json
 
-__all__ = ["Chunk", "Part", "UIMessage"]
+__all__ = ["ROLES", "Chunk", "Part", "UIMessage"]
 
 Part = dict[str, Any]
 """One piece of a message, as it is on the wire: `{"type": "text", "text": …}`."""

@@ -16,7 +16,7 @@ from ..errors import BadMessage
 from ..events import absent, to_raw
 from ..ids import CallId, RequestId
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult
-from ..messages.message import UIMessage
+from ..messages.message import ROLES, UIMessage
 
 __all__ = ["AnswerCall", "BadRequest", "CallMethod", "CancelTurn", "ChatRequest", "ClearChat", "ClientFrame", "Other"]
 __all__ += ["ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]
@@ -164,10 +164,27 @@ def _messages(raw: list[Any]) -> tuple[list[JsonObject], str | None]:
     for each in raw:
         problem = None
         try:
-            messages.append(UIMessage.from_dict(each).to_dict())
+            messages.append(_plain(each) or UIMessage.from_dict(each).to_dict())
         except BadMessage as exc:
             problem = str(exc)
     return messages, problem
+
+
+def _plain(raw: Any) -> JsonObject | None:
+    """Return a message that has what it must have and nothing else as `UIMessage` would; None for any other.
+
+    Clients send the whole conversation with each question: of a long one, making a `UIMessage` of everything that was
+    said before is most of what the question costs.
+    """
+    if type(raw) is not dict or len(raw) != 3:
+        return None
+    message, role, parts = raw.get("id"), raw.get("role"), raw.get("parts")
+    if type(message) is not str or not message or type(role) is not str or role not in ROLES or type(parts) is not list:
+        return None
+    for part in parts:
+        if type(part) is not dict or type(part.get("type")) is not str:
+            return None
+    return {"id": message, "role": role, "parts": parts}
 
 
 def _tools(tools: Any) -> Raw:
