@@ -243,6 +243,13 @@ SWIFT = [
         "a part that no client can show is stored with the question",
     ),
     Mutant(
+        "runtime/tail.py",
+        "has_been_read = has_been_read and not reader.is_set()",
+        "has_been_read = has_been_read or not reader.is_set()",
+        "tests/runtime/test_readers.py::test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else",
+        "one quick reader makes the slow ones go to the disk",
+    ),
+    Mutant(
         "runtime/nudge.py",
         "if self.at_once is None or not self.at_once():",
         "if self.at_once is None:",

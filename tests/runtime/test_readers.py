@@ -13,6 +13,7 @@ from holdfast.events import Chunk
 from holdfast.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
 from holdfast.log.memory import MemoryLog
 from holdfast.runtime.directory import Loaded
+from holdfast.runtime.nudge import Nudge
 from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.subscription import PAGE
 from holdfast.runtime.tail import Committed, Tail
@@ -66,6 +67,25 @@ def test_a_tail_forgets_the_oldest_and_says_so() -> None:
         assert tail.after(Seq(6), 100, 1000) is None
 
     asyncio.run(main())
+
+
+async def test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else() -> None:
+    tail = Tail(Seq(0))
+    quick = Nudge()
+    quick.at_once = lambda: True
+    tail.join(quick)
+    tail.publish(committed(1, 4))
+    assert tail.after(Seq(3), 10, 1000) is None, "all have read it: it is in the log"
+    slow = tail.join()
+    tail.publish(committed(5, 4))
+    tail.publish(committed(9, 1))
+    page = tail.after(Seq(4), 10, 1000)
+    assert page is not None
+    assert [each.seq for each in page] == [5, 6, 7, 8, 9]
+    tail.leave(slow)
+    quick.at_once = lambda: False
+    tail.publish(committed(10, 1))
+    assert tail.after(Seq(9), 10, 1000), "who could not be told at once reads it from here"
 
 
 async def test_a_tail_keeps_and_hands_out_so_many_bytes_and_at_least_one_event() -> None:

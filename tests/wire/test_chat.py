@@ -36,6 +36,7 @@ class Told:
 
     def __init__(self, event: Event) -> None:
         self.event, self.frames = event, dict[str, bytes]()
+        self.live: bytes | None = None
 
 
 def accepted(turn: int = 1, *, kind: TurnKind = TurnKind.CHAT, **more: Any) -> TurnAccepted:

@@ -21,13 +21,14 @@ __all__ = ["Committed", "Tail"]
 
 
 class Committed(msgspec.Struct, eq=False):  # a Struct: there is one per token
-    """One committed event. `frames` is where the wire layer keeps what it encoded, for all watchers at once."""
+    """One committed event. `live` and `frames` are where the wire layer keeps what it encoded, for all watchers."""
 
     seq: Seq
     at: Millis
     event: Event
     size: int = 0
     """Bytes that it takes in the log, and about as many in memory."""
+    live: bytes | None = None
     frames: dict[str, bytes] = {}
 
 
@@ -53,7 +54,11 @@ class Tail:
         return len(self._readers)
 
     def publish(self, committed: Sequence[Committed]) -> None:
-        """Make a committed batch visible and wake the readers, each once."""
+        """Make a committed batch visible and wake the readers, each once.
+
+        It is not kept if all of them have read it by then, as those do who need no task for it (`Nudge`): what would
+        wait here for others is found in the log, and with many streams it is memory that nobody looks at.
+        """
         self.head = committed[-1].seq
         if not self._readers:
             return  # nobody to remember it for; who comes later reads the log
@@ -62,8 +67,13 @@ class Tail:
             self._bytes += each.size
         while len(self._recent) > self._count or (self._bytes > self._size and len(self._recent) > 1):
             self._bytes -= self._recent.popleft().size
+        has_been_read = True
         for reader in self._readers:
             reader.set()
+            has_been_read = has_been_read and not reader.is_set()
+        if has_been_read:
+            self._recent.clear()
+            self._bytes = 0
 
     def after(self, cursor: Seq, limit: int, size: int) -> list[Committed] | None:
         """Return up to `limit` events after `cursor`, of about `size` bytes and at least one.

@@ -48,9 +48,10 @@ Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
 
 
 class Caches(Protocol):
-    """A committed event with room for its encoded frame, shared by all watchers."""
+    """A committed event with room for its encoded frames, shared by all watchers: `live` is a chunk's own."""
 
     event: Event
+    live: bytes | None
     frames: dict[str, bytes]
 
 
@@ -302,7 +303,7 @@ class ChatView:
             event = committed.event
             # In full flow there is nothing to decide: with many watchers, these lines are where the time goes.
             if type(event) is Chunk and event.turn == self._flowing:
-                told.append(committed.frames.get("live") or self._frame(event, committed))
+                told.append(committed.live or self._frame(event, committed))
             else:
                 told += self.happened(committed)
         return told
@@ -310,7 +311,7 @@ class ChatView:
     def _frame(self, event: Chunk, committed: Caches) -> bytes:
         """Make the frame of a chunk of the turn that flows, for all who watch it."""
         assert self._frames is not None
-        frame = committed.frames["live"] = self._frames.live(bytes(event.body), event.index)
+        frame = committed.live = self._frames.live(bytes(event.body), event.index)
         return frame
 
     def happened(self, committed: Caches) -> list[bytes]:
@@ -340,7 +341,7 @@ class ChatView:
             self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
             if is_first and self._is_mine(known.origin) and not known.is_continuation:
                 self._proof = known  # not later: its id would have come before the transcript
-        frame = committed.frames.get("live") or self._frame(event, committed)
+        frame = committed.live or self._frame(event, committed)
         return [*recovered, frame] if recovered else [frame]
 
     def _event(self, event: Event) -> list[bytes]:
