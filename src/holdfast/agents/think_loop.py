@@ -6,8 +6,9 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from ..errors import ModelError, UsageError
 from ..messages.calls import is_tool_part, last_step

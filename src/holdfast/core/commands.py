@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -31,16 +30,14 @@ __all__ += [
 PolicyName = Literal["queue", "latest", "merge", "drop", "debounce", "steer"]
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """What becomes of a submit that overlaps open turns (R-7). `debounce` is in milliseconds."""
 
     name: PolicyName = "queue"
     debounce: int = 750
 
 
-@dataclass(frozen=True, slots=True)
-class Submit:
+class Submit(msgspec.Struct, frozen=True):
     """Ask for a turn.
 
     `messages` is the asker's list. Of an untrusted one (a client's) only the trailing unknown user messages are
@@ -54,27 +51,25 @@ class Submit:
     trigger: str = "submit-message"
     trusted: bool = False
     policy: Policy = Policy()
-    body: Raw = field(default_factory=absent)
-    client_tools: Raw = field(default_factory=absent)
+    body: Raw = msgspec.field(default_factory=absent)
+    client_tools: Raw = msgspec.field(default_factory=absent)
     origin: str | None = None
     owner: str | None = None
     known: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Continue:
+class Continue(msgspec.Struct, frozen=True):
     """Ask for a turn that extends the last assistant message."""
 
     request: RequestId
-    body: Raw = field(default_factory=absent)
-    client_tools: Raw = field(default_factory=absent)
+    body: Raw = msgspec.field(default_factory=absent)
+    client_tools: Raw = msgspec.field(default_factory=absent)
     origin: str | None = None
     owner: str | None = None
     known: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OpenStream:
+class OpenStream(msgspec.Struct, frozen=True):
     """Open a bare stream; it takes no place in the tree and the caller drives it."""
 
     request: RequestId
@@ -82,16 +77,14 @@ class OpenStream:
     kind: TurnKind = TurnKind.RSM
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Give a deferred turn the messages that it answers."""
 
     turn: TurnId
     messages: Sequence[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Start the next attempt of a turn; committed before the model is called."""
 
     turn: TurnId
@@ -101,7 +94,7 @@ class Begin:
     """When a sub-agent that the turn waits for last said something: that is progress of the turn, too."""
 
 
-class Emitted(msgspec.Struct, frozen=True, gc=False):  # a Struct: there is one per token
+class Emitted(msgspec.Struct, frozen=True, gc=False):
     """One chunk as a runner hands it over: its JSON bytes, normalised (R-24)."""
 
     body: bytes
@@ -116,8 +109,7 @@ class Emit(msgspec.Struct, frozen=True):
     chunks: list[Emitted]
 
 
-@dataclass(frozen=True, slots=True)
-class StartCall:
+class StartCall(msgspec.Struct, frozen=True):
     """Ask to run a tool of ours for a call that the stream announced; the effect comes after the commit.
 
     A call that an earlier attempt started may have had its effect: it starts again only if `is_idempotent`.
@@ -130,8 +122,7 @@ class StartCall:
     is_idempotent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """End a turn. The message is what the chunks fold to; the runner does not supply it (R-1)."""
 
     turn: TurnId
@@ -141,28 +132,25 @@ class Finish:
     error: str | None = None
     detail: str | None = None
     finish_reason: str | None = None
-    usage: Raw = field(default_factory=absent)
+    usage: Raw = msgspec.field(default_factory=absent)
     message: dict[str, Any] | None = None
     """What a managed stream, whose chunks fold to nothing here, leaves in the conversation (R-20)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(msgspec.Struct, frozen=True):
     """Stop one turn by its request id, or every open turn."""
 
     request: RequestId | None = None
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Clear:
+class Clear(msgspec.Struct, frozen=True):
     """Start the conversation anew."""
 
     origin: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Settle a tool call from outside the model, and go on with the turn if `auto_continue` says so (R-1, R-3)."""
 
     call: CallId
@@ -172,11 +160,10 @@ class Answer:
     by: str | None = None
     origin: str | None = None
     owner: str | None = None
-    client_tools: Raw = field(default_factory=absent)
+    client_tools: Raw = msgspec.field(default_factory=absent)
 
 
-@dataclass(frozen=True, slots=True)
-class PutMessages:
+class PutMessages(msgspec.Struct, frozen=True):
     """Store messages without a turn. Untrusted lists may add and edit user messages only (R-8)."""
 
     messages: Sequence[dict[str, Any]]
@@ -185,60 +172,52 @@ class PutMessages:
     origin: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveMessages:
+class RemoveMessages(msgspec.Struct, frozen=True):
     nodes: Sequence[NodeId]
     cause: str = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class MoveLeaf:
+class MoveLeaf(msgspec.Struct, frozen=True):
     """Show another branch: the newest descendant of `node` becomes the leaf."""
 
     node: NodeId
     origin: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MarkHookDone:
+class MarkHookDone(msgspec.Struct, frozen=True):
     turn: TurnId
 
 
-@dataclass(frozen=True, slots=True)
-class SetState:
+class SetState(msgspec.Struct, frozen=True):
     """Replace the agent's state; validated before, by the agent's own code (R-21)."""
 
     state: Raw
     origin: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """Let a sub-agent exist; only for one whose log is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddJob:
+class AddJob(msgspec.Struct, frozen=True):
     """Put work aside. `rule` and `zone` say when it comes again, to whoever ends a run; they mean nothing here."""
 
     job: JobId
     kind: JobKind
     callback: str
     due: Millis
-    payload: Raw = field(default_factory=absent)
+    payload: Raw = msgspec.field(default_factory=absent)
     rule: str | None = None
     zone: str | None = None
     max_attempts: int = 5
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(msgspec.Struct, frozen=True):
     job: JobId
     missed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EndJob:
+class EndJob(msgspec.Struct, frozen=True):
     """End a run; with a `due` the job comes again then."""
 
     job: JobId
@@ -248,53 +227,45 @@ class EndJob:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CancelJobs:
+class CancelJobs(msgspec.Struct, frozen=True):
     jobs: Sequence[JobId]
 
 
-@dataclass(frozen=True, slots=True)
-class Destroy:
+class Destroy(msgspec.Struct, frozen=True):
     """Let the agent be no more; whoever commits this deletes it, or the next process does."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartFiber:
+class StartFiber(msgspec.Struct, frozen=True):
     """Record that background work begins; an id that was used before starts nothing."""
 
     fiber: FiberId
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverFiber:
+class RecoverFiber(msgspec.Struct, frozen=True):
     """Hand back work whose process died; recorded before anybody's code hears of it."""
 
     fiber: FiberId
 
 
-@dataclass(frozen=True, slots=True)
-class PauseFiber:
+class PauseFiber(msgspec.Struct, frozen=True):
     """Record that a fiber is cut off in good order."""
 
     fiber: FiberId
 
 
-@dataclass(frozen=True, slots=True)
-class StashFiber:
+class StashFiber(msgspec.Struct, frozen=True):
     fiber: FiberId
     snapshot: Raw
 
 
-@dataclass(frozen=True, slots=True)
-class EndFiber:
+class EndFiber(msgspec.Struct, frozen=True):
     fiber: FiberId
     outcome: FiberOutcome
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRun(msgspec.Struct, frozen=True):
     """Record that a sub-agent works as a tool; whoever commits this sets it to work.
 
     A run that is known is not started twice. With a `refusal` it ends with that text before it has begun.
@@ -304,30 +275,28 @@ class StartRun:
     kind: str
     call: CallId | None = None
     within: TurnId | None = None
-    input: Raw = field(default_factory=absent)
+    input: Raw = msgspec.field(default_factory=absent)
     preview: str | None = None
     order: int | None = None
-    display: Raw = field(default_factory=absent)
+    display: Raw = msgspec.field(default_factory=absent)
     is_detached: bool = False
     expects: str | None = None
     refusal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndRun:
+class EndRun(msgspec.Struct, frozen=True):
     """Record how a run ended; the first end for good counts."""
 
     run: RunId
     status: RunStatus
     summary: str | None = None
-    output: Raw = field(default_factory=absent)
+    output: Raw = msgspec.field(default_factory=absent)
     error: str | None = None
     reason: str | None = None
     is_child_running: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MarkRunTold:
+class MarkRunTold(msgspec.Struct, frozen=True):
     run: RunId
 
 

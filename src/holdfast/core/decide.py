@@ -6,11 +6,11 @@ A command that is late, doubled or of a stale attempt causes no event or raises 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, assert_never
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ..errors import AgentGone, Rejected, StaleAttempt, UnknownTurn
 from ..events import (

@@ -5,7 +5,8 @@ There is no recovery subsystem: the runtime compares this answer with what it ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from ..ids import FiberId, JobId, Millis, RunId, TurnId
 from ..messages.calls import is_mid_batch
@@ -23,8 +24,7 @@ NOW = Millis(0)
 """A wake time that has always come: there is work that no client needs to ask for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """The work that a state calls for.
 
     `run` is the turn that should have a runner, `stop` the one whose runner should stop, `hooks` the ended turns whose

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..events import AttemptStarted, TurnAccepted, TurnEnded, decode_event
+from ..events import AttemptStarted, Event, TurnAccepted, TurnEnded, decode_event
 from ..ids import AgentId, Seq, TurnId
 from ..log.base import Batch, Entry
 from .api import EventHook, Happened, Observer, TurnFacts
@@ -42,8 +42,8 @@ class Tap:
         self._hooks, self._observers, self._room = hooks, observers, room
         self._wants_chunks = any(observer.wants_chunks for observer in observers)
         wanted = [observer.kinds for observer in observers]
-        self._kinds = None if hooks or None in wanted else _FACTS.union(*filter(None, wanted))
-        """What has to be read at all; None for everything."""
+        self._kinds = None if hooks or None in wanted else frozenset[str]().union(*filter(None, wanted))
+        """What has to be told; None for everything."""
         self._waiting: deque[Batch] = deque()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -128,19 +128,29 @@ class Tap:
             if entry.kind == _CHUNK:
                 if self._wants_chunks:
                     chunks[entry.turn] = chunks.get(entry.turn, 0) + 1
-            elif self._kinds is None or entry.kind in self._kinds:
-                happened = self._read(batch, Seq(batch.first + place), entry)
-                if happened is not None:
-                    self._tell_observers(happened)
-                    yield happened
+                continue
+            is_wanted = self._kinds is None or entry.kind in self._kinds
+            event = self._read(entry) if is_wanted or entry.kind in _FACTS else None
+            if event is None:
+                continue
+            facts = self._note(batch, entry, event)
+            if is_wanted:
+                seq = Seq(batch.first + place)
+                happened = Happened(batch.agent, seq, batch.at, event, entry.kind, entry.turn, facts)
+                self._tell_observers(happened)
+                yield happened
         for turn, count in chunks.items():
             self._tell_chunks(batch, turn, count)
 
-    def _read(self, batch: Batch, seq: Seq, entry: Entry) -> Happened | None:
+    @staticmethod
+    def _read(entry: Entry) -> Event | None:
         try:
-            event = entry.event if entry.event is not None else decode_event(entry.body)
+            return entry.event if entry.event is not None else decode_event(entry.body)
         except msgspec.DecodeError:
             return None
+
+    def _note(self, batch: Batch, entry: Entry, event: Event) -> TurnFacts | None:
+        """Remember what the event says of its turn; return what is known of it."""
         key = (batch.agent, entry.turn) if entry.turn is not None else None
         facts = self._turns.get(key) if key is not None else None
         match event:
@@ -154,7 +164,7 @@ class Tap:
             case TurnEnded() if facts is not None and key is not None:
                 facts.outcome = event.outcome
                 del self._turns[key]
-        return Happened(batch.agent, seq, batch.at, event, entry.kind, entry.turn, facts)
+        return facts
 
     def _tell_observers(self, happened: Happened) -> None:
         for observer in self._observers:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
@@ -62,7 +61,7 @@ class Agency:
         self._hooks: dict[TurnId, asyncio.Task[None]] = {}
         self.jobs: dict[JobId, JobRun] = {}
         """The jobs that run here."""
-        self._broken: Counter[JobId] = Counter()
+        self._broken: dict[JobId, int] = {}
         """How often a run of a job broke in our own code, one after the other."""
         self.fibers = Fibers(actor, responder, clock)
         self.runs = runs
@@ -159,10 +158,10 @@ class Agency:
         exc = None if task.cancelled() else task.exception()
         if exc is not None and not isinstance(exc, AgentStopped | LogError):
             log.error("job %s of %r broke; it is looked at again", run.job, self._actor.agent, exc_info=exc)
-            self._broken[run.job] += 1
+            self._broken[run.job] = self._broken.get(run.job, 0) + 1
             self._look_at(Millis(self._clock.now() + backoff(self._broken[run.job] + 1)))
         elif run.is_cancelled or not (task.cancelled() or exc):
-            del self._broken[run.job]
+            self._broken.pop(run.job, None)
             self.look_again()  # what waited behind it
 
     def _look_at(self, at: Millis) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -95,8 +95,7 @@ class CancelToken:
         return self._event.is_set()
 
 
-@dataclass(frozen=True, slots=True)
-class TurnCall:
+class TurnCall(msgspec.Struct, frozen=True):
     """One attempt of one turn, as its responder is told of it.
 
     `messages` is the conversation that the turn answers. When something of the answer is there already (a later
@@ -114,7 +113,7 @@ class TurnCall:
     partial: UIMessage | None = None
     body: Any = None
     client_tools: Any = None
-    cancelled: CancelToken = field(default_factory=CancelToken)
+    cancelled: CancelToken = msgspec.field(default_factory=CancelToken)
     write: Write = _nowhere
     """Adds a chunk to the answer from beside the stream, in order with it."""
     message: Callable[[], Awaitable[UIMessage | None]] = _nothing

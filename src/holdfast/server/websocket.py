@@ -10,7 +10,6 @@ import asyncio
 import itertools
 import logging
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -89,12 +88,12 @@ Question = ResumeRequest | ResumeAck
 class Presence:
     """Which clients (`_pk`) have a socket to which agent."""
 
-    _here: dict[AgentId, Counter[str]] = field(default_factory=dict)
+    _here: dict[AgentId, dict[str, int]] = field(default_factory=dict)
 
     @contextmanager
     def present(self, agent: AgentId, owner: str) -> Iterator[None]:
-        here = self._here.setdefault(agent, Counter())
-        here[owner] += 1
+        here = self._here.setdefault(agent, {})
+        here[owner] = here.get(owner, 0) + 1
         try:
             yield
         finally:
@@ -105,7 +104,7 @@ class Presence:
                 self._here.pop(agent, None)
 
     def is_present(self, agent: AgentId, owner: str) -> bool:
-        return agent in self._here and self._here[agent][owner] > 0
+        return owner in self._here.get(agent, ())
 
 
 @dataclass(frozen=True, slots=True)
