@@ -233,10 +233,31 @@ class LogContract:
             assert await store.find_turn(A, RequestId("r/ü")) == FULL_TURN
             assert await store.messages(A) == [message]
             assert await store.agent_row(A) == agent_row(3, 5, 7, 14)
+            assert await store.conversation(A) == (agent_row(3, 5, 7, 14), [message])
+            assert await store.conversation(B) == (None, [])
         async with self.opened(tmp_path) as store:
             activation = await store.activate(A)
             assert (activation.turns, activation.messages) == ([FULL_TURN], [message])
             assert activation.agent == agent_row(3, 5, 7, 14)
+
+    async def test_a_conversation_is_read_as_of_one_moment(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            owner = await Owner.take(store)
+
+            async def write() -> None:
+                for node in range(1, 60):
+                    await owner.append(fact("x"), rows=[message_row(node), agent_row(leaf=node)])
+
+            writing = asyncio.create_task(write())
+            leaves = []
+            while not writing.done():
+                await asyncio.sleep(0)
+                row, messages = await store.conversation(A)
+                newest = max((message.node for message in messages), default=None)
+                assert (row.leaf if row is not None else None) == newest
+                leaves.append(newest)
+            await writing
+            assert len(set(leaves)) > 1, "it changed meanwhile"
 
     async def test_a_row_replaces_the_one_with_its_key(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:

@@ -141,7 +141,7 @@ async def test_a_log_that_fails_in_between_is_a_503_that_does_not_name_its_files
         async def fail(*_: Any) -> Any:
             raise LogUnavailable("unable to read; /secret/path is gone")
 
-        store.messages = fail  # type: ignore[method-assign]
+        store.conversation = fail  # type: ignore[method-assign]
         answer = await client.get("get-messages")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert "secret" not in answer.text

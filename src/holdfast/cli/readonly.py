@@ -169,6 +169,9 @@ class ReadOnlyLog:
     async def messages(self, agent: AgentId) -> list[MessageRow]:
         return await self._ask(repr(agent), lambda reader: reader.messages(agent))
 
+    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
+        return await self._ask(repr(agent), lambda reader: reader.conversation(agent))
+
     async def kept(self, agent: AgentId) -> list[KeptRow]:
         return await self._ask(repr(agent), lambda reader: reader.kept(agent))
 

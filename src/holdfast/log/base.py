@@ -160,6 +160,10 @@ class LogStore(Protocol):
         """Return all message rows without taking a lease, by node; empty for an unknown agent."""
         ...
 
+    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
+        """Return what `agent_row` and `messages` do, as of one moment."""
+        ...
+
     async def kept(self, agent: AgentId) -> list[KeptRow]:
         """Return what else the agent keeps, without taking a lease, by kind and key; empty for an unknown agent."""
         ...

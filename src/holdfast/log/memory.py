@@ -175,6 +175,10 @@ class MemoryLog:
     async def messages(self, agent: AgentId) -> list[MessageRow]:
         return _by_node(self._log(agent).rows)
 
+    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
+        rows = self._log(agent).rows
+        return rows.agent, _by_node(rows)
+
     async def kept(self, agent: AgentId) -> list[KeptRow]:
         self._check_open()
         log = self._logs.get(agent)

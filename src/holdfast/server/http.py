@@ -40,8 +40,8 @@ __all__ = ["RESOURCES", "Caller", "Service", "answer_http"]
 
 log = logging.getLogger("holdfast.server")
 
-SNAPSHOTS: Final = 5
-"""How often the transcript is read again when the conversation changes between its two reads."""
+AT_ONCE: Final = 256 * 1024
+"""Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
 
 LONGEST_ID: Final = 512
 
@@ -128,17 +128,15 @@ async def get_messages(service: Service, caller: Caller) -> ASGIApp:
     `?limit=n` gives the newest n only, `?before=id` those before that message: together, pages from the end.
     """
     bodies = _page(await _shown(service.directory.store, caller.agent), caller.request.query_params)
-    return StreamedResponse(_json_array(bodies), {"content-type": "application/json", "cache-control": "no-cache"})
+    headers = {"content-type": "application/json", "cache-control": "no-cache"}
+    if sum(map(len, bodies)) <= AT_ONCE:
+        return Response(b"[%b]" % b",".join(bodies), headers=headers)
+    return StreamedResponse(_json_array(bodies), headers)
 
 
 async def _shown(store: LogStore, agent: AgentId) -> list[tuple[str, bytes]]:
     """Return id and body of the messages on the active path, oldest first."""
-    row, messages = await store.agent_row(agent), await store.messages(agent)
-    for _ in range(SNAPSHOTS):
-        before, row = row, await store.agent_row(agent)
-        if row == before:
-            break
-        messages = await store.messages(agent)
+    row, messages = await store.conversation(agent)
     if row is None:
         return []
     nodes = {m.node: Node(m.parent, m.id, m.role, m.at, m.body, m.draft) for m in messages}

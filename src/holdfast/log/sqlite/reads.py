@@ -83,8 +83,13 @@ class Reader:
             return NOWHERE if place is None else place.head
 
     def messages(self, agent: AgentId) -> list[MessageRow]:
+        return self.conversation(agent)[1]
+
+    def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
         with self._place(agent) as place:
-            return [] if place is None else [message_row(each) for each in self._all("messages", place.key)]
+            if place is None:
+                return None, []
+            return place.row, [message_row(each) for each in self._all("messages", place.key)]
 
     def kept(self, agent: AgentId) -> list[KeptRow]:
         with self._place(agent) as place:

@@ -109,6 +109,9 @@ class SqliteLog:
     async def messages(self, agent: AgentId) -> list[MessageRow]:
         return await self._readers.run(repr(agent), lambda reader: reader.messages(agent))
 
+    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
+        return await self._readers.run(repr(agent), lambda reader: reader.conversation(agent))
+
     async def kept(self, agent: AgentId) -> list[KeptRow]:
         return await self._readers.run(repr(agent), lambda reader: reader.kept(agent))
 

@@ -174,8 +174,8 @@ class Writer:
 
     def _hand_over(self) -> None:
         self._is_hurried = False
-        if not self._waiting or self._stopping.is_set():
-            return
+        if not self._waiting or self._is_writing or self._stopping.is_set():
+            return  # what waits while the thread writes is handed over when it is done
         jobs = self._take_waiting()
         is_written = False
         try:
