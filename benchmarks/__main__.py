@@ -4,6 +4,7 @@
     PROFILE=1 ROWS=400 SERVERS=holdfast make bench       # a flame graph in benchmarks/profiles/
     SOURCE=HEAD BASE=HEAD~3 make bench                   # committed revisions: this one beside that one
     NICE=-10 make bench                                  # before other programs on a busy machine, for who may
+    ROUNDS=1 make bench                                  # every row once, on a quiet machine or in a hurry
 
 The whole table also goes into docs/performance.md and benchmarks/results.json; the figures of a part go where OUT says.
 """
@@ -36,7 +37,7 @@ HERE = Path(__file__).parent
 T = TypeVar("T")
 
 SIZES = {
-    "full": Sizes(20_000, 5_000, 5, 2_000, 100, 10_000, 250, 300, 20, 20, 3, 3),
+    "full": Sizes(20_000, 5_000, 5, 2_000, 100, 10_000, 250, 300, 20, 20, 3, 3, rounds=3),
     "small": Sizes(5_000, 1_000, 2, 500, 100, 10_000, 100, 100, 5, 5, 1, 1),
     "tiny": Sizes(100, 100, 0.1, 10, 3, 100, 3, 5, 2, 2, 1, 1, chats=(2, 3), rest=0, ramp=0.1),
 }
@@ -53,21 +54,30 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         kinds = _kinds(Path(folder))
         for row in rows:
-            results[row.name] = {}
-            for kind in kinds:
-                if row.name in kind.lacks:
-                    continue
-                try:
-                    figures = measure(row, kind, sizes, Path(folder) / f"{row.name}-{kind.name}", profiles)
-                except Exception as exc:  # noqa: BLE001 - whatever it was, the other rows are run, and it is told
-                    failures.append(f"{row.name} on {kind.name}: {type(exc).__name__}: {exc}")
-                    print(f"  {failures[-1]}", flush=True)
-                    continue
-                results[row.name][kind.name] = figures
-                said = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
-                print(f"  {row.name:9} {kind.name:9} {said}", flush=True)
+            runs: dict[str, list[Figures]] = {}
+            rounds = _rounds(sizes) if row.wavers and profiles is None else 1
+            for number in range(rounds):
+                # There and back: whatever else the machine does in between hits all of them alike.
+                for kind in kinds if number % 2 == 0 else reversed(kinds):
+                    if row.name in kind.lacks:
+                        continue
+                    place = Path(folder) / f"{row.name}-{kind.name}-{number}"
+                    try:
+                        figures = measure(row, kind, sizes, place, profiles)
+                    except Exception as exc:  # noqa: BLE001 - whatever it was, the other rows are run, and it is told
+                        failures.append(f"{row.name} on {kind.name}: {type(exc).__name__}: {exc}")
+                        print(f"  {failures[-1]}", flush=True)
+                        continue
+                    runs.setdefault(kind.name, []).append(figures)
+                    said = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
+                    print(f"  {row.name:9} {kind.name:9} {said}", flush=True)
+            results[row.name] = {name: combine(figures) for name, figures in runs.items()}
     _report(rows, {kind.name: kind.title for kind in kinds}, results, failures, time.monotonic() - began)
     return 1 if failures else 0
+
+
+def _rounds(sizes: Sizes) -> int:
+    return int(os.environ.get("ROUNDS", sizes.rounds))
 
 
 def measure(row: Row, kind: Kind, sizes: Sizes, folder: Path, profiles: Path | None = None) -> Figures:

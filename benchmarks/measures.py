@@ -63,6 +63,8 @@ class Sizes:
     """Seconds that conversations are left alone: the peer lets go of them after ten, and looks every ten."""
     ramp: float = 1.0
     """Seconds in which paced streams begin one after the other, and again as many before latencies count."""
+    rounds: int = 1
+    """How often a row that wavers is run, in turns with the other servers: the median counts."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class Row:
     metrics: tuple[Metric, ...]
     run: Callable[[Server, Sizes], Coroutine[Any, Any, Figures]]
     repeats: bool = False
-    """Whether it is short enough to be done again: the median counts."""
+    """Whether it is short enough to be done again at once: the median counts."""
+    wavers: bool = False
+    """Whether what else the machine does shows in it, so that one run says little."""
 
 
 def combine(runs: list[Figures]) -> Figures:

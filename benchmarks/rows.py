@@ -330,6 +330,7 @@ ROWS = {
                 DISK,
             ),
             chats100,
+            wavers=True,
         ),
         Row(
             "400",
@@ -342,6 +343,7 @@ ROWS = {
                 DISK,
             ),
             chats400,
+            wavers=True,
         ),
         Row("fanout", "one stream to 100", (_rate(1.15, "deliveries/s"), _cpu("µs CPU per delivery")), fanout, True),
         Row(
@@ -363,6 +365,7 @@ ROWS = {
                 Metric("crowd", "turns/s, 20 chats", "more", 1, digits=0),
             ),
             tiny,
+            wavers=True,
         ),
         Row(
             "memory",
@@ -373,14 +376,21 @@ ROWS = {
             ),
             memory,
         ),
-        Row("new", "new conversations", (_rate(10, "conversations/s"), _cpu("ms CPU each", digits=2)), new),
+        Row(
+            "new",
+            "new conversations",
+            (_rate(10, "conversations/s"), _cpu("ms CPU each", digits=2)),
+            new,
+            wavers=True,
+        ),
         Row(
             "cold",
             "cold get-messages of 100",
             (Metric("time", "ms", "less", 1, digits=2), _cpu("ms CPU", digits=2)),
             cold,
+            wavers=True,
         ),
-        Row("history", "a turn after so many messages", _history_metrics(), history),
+        Row("history", "a turn after so many messages", _history_metrics(), history, wavers=True),
         Row("kill", "kill -9 under 20 streams", (Metric("lost", "chunks lost per stream", "less", at_most=0),), kill),
     )
 }
