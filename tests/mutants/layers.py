@@ -115,8 +115,8 @@ RUNTIME = [
     ),
     Mutant(
         "runtime/outbox.py",
-        "if self._direct and self._direct[0][0] <= self._subscription.cursor:",
-        "if self._direct:",
+        "if self.direct and self.direct[0][0] <= self._subscription.cursor:",
+        "if self.direct:",
         f"{READERS}::test_a_direct_frame_never_overtakes_what_was_committed_before_it",
         "an answer overtakes the event that it followed (B5)",
     ),

@@ -74,7 +74,7 @@ takes back a draft."""
 def evolve(state: State, event: Event, at: Millis) -> None:
     """Apply one event, committed or about to be, to the state."""
     if isinstance(event, Chunk):  # nearly all events are
-        return _chunk(_step(state, event), event, state, at)
+        return _chunk(state, event, at)
     before: Branch | None = None
     if type(event) not in _QUIET:
         before = known_branch(state)
@@ -179,7 +179,8 @@ def _step(
     return turn
 
 
-def _chunk(turn: Turn, event: Chunk, state: State, at: Millis) -> None:
+def _chunk(state: State, event: Chunk, at: Millis) -> None:
+    turn = _step(state, event)
     turn.chunks, turn.progressed_at = event.index + 1, at
     turn.is_recovering = turn.is_recovering and event.attempt != turn.attempt
     if turn.fold is None:

@@ -143,7 +143,11 @@ class MessageFold:
         open_part = self._texts.get(chunk["id"])
         if open_part is None:
             raise _missing(chunk, "text")
-        _grow(open_part, chunk)
+        delta = chunk["delta"]
+        if len(chunk) == 3 and delta.__class__ is str:  # nearly always: there is nothing but the text
+            open_part.pieces.append(delta)
+        else:
+            _grow(open_part, chunk)
 
     def _grow_reasoning(self, chunk: Chunk) -> None:
         open_part = self._reasonings.get(chunk["id"])

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
+import msgspec
+
 from ..core.commands import Begin, Command, Emit, Emitted
 from ..core.decide import decide
 from ..core.evolve import evolve
@@ -38,21 +40,19 @@ BATCH = 1024
 UNLOADED = "unable to answer; the agent was unloaded. Reconnect and ask again."
 
 
-class _Pending:
+class _Pending(msgspec.Struct, eq=False):
     """A decided batch: what to commit, and whom to tell."""
 
-    __slots__ = ("at", "entries", "events", "is_quiet", "letters", "replies", "rows", "work")
-
-    def __init__(self, letters: list[Letter], at: Millis) -> None:
-        self.letters, self.at = letters, at
-        self.events: list[Event] = []
-        self.is_quiet = True
-        """Whether there is nothing in it but chunks: nothing has to be started or stopped because of it."""
-        self.entries: list[Entry] = []
-        self.rows: dict[object, Row] = {}
-        self.work: Wanted | None = None
-        """What the state calls for, unless there is nothing but chunks."""
-        self.replies: list[tuple[asyncio.Future[Any], list[Event] | Exception]] = []
+    letters: list[Letter]
+    at: Millis
+    events: list[Event] = []
+    is_quiet: bool = True
+    """Whether there is nothing in it but chunks: nothing has to be started or stopped because of it."""
+    entries: list[Entry] = []
+    rows: dict[object, Row] = {}
+    work: Wanted | None = None
+    """What the state calls for, unless there is nothing but chunks."""
+    replies: list[tuple[asyncio.Future[Any], list[Event] | Exception]] = []
 
 
 class Actor:
@@ -323,7 +323,8 @@ class Actor:
             self._refuse(pending.letters, failure)
             return self._end(failure)
         self._flight = None
-        _tell(pending)
+        if pending.replies:
+            _tell(pending)
         return None if self._mailbox.is_empty else self._work()
 
     def _changed_wake(self, work: Wanted) -> Millis | Unchanged | None:

@@ -30,7 +30,8 @@ class Outbox(Generic[T]):
     def __init__(self, subscription: Subscription, *, limit: int = 1024, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._subscription = subscription
         self._limit, self._max_bytes = limit, max_bytes
-        self._direct: deque[tuple[Seq, bytes | T]] = deque()
+        self.direct: deque[tuple[Seq, bytes | T]] = deque()
+        """What waits in the direct lane, and the head that it was stamped with; only `post` adds to it."""
         self._bytes = 0
 
     def post(self, item: bytes | T) -> None:
@@ -40,9 +41,9 @@ class Outbox(Generic[T]):
             MailboxFull: the client reads too slowly; the caller closes the connection with 1013.
         """
         size = len(item) if isinstance(item, bytes) else 0
-        if len(self._direct) >= self._limit or self._bytes + size > self._max_bytes:
+        if len(self.direct) >= self._limit or self._bytes + size > self._max_bytes:
             raise MailboxFull("unable to send a frame; the client does not read. Close 1013 and let it come back.")
-        self._direct.append((self._subscription.head, item))
+        self.direct.append((self._subscription.head, item))
         self._bytes += size
         self._subscription.wake.set()
 
@@ -59,20 +60,15 @@ class Outbox(Generic[T]):
     async def poll(self) -> bytes | T | list[Committed] | None:
         """Return the next of the direct lane or the next page of events; None when there is nothing new."""
         while True:
-            if self._direct and self._direct[0][0] <= self._subscription.cursor:
-                _, item = self._direct.popleft()
+            if self.direct and self.direct[0][0] <= self._subscription.cursor:
+                _, item = self.direct.popleft()
                 self._bytes -= len(item) if isinstance(item, bytes) else 0
                 return item
-            page = await self._subscription.poll(self._direct[0][0] if self._direct else None)
+            page = await self._subscription.poll(self.direct[0][0] if self.direct else None)
             if page:
                 return page
-            if not self._direct:
+            if not self.direct:
                 return None
-
-    @property
-    def has_direct(self) -> bool:
-        """Whether something waits in the direct lane."""
-        return bool(self._direct)
 
     async def wait(self) -> None:
         """Wait until there is something new since the last `poll`.

@@ -41,13 +41,9 @@ class Tail:
         self._bytes = 0
         self._recent: deque[Committed] = deque()
         self._readers: dict[asyncio.Event, None] = {}
-        self._closed = False
+        self.closed = False
         self.why: AgentStopped | None = None
         """Why it was closed, if there is more to say than that the agent is not loaded any more."""
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     @property
     def readers(self) -> int:
@@ -106,7 +102,7 @@ class Tail:
         Who reads several tails brings its own event, and waits for all of them at once.
         """
         reader = reader if reader is not None else asyncio.Event()
-        if self._closed:
+        if self.closed:
             reader.set()
         self._readers[reader] = None
         return reader
@@ -119,6 +115,6 @@ class Tail:
 
     def close(self, why: AgentStopped | None = None) -> None:
         """Wake everybody for the last time: the agent is not loaded any more."""
-        self._closed, self.why = True, why
+        self.closed, self.why = True, why
         for reader in self._readers:
             reader.set()

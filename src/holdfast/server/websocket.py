@@ -320,7 +320,7 @@ class _Socket:
         """Tell of what has just been committed, as the writer would; False if that takes its time, or goes wrong."""
         assert self._write_frames is not None
         subscription = self._subscription
-        if self._left or self._outbox.has_direct or not self._feeds.is_idle:
+        if self._left or self._outbox.direct or not self._feeds.is_idle:
             return False
         page = subscription.recent()
         if page is None:

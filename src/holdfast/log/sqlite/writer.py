@@ -23,6 +23,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ...errors import HoldfastError, LogCorrupt, LogUnavailable
 from ..base import Pruned
 from .checkpoints import Checkpoints
@@ -48,28 +50,20 @@ SWEPT = 64
 """Pages that a slice of retention writes, about."""
 
 
-class _Job:
+class _Job(msgspec.Struct, eq=False):
     """A piece of writing, whoever waits for it, and what came of it. Without `work` it is a sweep of retention.
 
     `size` is about how many bytes it writes; what nobody can tell is the thread's.
     """
 
-    __slots__ = ("agent", "argument", "error", "future", "is_patient", "result", "size", "work")
-
-    def __init__(
-        self,
-        work: Callable[[Scribe, Any], object] | None,
-        argument: object,
-        agent: str,
-        size: int,
-        future: asyncio.Future[Any],
-        *,
-        is_patient: bool = False,
-    ) -> None:
-        self.work, self.argument, self.agent, self.size = work, argument, agent, size
-        self.future, self.is_patient = future, is_patient
-        self.result: object = None
-        self.error: HoldfastError | None = None
+    work: Callable[[Scribe, Any], object] | None
+    argument: object
+    agent: str
+    size: int
+    future: asyncio.Future[Any]
+    is_patient: bool = False
+    result: object = None
+    error: HoldfastError | None = None
 
 
 class _Desk(NamedTuple):
@@ -152,7 +146,7 @@ class Writer:
         What `is_patient` waits a turn of the loop for others. Where many come at once, so do their leases and the
         beginnings of their turns, each a turn of the loop after the other: that is a third fewer commits.
         """
-        return self._put(_Job(work, argument, agent, size, self._loop.create_future(), is_patient=is_patient))
+        return self._put(_Job(work, argument, agent, size, self._loop.create_future(), is_patient))
 
     async def sweep(self, sweep: Sweep) -> Pruned:
         """Run a sweep of retention, in slices, whenever nothing else waits."""
