@@ -36,7 +36,12 @@ async def _dump(path: Path, agent: str = "chat/ann") -> list[object]:
     await store.open()
     name = AgentId(agent)
     log = [(each.at, each.kind, each.turn, each.body) for each in await read_log(store, name)]
-    rows = [await store.agent_row(name), await store.turns(name), await store.messages(name), await store.kept(name)]
+    rows = [
+        await store.agent_row(name),
+        await store.turns(name),
+        (await store.conversation(name))[1],
+        await store.kept(name),
+    ]
     wake = (await store.standing(name))[1]
     await store.aclose()
     return [log, *rows, wake]
@@ -61,7 +66,7 @@ def test_a_log_written_in_two_goes_has_the_rows_that_it_had_while_it_lived(
         assert await write_agent(store, ANN, events) == 0
         assert await store.agent_row(ANN) == history.rows.agent
         assert {row.turn: row for row in await store.turns(ANN)} == history.rows.turns
-        assert {row.node: row for row in await store.messages(ANN)} == history.rows.messages
+        assert {row.node: row for row in (await store.conversation(ANN))[1]} == history.rows.messages
         assert await store.next_wake() == wanted(history.state, events[-1].at).wake
         assert [(each.at, each.body) for each in await read_log(store, ANN)] == [(at, body) for at, _, body in events]
         for turn in history.rows.turns:

@@ -90,7 +90,7 @@ async def test_reading_leaves_the_file_as_it_was(stored: Path) -> None:
     agents = await reader.agents()
     assert len(agents) == 4
     for agent in agents:
-        await reader.messages(agent)
+        (await reader.conversation(agent))[1]
         await reader.turns(agent)
         await reader.kept(agent)
         await reader.agent_row(agent)

@@ -43,7 +43,7 @@ async def _stored(history: History) -> MemoryLog:
 async def _rows(store: MemoryLog) -> Projections:
     rows = Projections(await store.agent_row(AGENT))
     rows.put(await store.turns(AGENT))
-    rows.put(await store.messages(AGENT))
+    rows.put((await store.conversation(AGENT))[1])
     return rows
 
 

@@ -101,7 +101,7 @@ async def read_kept(store: LogStore) -> Kept:
         if row.generation == last:
             stored = [(each.at, bytes(chunk_of(each.body).body)) for each in await store.read_turn(AGENT, row.turn)]
             streams.append((row.status, fold_stream(stored).text))
-    messages = [msgspec.json.decode(row.body) for row in await store.messages(AGENT) if row.body is not None]
+    messages = [msgspec.json.decode(row.body) for row in (await store.conversation(AGENT))[1] if row.body is not None]
     return Kept([(each["role"], each["parts"][0]["text"]) for each in messages], streams)
 
 

@@ -86,7 +86,9 @@ class Shop:
         try:
             check_log(await read_all(store, AGENT))
             await check_projections(store, AGENT)
-            messages = [UIMessage.decode(row.body) for row in await store.messages(AGENT) if row.body is not None]
+            messages = [
+                UIMessage.decode(row.body) for row in (await store.conversation(AGENT))[1] if row.body is not None
+            ]
         finally:
             await store.aclose()
         (answer,) = (message for message in messages if message.role == "assistant")

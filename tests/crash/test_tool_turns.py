@@ -135,7 +135,7 @@ async def play_tools(
     await kept.open()
     log = await read_all(kept, AGENT)
     await look_at(kept)
-    messages = [UIMessage.decode(row.body) for row in await kept.messages(AGENT) if row.body is not None]
+    messages = [UIMessage.decode(row.body) for row in (await kept.conversation(AGENT))[1] if row.body is not None]
     await kept.aclose()
     assert bodies(Clerk.world) == [(stored.seq, stored.body) for stored in log]
     ends = Counter(event.turn for event in of_kind(log, TurnEnded))

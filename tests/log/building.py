@@ -112,6 +112,11 @@ class Owner:
             await self.append(fact("message.ended", turn), fact("turn.ended", turn), rows=[row], at=ended_at)
 
 
+async def appended(store: LogStore, batch: Batch) -> None:
+    """Append when this is started, as everything else does that a store is asked: at once, it would be first."""
+    await store.append(batch)
+
+
 async def read_all(store: LogStore, agent: AgentId = A, *, after: int = 0, limit: int = 500) -> list[Stored]:
     """Read page by page, as a subscription does."""
     found: list[Stored] = []

@@ -97,7 +97,7 @@ class LogContract:
             with pytest.raises(Fenced):
                 await old.append(fact("lost again"))
             assert [each.kind for each in await store.read(A, Seq(0))] == ["one", "two"]
-            assert (await store.messages(A), await store.next_wake()) == ([], None)
+            assert ((await store.conversation(A))[1], await store.next_wake()) == ([], None)
 
     async def test_a_lease_is_fenced_by_an_activation_that_waits_in_the_same_moment(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
@@ -140,7 +140,7 @@ class LogContract:
                 await owner.append(fact("x"), first=first, rows=[message_row(1)], wake=Millis(1))
             await owner.append(fact("three"))
             assert [(each.seq, each.kind) for each in await read_all(store)] == [(1, "one"), (2, "two"), (3, "three")]
-            assert (await store.messages(A), await store.next_wake()) == ([], None)
+            assert ((await store.conversation(A))[1], await store.next_wake()) == ([], None)
 
     async def test_batches_in_flight_together_are_stored_in_order(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
@@ -169,7 +169,11 @@ class LogContract:
             again = turn_row(2, request=RequestId("r1"))
             with pytest.raises(LogUnavailable):
                 await owner.append(fact("two", 2), rows=[message_row(4), again], wake=Millis(5))
-            assert (seqs(await read_all(store)), await store.messages(A), await store.next_wake()) == ([1], [], None)
+            assert (seqs(await read_all(store)), (await store.conversation(A))[1], await store.next_wake()) == (
+                [1],
+                [],
+                None,
+            )
             await other.append(fact("one", 2), rows=[again])  # another agent's requests are its own
             await owner.append(fact("two", 2), rows=[turn_row(2)])
             assert seqs(await read_all(store)) == [1, 2]
@@ -191,7 +195,7 @@ class LogContract:
                     wake=Millis(3),
                 )
             assert (seqs(await read_all(store)), await store.turns(A)) == ([1], [row])
-            assert (await store.messages(A), await store.next_wake()) == ([], None)
+            assert ((await store.conversation(A))[1], await store.next_wake()) == ([], None)
 
     async def test_an_ended_turn_may_still_learn_that_its_hook_ran(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
@@ -219,7 +223,7 @@ class LogContract:
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)
             await owner.append(rows=[message_row(1)], wake=Millis(4))
-            assert (await store.messages(A), await store.next_wake()) == ([message_row(1)], 4)
+            assert ((await store.conversation(A))[1], await store.next_wake()) == ([message_row(1)], 4)
             assert (await store.activate(A)).head == 0
 
     # Rows
@@ -231,7 +235,7 @@ class LogContract:
             await owner.append(fact("x"), rows=[FULL_TURN, message, agent_row(3, 5, 7, 14)])
             assert await store.turns(A) == [FULL_TURN]
             assert await store.find_turn(A, RequestId("r/ü")) == FULL_TURN
-            assert await store.messages(A) == [message]
+            assert (await store.conversation(A))[1] == [message]
             assert await store.agent_row(A) == agent_row(3, 5, 7, 14)
             assert await store.conversation(A) == (agent_row(3, 5, 7, 14), [message])
             assert await store.conversation(B) == (None, [])
@@ -267,9 +271,9 @@ class LogContract:
             changed = [turn_row(1, "cancelling"), message_row(2, body=b"new", parent=NodeId(1)), agent_row(leaf=2)]
             await owner.append(fact("y"), rows=changed)
             assert await store.turns(A) == changed[:1]
-            assert await store.messages(A) == [message_row(1), changed[1]]
+            assert (await store.conversation(A))[1] == [message_row(1), changed[1]]
             assert await store.agent_row(A) == changed[2]
-            assert await store.messages(B) == [message_row(2, role="other")]
+            assert (await store.conversation(B))[1] == [message_row(2, role="other")]
 
     async def test_the_last_of_several_rows_with_one_key_counts(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
@@ -283,11 +287,11 @@ class LogContract:
             for each in (owner, other):
                 await each.append(fact("x"), rows=[turn_row(1), *(message_row(n) for n in range(1, 5))])
             await owner.append(fact("y"), rows=[RowsRemoved([NodeId(2), NodeId(4), NodeId(99)])])
-            assert [row.node for row in await store.messages(A)] == [1, 3]
+            assert [row.node for row in (await store.conversation(A))[1]] == [1, 3]
             await owner.append(fact("z"), rows=[RowsCleared(agent_row(1).generation), message_row(9), agent_row(1)])
-            assert [row.node for row in await store.messages(A)] == [9]
+            assert [row.node for row in (await store.conversation(A))[1]] == [9]
             assert await store.turns(A) == [turn_row(1)]
-            assert len(await store.messages(B)) == 4
+            assert len((await store.conversation(B))[1]) == 4
 
     # Activation
 
@@ -378,7 +382,7 @@ class LogContract:
         async with self.opened(tmp_path) as store:
             assert await store.read(A, Seq(0)) == []
             assert await store.read_turn(A, TurnId(1)) == []
-            assert await store.messages(A) == []
+            assert (await store.conversation(A))[1] == []
             assert await store.turns(A) == []
             assert (await store.agent_row(A), await store.find_turn(A, RequestId("r"))) == (None, None)
             assert (await store.agents(), await store.next_wake(), await store.due(FOREVER)) == ([], None, [])
@@ -424,12 +428,12 @@ class LogContract:
             for turn in range(1, 7):
                 await owner.answer(turn, 90, ended_at=None if turn == 4 else turn)
             before = await read_all(store)
-            rows = (await store.turns(A), await store.messages(A), await store.agent_row(A))
+            rows = (await store.turns(A), (await store.conversation(A))[1], await store.agent_row(A))
             assert await drain(store, 6, limit=64) == 4 * 90
             gone = {1, 2, 3, 5}
             kept = [each for each in before if not (each.kind == "chunk" and each.turn in gone)]
             assert await read_all(store, limit=50) == kept
-            assert (await store.turns(A), await store.messages(A), await store.agent_row(A)) == rows
+            assert (await store.turns(A), (await store.conversation(A))[1], await store.agent_row(A)) == rows
             for after in range(0, owner.head, 13):
                 assert await store.read(A, Seq(after), 40) == [each for each in kept if each.seq > after][:40]
             activation = await store.activate(A)
@@ -510,7 +514,7 @@ class LogContract:
             await owner.append(fact("x"), rows=[message_row(1), agent_row(1)], wake=Millis(9))
             rows: list[Row] = [ended_row(1, 4, "error"), turn_row(2), turn_row(3, "accepted"), message_row(7)]
             await store.replace_rows(A, iter(rows), Millis(30))
-            assert (await store.turns(A), await store.messages(A)) == (rows[:3], rows[3:])
+            assert (await store.turns(A), (await store.conversation(A))[1]) == (rows[:3], rows[3:])
             assert (await store.agent_row(A), await store.due(FOREVER)) == (None, [(B, 1), (A, 30)])
             assert [len(await store.read_turn(A, TurnId(n))) for n in (1, 2, 3)] == [3, 3, 0]
             await owner.append(chunk(3, 0), wake=Millis(30))
@@ -523,7 +527,7 @@ class LogContract:
         async with self.opened(tmp_path) as store:
             with pytest.raises(UsageError, match="chat/a"):
                 await store.replace_rows(A, [message_row(1)], Millis(1))
-            assert (await store.messages(A), await store.next_wake()) == ([], None)
+            assert ((await store.conversation(A))[1], await store.next_wake()) == ([], None)
 
     async def test_the_newest_turns_come_in_their_order(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
@@ -546,7 +550,7 @@ class LogContract:
                 await asyncio.gather(task, return_exceptions=True)
                 owner = await Owner.take(store)  # as whoever comes next would
                 written = await store.read(A, Seq(batch.first - 1))
-                has_row = message_row(n) in await store.messages(A)
+                has_row = message_row(n) in (await store.conversation(A))[1]
                 assert (len(written), has_row) in ((2, True), (0, False))
                 assert owner.head == batch.first - 1 + len(written)
 

@@ -16,7 +16,21 @@ from holdfast.log.memory import MemoryLog
 from holdfast.log.sqlite.scribe import Scribe
 from holdfast.log.sqlite.store import SqliteLog
 from holdfast.rows import KeptRow
-from tests.log.building import FOREVER, A, B, Owner, Store, agent_row, chunk, drain, fact, message_row, read_all, seqs
+from tests.log.building import (
+    FOREVER,
+    A,
+    B,
+    Owner,
+    Store,
+    agent_row,
+    appended,
+    chunk,
+    drain,
+    fact,
+    message_row,
+    read_all,
+    seqs,
+)
 
 CHILD, GRANDCHILD = AgentId(f"{A}/sub/kid/x"), AgentId(f"{A}/sub/kid/x/sub/kid/y")
 NEIGHBOURS = [B, AgentId(f"{A}b"), AgentId(f"{A}/subway"), AgentId(f"{A}0")]
@@ -50,7 +64,7 @@ async def everything(store: Store, agent: AgentId) -> object:
     return (
         await read_all(store, agent),
         await store.turns(agent),
-        await store.messages(agent),
+        (await store.conversation(agent))[1],
         await store.kept(agent),
         await store.agent_row(agent),
         [each for each in await store.due(FOREVER) if each[0] == agent],
@@ -192,9 +206,9 @@ async def test_what_the_same_transaction_brought_goes_too(kind: str, tmp_path: P
         batches = [
             each.batch(chunk(2, 3 + n), first=each.head + 1 + n) for n in range(20) for each in (owner, child, other)
         ]
-        jobs = [asyncio.ensure_future(store.append(batch)) for batch in batches]
+        jobs = [asyncio.ensure_future(appended(store, batch)) for batch in batches]
         jobs.append(asyncio.ensure_future(store.destroy(A, owner.epoch)))
-        jobs += [asyncio.ensure_future(store.append(other.batch(chunk(2, 30), first=other.head + 21)))]
+        jobs += [asyncio.ensure_future(appended(store, other.batch(chunk(2, 30), first=other.head + 21)))]
         await asyncio.gather(*jobs)
         assert await everything(store, A) == await everything(store, CHILD) == NOTHING
         assert seqs(await read_all(store, B)) == list(range(1, other.head + 22))

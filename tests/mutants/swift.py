@@ -55,7 +55,7 @@ SWIFT = [
     ),
     Mutant(
         "runtime/mailbox.py",
-        "            if len(waiting.chunks) >= self._capacity:\n                return False\n",
+        "                if len(waiting.chunks) >= self._capacity:\n                    return False\n",
         "",
         "tests/runtime/test_mailbox.py::test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_taken",
         "a runner that is faster than the disk fills the memory",
@@ -234,6 +234,21 @@ SWIFT = [
         "create_future(), None",
         "tests/runtime/test_actor.py::test_what_answers_runs_in_the_agents_own_context_whoever_asks",
         "an answer is a span of whatever request happened to ask first",
+    ),
+    Mutant(
+        "runtime/actor.py",
+        "        except BaseException as exc:  # noqa: BLE001 - the state may have run ahead",
+        "        except Exception as exc:  # noqa: BLE001 - the state may have run ahead",
+        "tests/runtime/test_actor.py"
+        "::test_an_actor_that_was_cut_short_in_a_decision_is_gone_and_nothing_of_it_is_written",
+        "an agent goes on from questions that were never written",
+    ),
+    Mutant(
+        "runtime/actor.py",
+        "if speaker is not None and speaker.chunks and",
+        "if speaker is not None and",
+        "tests/runtime/test_actor.py::test_an_answer_that_is_there_at_once_is_two_commits_its_acceptance_and_all_of_it",
+        "an answer that is there at once is written in two pieces",
     ),
     Mutant(
         "wire/parse.py",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
+from typing import Any
 
 import pytest
 
-from holdfast.core.commands import SetState
+from holdfast.core.commands import Command, Emitted, SetState, Submit
+from holdfast.core.decide import decide
+from holdfast.core.state import State
 from holdfast.errors import AgentStopped
-from holdfast.events import Outcome, StateSet, to_raw
+from holdfast.events import Chunk, Event, Outcome, StateSet, to_raw
+from holdfast.ids import Attempt, TurnId
 from holdfast.log.base import Batch
 from holdfast.log.memory import MemoryLog
 from holdfast.runtime.api import TurnCall
 from holdfast.testing import Gate, ScriptedResponder
-from tests.runtime.facts import rounds, written
+from tests.runtime.facts import held, rounds, says, written
 from tests.runtime.kit import AGENT, PATIENCE, running, submit, watching
 
 asked_by: ContextVar[str] = ContextVar("asked_by", default="nobody")
@@ -84,3 +90,108 @@ async def test_what_answers_runs_in_the_agents_own_context_whoever_asks() -> Non
             await loaded.actor.ask(submit("r1"))
             assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
     assert found == ["nobody"]
+
+
+async def test_an_answer_that_is_there_at_once_is_two_commits_its_acceptance_and_all_of_it() -> None:
+    store = SlowDisk()
+    store.gate.open()
+    async with running(store, ScriptedResponder(["One ", "two ", "three."])) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+    assert store.appends == 2
+
+
+async def test_the_next_words_of_a_stream_are_decided_on_the_spot_and_in_order_with_what_waits() -> None:
+    store, gate = SlowDisk(), Gate()
+    store.gate.open()
+    async with running(store, held(gate)) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.until(says(b"Hello "))
+            before, offer = store.appends, partial(loaded.actor.offer, TurnId(1), Attempt(1))
+            store.gate = Gate()
+            assert offer([Emitted(b'{"type":"data-x","data":1}')])
+            await asyncio.sleep(0)  # the store is a coroutine here
+            assert store.appends == before + 1
+            asked = asyncio.create_task(loaded.actor.ask(SetState(to_raw(1))))
+            await asyncio.sleep(0)
+            assert offer([Emitted(b'{"type":"data-x","data":2}')])
+            store.gate.open()
+            await asked
+            gate.open()
+            await watcher.ended(1)
+            said = [event for event in watcher.events if isinstance(event, StateSet) or says(b"data-x")(event)]
+            assert [type(event) for event in said] == [Chunk, StateSet, Chunk]
+            indexes = [event.index for event in watcher.events if isinstance(event, Chunk)]
+            assert indexes == list(range(len(indexes)))
+
+
+async def test_words_of_an_attempt_that_is_over_are_dropped_without_a_word() -> None:
+    store, gate = SlowDisk(), Gate()
+    store.gate.open()
+    async with running(store, held(gate)) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.until(says(b"Hello "))
+            before = store.appends
+            assert loaded.actor.offer(TurnId(1), Attempt(2), [Emitted(b'{"type":"data-x","data":1}')])
+            await rounds()
+            assert store.appends == before
+            gate.open()
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+
+
+def deciding(request: str, failure: BaseException) -> Callable[..., list[Event]]:
+    """Return a `decide` that breaks at one request."""
+
+    def broken(state: State, command: Command, *more: Any) -> list[Event]:
+        if isinstance(command, Submit) and command.request == request:
+            raise failure
+        return decide(state, command, *more)
+
+    return broken
+
+
+async def test_an_actor_that_was_cut_short_in_a_decision_is_gone_and_nothing_of_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryLog()
+    monkeypatch.setattr("holdfast.runtime.actor.decide", deciding("r2", asyncio.CancelledError()))
+    async with running(store, ScriptedResponder(["yes"])) as directory:
+        async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
+            asked = [asyncio.create_task(loaded.actor.ask(submit(name))) for name in ("r1", "r2")]
+            for task in asked:
+                with pytest.raises(AgentStopped):
+                    await task
+            assert loaded.actor.tail.closed
+            with pytest.raises(AgentStopped):  # not a state that nobody committed
+                await loaded.actor.inspect(lambda state: list(state.requests))
+            assert await written(store) == []
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("failure", [asyncio.CancelledError(), StopIteration(), ZeroDivisionError()], ids=repr)
+async def test_what_breaks_behind_a_commit_ends_the_actor_and_nobody_waits(failure: BaseException) -> None:
+    def broken(*_: Any) -> None:
+        raise failure
+
+    async with running(MemoryLog(), ScriptedResponder(["yes"])) as directory:
+        async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
+            loaded.actor._on_change = broken
+            with pytest.raises(AgentStopped):
+                await loaded.actor.ask(submit("r1"))
+            assert loaded.task is not None
+            await asyncio.wait([loaded.task])
+
+
+async def test_what_one_command_raises_keeps_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.runtime.actor.decide", deciding("r2", StopIteration()))
+    async with running(MemoryLog(), ScriptedResponder(["yes"])) as directory:
+        async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
+            asked = [asyncio.create_task(loaded.actor.ask(submit(name))) for name in ("r1", "r2", "r3")]
+            first, second, third = await asyncio.gather(*asked, return_exceptions=True)
+            assert isinstance(second, RuntimeError)
+            assert [isinstance(told, list) for told in (first, third)] == [True, True]

@@ -22,7 +22,7 @@ async def test_a_question_to_an_agent_that_does_not_chat_is_refused_and_leaves_n
         answer = await client.post(f"{url}/agents/counter/ann/chat", json=question())
         assert answer.status_code == 404
         assert "unable to chat" in answer.text
-        assert await app._directory.store.messages(AgentId("counter/ann")) == []
+        assert await app._directory.store.conversation(AgentId("counter/ann")) == (None, [])
 
 
 async def test_an_agent_whose_start_never_ends_is_used_all_the_same(

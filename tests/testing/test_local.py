@@ -130,7 +130,7 @@ async def test_a_killed_process_writes_nothing_more(tmp_path: Path) -> None:
     assert ended == []
     store = SqliteLog(tmp_path / "log.db")
     await store.open()
-    stored = await store.messages(AgentId("chat/test"))
+    _, stored = await store.conversation(AgentId("chat/test"))
     await store.aclose()
     assert [message.role for message in stored if message.body] == ["user"]
     assert "late" not in [message.id for message in stored]

@@ -184,7 +184,7 @@ async def _compare(store: ReadOnlyLog, agent: AgentId, log: _Log, now: Millis) -
     stored = Projections(await store.agent_row(agent))
     try:
         stored.put(await store.turns(agent))
-        stored.put(await store.messages(agent))
+        stored.put((await store.conversation(agent))[1])
         stored.put(await store.kept(agent))
     except LogUnavailable as exc:
         return log.find(str(exc), "restore")

@@ -81,7 +81,8 @@ def _sorted(listed: list[Listed], by: str, *, is_reversed: bool) -> list[Listed]
 
 async def _path(store: ReadOnlyLog, glance: Glance) -> list[UIMessage]:
     """Return the messages that are shown; those that cannot be read are for `doctor` to tell of."""
-    state, _ = restore(await store.agent_row(glance.id), [], await store.messages(glance.id), [])
+    row, messages = await store.conversation(glance.id)
+    state, _ = restore(row, [], messages, [])
     found: list[UIMessage] = []
     for _, node in shown_path(state):
         try:

@@ -166,9 +166,6 @@ class ReadOnlyLog:
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
         return await self._ask(repr(agent), lambda reader: reader.read_turn(agent, turn))
 
-    async def messages(self, agent: AgentId) -> list[MessageRow]:
-        return await self._ask(repr(agent), lambda reader: reader.messages(agent))
-
     async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
         return await self._ask(repr(agent), lambda reader: reader.conversation(agent))
 

@@ -156,12 +156,11 @@ class LogStore(Protocol):
         """Return the stored chunks of one turn, in order; empty when unknown, without chunks, or pruned."""
         ...
 
-    async def messages(self, agent: AgentId) -> list[MessageRow]:
-        """Return all message rows without taking a lease, by node; empty for an unknown agent."""
-        ...
-
     async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
-        """Return what `agent_row` and `messages` do, as of one moment."""
+        """Return the agent's row and all its message rows, by node, as of one moment and without taking a lease.
+
+        None and no rows for an unknown agent.
+        """
         ...
 
     async def kept(self, agent: AgentId) -> list[KeptRow]:

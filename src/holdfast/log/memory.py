@@ -172,9 +172,6 @@ class MemoryLog:
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
         return [event for event in self._log(agent).events if event.kind == "chunk" and event.turn == turn]
 
-    async def messages(self, agent: AgentId) -> list[MessageRow]:
-        return _by_node(self._log(agent).rows)
-
     async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
         rows = self._log(agent).rows
         return rows.agent, _by_node(rows)

@@ -80,8 +80,6 @@ class Actor:
         self._clock, self._rules, self._on_change = clock, rules, on_change
         self._mailbox = mailbox if mailbox is not None else Mailbox()
         self._mailbox.on_mail = self._has_mail
-        self.offer: Callable[[TurnId, Attempt, list[Emitted]], bool] = self._mailbox.offer
-        """Hands over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word."""
         self._wake: Millis | Unchanged | None = UNCHANGED
         self._why: AgentStopped | None = None
         self._last: asyncio.Task[Any] | None = None
@@ -124,6 +122,19 @@ class Actor:
         letter = self._letter(command)
         self._mailbox.force(letter)
         return await _reply(letter)
+
+    def offer(self, turn: TurnId, attempt: Attempt, chunks: list[Emitted]) -> bool:
+        """Hand over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word.
+
+        A stream's next words are decided on the spot if nothing else waits: they are all that its source has for now.
+        Its first ones are not, since an answer that was there all along comes to its end in the same turn of the loop.
+        """
+        if self._flight is None and self._is_served and self._mailbox.is_empty:
+            speaker = self._state.open.get(turn)
+            if speaker is not None and speaker.chunks and self._context is not None:
+                self._context.run(self._serve, [Letter(Emit(turn, attempt, chunks))])
+                return True
+        return self._mailbox.offer(turn, attempt, chunks)
 
     async def room(self) -> None:
         """Wait until it is worth while to offer again."""
@@ -176,6 +187,8 @@ class Actor:
                 await asyncio.wait([self._last])
         finally:
             self._leave()
+            if self._flight is not None and isinstance(self._flight[2], asyncio.Task):
+                await asyncio.wait([self._flight[2]])  # it was cancelled: what it undoes is undone before we are gone
 
     def _has_mail(self) -> None:
         if not self._is_due and self._is_served and self._flight is None:
@@ -187,14 +200,11 @@ class Actor:
         self._is_due = False
         if not self._is_served or self._flight is not None:
             return
-        try:
-            while (mail := self._mailbox.take(BATCH)) is not None:
-                if isinstance(mail, Inquiry):
-                    self._answer(mail)
-                elif self._serve(mail):
-                    return
-        except Exception as exc:  # noqa: BLE001 - whoever awaits `run` is told
-            self._end(exc)
+        while (mail := self._mailbox.take(BATCH)) is not None:
+            if isinstance(mail, Inquiry):
+                self._answer(mail)
+            elif self._serve(mail):
+                return
         if self._mailbox.is_over:
             self._end()
 
@@ -204,14 +214,10 @@ class Actor:
         self._is_served = False
         if self._last is None:
             self._leave()
-        if self._over.done():
-            return
-        if failure is None:
+        if failure is not None:
+            _raise_in(self._over, failure)
+        elif not self._over.done():
             self._over.set_result(None)
-        elif isinstance(failure, asyncio.CancelledError):
-            self._over.cancel()
-        else:
-            self._over.set_exception(failure)
 
     def _leave(self) -> None:
         """See to it that nobody waits for an answer that never comes, and that nothing goes on here. Idempotent."""
@@ -232,22 +238,28 @@ class Actor:
         try:
             inquiry.reply.set_result(inquiry.ask(self._state))
         except Exception as exc:  # noqa: BLE001 - the asker's own code failed: its own to hear
-            inquiry.reply.set_exception(exc)
+            _raise_in(inquiry.reply, exc)
 
     # -- deciding, committing, publishing ----------------------------------------------------------------
 
     def _serve(self, letters: list[Letter]) -> bool:
-        """Decide, and begin to commit; False if there is nothing to commit. Nobody waits for an answer in vain."""
+        """Decide, and begin to commit; False if there was nothing to commit."""
         try:
             pending = self._decide(letters)
             if not pending.entries:
                 _tell(pending)
                 return False
             self._commit(pending)
-            return True
-        except Exception as exc:
-            self._refuse(letters, exc)
-            raise
+        except BaseException as exc:  # noqa: BLE001 - the state may have run ahead of the log: it must not be used again
+            self._break(letters, exc)
+        return True
+
+    def _break(self, letters: list[Letter], cause: BaseException) -> None:
+        """End because of something that should not have happened; nobody waits for an answer in vain."""
+        self._refuse(letters, cause)
+        self._end(cause)
+        if not isinstance(cause, Exception | asyncio.CancelledError):
+            raise cause  # somebody stops the process
 
     def _refuse(self, letters: list[Letter], cause: BaseException) -> None:
         told = self._why or (cause if isinstance(cause, HoldfastError) else AgentStopped(UNLOADED))
@@ -317,14 +329,14 @@ class Actor:
                 if pending.work is not None:
                     self._on_change(self._state, pending.work)
                 self.tail.publish(committed)  # … then visible
-            except Exception as exc:  # noqa: BLE001 - as in `_work`
+                self._flight = None
+                if pending.replies:
+                    _tell(pending)
+            except BaseException as exc:  # noqa: BLE001 - as in `_serve`
                 failure = exc
         if failure is not None:
-            self._refuse(pending.letters, failure)
-            return self._end(failure)
-        self._flight = None
-        if pending.replies:
-            _tell(pending)
+            return self._break(pending.letters, failure)
+        # A mailbox that is closed is not empty: `_work` ends what there is nothing more for.
         return None if self._mailbox.is_empty else self._work()
 
     def _changed_wake(self, work: Wanted) -> Millis | Unchanged | None:
@@ -375,9 +387,23 @@ def _settle(reply: asyncio.Future[Any], answer: list[Event] | Exception) -> None
     if reply.done():
         return  # the asker went away
     if isinstance(answer, Exception):
-        reply.set_exception(answer)
+        _raise_in(reply, answer)
     else:
         reply.set_result(answer)
+
+
+def _raise_in(future: asyncio.Future[Any], exc: BaseException) -> None:
+    """Let whoever awaits the future have the exception, as a coroutine would raise it."""
+    if future.done():
+        return
+    if isinstance(exc, asyncio.CancelledError):
+        future.cancel()
+    elif isinstance(exc, StopIteration):
+        failure = RuntimeError("a command raised StopIteration")
+        failure.__cause__ = exc
+        future.set_exception(failure)
+    else:
+        future.set_exception(exc)
 
 
 def _fail(reply: asyncio.Future[Any] | None, exc: Exception) -> None:

@@ -176,7 +176,7 @@ class Port:
         row = await store.find_turn(agent, request)
         if row is None or row.is_open:
             return None
-        bodies = (place.body for place in await store.messages(agent) if place.node == row.node)
+        bodies = (place.body for place in (await store.conversation(agent))[1] if place.node == row.node)
         body = next(bodies, None)
         return TurnResult(
             agent=agent,

@@ -82,9 +82,10 @@ async def rebuild(store: AdminStore, agent: AgentId, now: Millis) -> Rebuilt:
         LogCorrupt: an event cannot be read or does not fit; the agent's rows are left as they were.
     """
     state, rows, events = await fold_log(store, agent)
-    stored = Projections(await store.agent_row(agent))
+    row, messages = await store.conversation(agent)
+    stored = Projections(row)
     stored.put(await store.turns(agent))
-    stored.put(await store.messages(agent))
+    stored.put(messages)
     stored.put(await store.kept(agent))
     await store.replace_rows(agent, rows.rows(), wanted(state, now).wake)
     return Rebuilt(agent, events, _changes(stored, rows))

@@ -152,7 +152,7 @@ def _standing(turn: TurnRow | None) -> JsonObject:
 
 async def _preview(store: LogStore, agent: AgentId) -> str:
     """Return how the conversation's newest question begins."""
-    for row in reversed(await store.messages(agent)):
+    for row in reversed((await store.conversation(agent))[1]):
         if row.role == "user" and row.body is not None:
             text = " ".join(UIMessage.decode(row.body).text.split())
             return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"

@@ -250,7 +250,7 @@ async def _missed(
 
 async def _stored_message(store: LogStore, agent: AgentId, row: TurnRow) -> list[JsonObject]:
     """Return the chunks of the message that the turn left; none when it left none, or the message is gone."""
-    body = next((message.body for message in await store.messages(agent) if message.node == row.node), None)
+    body = next((message.body for message in (await store.conversation(agent))[1] if message.node == row.node), None)
     if body is None or row.kind.is_bare:
         return []
     chunks = encode_parts(UIMessage.decode(body), open_parts={}, is_replay=True)

@@ -145,7 +145,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, durability:
             events = await read_all(store, owner.agent)
             assert seqs(events) == list(range(1, owner.head + 1))
             # Batches are whole: every event that came with a row has its row.
-            rows = {row.node for row in await store.messages(owner.agent)}
+            rows = {row.node for row in (await store.conversation(owner.agent))[1]}
             assert len(rows) == sum(event.kind == "x" for event in events)
             await owner.append(fact("on we go"))
         assert look(tmp_path, "PRAGMA integrity_check") == [("ok",)]

@@ -58,7 +58,7 @@ async def test_a_damaged_page_concerns_the_agent_whose_events_it_had(tmp_path: P
         for question in (store.activate(A), store.read(A, Seq(0)), store.read_turn(A, TurnId(1))):
             with pytest.raises(LogCorrupt, match="'chat/a'"):
                 await question
-        assert [row.node for row in await store.messages(A)] == [1]
+        assert [row.node for row in (await store.conversation(A))[1]] == [1]
         owner = await Owner.take(store, B)
         assert (owner.head, len(owner.activation.chunks)) == (101, 100)
         await owner.append(chunk(1, 100))
@@ -141,8 +141,8 @@ async def test_a_question_that_fails_for_another_reason_may_be_asked_again(tmp_p
     await (await Owner.take(store)).append(fact("x"), rows=[message_row(1)])
     Stubborn.refusals = 1
     with pytest.raises(LogUnavailable, match="disk I/O error"):
-        await store.messages(A)
-    assert await store.messages(A) == [message_row(1)]
+        (await store.conversation(A))[1]
+    assert (await store.conversation(A))[1] == [message_row(1)]
     await store.aclose()
 
 

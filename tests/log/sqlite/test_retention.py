@@ -10,7 +10,21 @@ import pytest
 from holdfast.events import TurnKind
 from holdfast.ids import Millis, TurnId
 from holdfast.log.sqlite import retention, scribe
-from tests.log.building import FOREVER, A, B, Owner, chunk, chunks, drain, ended_row, fact, read_all, seqs, turn_row
+from tests.log.building import (
+    FOREVER,
+    A,
+    B,
+    Owner,
+    appended,
+    chunk,
+    chunks,
+    drain,
+    ended_row,
+    fact,
+    read_all,
+    seqs,
+    turn_row,
+)
 from tests.log.sqlite.faults import Faults, look, opened
 
 LOST_MARKS = """
@@ -136,5 +150,5 @@ async def test_a_stream_is_erased_though_its_end_is_in_the_same_transaction(tmp_
         owner = await Owner.take(store)
         await owner.append(fact("turn.accepted", 1), rows=[turn_row(1, kind=TurnKind.RSM)])
         end = owner.batch(*chunks(1, 3), fact("turn.ended", 1), rows=[ended_row(1, 5, kind=TurnKind.RSM)])
-        assert await asyncio.gather(store.append(end), store.erase_streams(A, Millis(9))) == [None, 1]
+        assert await asyncio.gather(appended(store, end), store.erase_streams(A, Millis(9))) == [None, 1]
         assert seqs(await read_all(store)) == [1, 5]

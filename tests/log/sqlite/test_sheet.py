@@ -33,7 +33,7 @@ async def test_rows_of_a_hundred_agents_take_a_few_statements(tmp_path: Path) ->
         await together(store, faults, *batches)
         counts = {name: faults.executed.count(name) for name in ("put_turn", "put_message", "put_agents")}
         assert counts == {"put_turn": 3, "put_message": 4, "put_agents": 3}  # 64 + 32 + 4, and 64 + 64 + 64 + 8
-        assert [len(await store.messages(owner.agent)) for owner in owners] == [2] * 100
+        assert [len((await store.conversation(owner.agent))[1]) for owner in owners] == [2] * 100
         assert [len(await store.turns(owner.agent)) for owner in owners] == [1] * 100
         assert await store.agent_row(owners[99].agent) == agent_row(last_turn=1)
 
@@ -48,7 +48,7 @@ async def test_two_batches_of_one_agent_in_a_transaction_say_what_they_would_say
         said = owner.batch(chunk(1, 1), fact("turn.ended", 1), rows=[ended_row(1, 2), message_row(2)], wake=None)
         await together(store, faults, begun, said)
         assert look(tmp_path, "SELECT status, first_seq, last_seq FROM turn") == [("completed", 1, 4)]
-        assert await store.messages(A) == [message_row(2)]
+        assert (await store.conversation(A))[1] == [message_row(2)]
         assert await store.due(FOREVER) == []
 
 
@@ -62,8 +62,8 @@ async def test_what_is_removed_and_put_again_in_a_transaction_is_there(tmp_path:
         removed = owner.batch(fact("y"), rows=[RowsRemoved([NodeId(1)]), message_row(3)])
         cleared = other.batch(fact("y"), rows=[RowsCleared(Generation(1)), message_row(4)])
         await together(store, faults, *before, removed, cleared)
-        assert await store.messages(A) == [message_row(2), message_row(3)]
-        assert await store.messages(B) == [message_row(4)]
+        assert (await store.conversation(A))[1] == [message_row(2), message_row(3)]
+        assert (await store.conversation(B))[1] == [message_row(4)]
 
 
 async def test_a_lease_taken_in_the_transaction_of_a_batch_knows_of_it(tmp_path: Path) -> None:
@@ -121,11 +121,11 @@ async def test_a_large_body_that_its_event_has_is_stored_once(tmp_path: Path) ->
             "message.ended", 1, b'{"t":"message.ended","turn":1,"node":2,"message":%b,"sanitized":true}' % LONG
         )
         await owner.append(fact("x"), event, fact("turn.ended", 1), rows=[message_row(2, body=LONG)])
-        assert await store.messages(A) == [message_row(2, body=LONG)]
+        assert (await store.conversation(A))[1] == [message_row(2, body=LONG)]
         assert look(tmp_path, "SELECT body, event, size FROM message") == [(None, 2, len(LONG))]
         assert list((await store.activate(A)).messages) == [message_row(2, body=LONG)]
     async with opened(tmp_path) as store:
-        assert await store.messages(A) == [message_row(2, body=LONG)]
+        assert (await store.conversation(A))[1] == [message_row(2, body=LONG)]
 
 
 async def test_a_large_body_that_no_event_of_its_batch_has_lies_in_its_row(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_a_large_body_that_no_event_of_its_batch_has_lies_in_its_row(tmp_p
         await owner.append(event, rows=[message_row(2, body=LONG)])
         await owner.append(fact("call.answered", 1), rows=[message_row(2, body=LONG + b" ")])
         await owner.append(chunk(1, 0, LONG.decode()), rows=[message_row(3, body=LONG)])
-        assert [row.body for row in await store.messages(A)] == [LONG + b" ", LONG]
+        assert [row.body for row in (await store.conversation(A))[1]] == [LONG + b" ", LONG]
         assert look(tmp_path, "SELECT length(body), event FROM message") == [(len(LONG) + 1, None), (len(LONG), None)]
 
 
@@ -146,7 +146,7 @@ async def test_many_large_bodies_of_one_event_are_each_stored_once(tmp_path: Pat
         rows = [message_row(n, body=body) for n, body in enumerate(bodies)]
         await owner.append(fact("messages.put", body=b'{"messages":[%b]}' % b",".join(bodies)), rows=rows)
         assert look(tmp_path, "SELECT count(*) FROM message WHERE event = 1 AND body IS NULL") == [(20,)]
-        assert await store.messages(A) == rows
+        assert (await store.conversation(A))[1] == rows
 
 
 def test_an_event_is_looked_through_once_however_many_bodies_it_lacks() -> None:
@@ -171,7 +171,7 @@ async def test_a_body_whose_event_is_gone_is_missed_by_nobody_but_its_message(tm
         event = fact("message.ended", 1, b'{"message":%b}' % LONG)
         await owner.append(event, rows=[message_row(1), message_row(2, body=LONG)])
         change(tmp_path, "UPDATE message SET event = 99 WHERE node = 2")
-        assert await store.messages(A) == [message_row(1), message_row(2, body=None)]
+        assert (await store.conversation(A))[1] == [message_row(1), message_row(2, body=None)]
 
 
 async def test_a_file_that_does_not_know_how_far_it_was_carried_over_is_read_from_the_beginning(tmp_path: Path) -> None:

@@ -106,9 +106,6 @@ class SqliteLog:
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
         return await self._readers.run(repr(agent), lambda reader: reader.read_turn(agent, turn))
 
-    async def messages(self, agent: AgentId) -> list[MessageRow]:
-        return await self._readers.run(repr(agent), lambda reader: reader.messages(agent))
-
     async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
         return await self._readers.run(repr(agent), lambda reader: reader.conversation(agent))
 

@@ -42,9 +42,10 @@ async def check_log(world: World) -> None:
 
 
 async def _check_rows(world: World, agent: AgentId, state: State, rebuilt: Projections) -> None:
-    stored = Projections(await world.kept.agent_row(agent))
+    row, messages = await world.kept.conversation(agent)
+    stored = Projections(row)
     stored.put(await world.kept.turns(agent))
-    stored.put(await world.kept.messages(agent))
+    stored.put(messages)
     for was, ought in zip(stored.rows(), rebuilt.rows(), strict=False):
         if was != ought:
             world.blame("rebuild", f"{agent}: the store has {was}, the log says {ought}")
