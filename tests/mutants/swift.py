@@ -244,13 +244,6 @@ SWIFT = [
         "an agent goes on from questions that were never written",
     ),
     Mutant(
-        "runtime/actor.py",
-        "if speaker is not None and speaker.chunks and",
-        "if speaker is not None and",
-        "tests/runtime/test_actor.py::test_an_answer_that_is_there_at_once_is_two_commits_its_acceptance_and_all_of_it",
-        "an answer that is there at once is written in two pieces",
-    ),
-    Mutant(
         "wire/parse.py",
         '        if type(part) is not dict or type(part.get("type")) is not str:\n            return None\n',
         "        pass\n",

@@ -80,6 +80,8 @@ class Actor:
         self._clock, self._rules, self._on_change = clock, rules, on_change
         self._mailbox = mailbox if mailbox is not None else Mailbox()
         self._mailbox.on_mail = self._has_mail
+        self.offer: Callable[[TurnId, Attempt, list[Emitted]], bool] = self._mailbox.offer
+        """Hands over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word."""
         self._wake: Millis | Unchanged | None = UNCHANGED
         self._why: AgentStopped | None = None
         self._last: asyncio.Task[Any] | None = None
@@ -122,19 +124,6 @@ class Actor:
         letter = self._letter(command)
         self._mailbox.force(letter)
         return await _reply(letter)
-
-    def offer(self, turn: TurnId, attempt: Attempt, chunks: list[Emitted]) -> bool:
-        """Hand over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word.
-
-        A stream's next words are decided on the spot if nothing else waits: they are all that its source has for now.
-        Its first ones are not, since an answer that was there all along comes to its end in the same turn of the loop.
-        """
-        if self._flight is None and self._is_served and self._mailbox.is_empty:
-            speaker = self._state.open.get(turn)
-            if speaker is not None and speaker.chunks and self._context is not None:
-                self._context.run(self._serve, [Letter(Emit(turn, attempt, chunks))])
-                return True
-        return self._mailbox.offer(turn, attempt, chunks)
 
     async def room(self) -> None:
         """Wait until it is worth while to offer again."""
