@@ -36,6 +36,7 @@ class Tab:
         self.is_deaf = chance.random() < 0.1
         self.terminals: dict[str, list[JsonObject]] = {}
         self.asked: dict[str, str] = {}
+        self._questions: dict[str, JsonObject] = {}
         self.has_cleared = False
         self.misfits: list[str] = []
         """Chunks that do not fit to what this client was sent before."""
@@ -162,10 +163,16 @@ class Tab:
         return call
 
     def ask_again(self) -> str:
-        """Send requests again that have not ended, as a page does that does not know whether they arrived."""
+        """Send requests again that have not ended, as a page does that does not know whether they arrived.
+
+        It shows what it asks: a transcript, or a clear of its own, may have taken the question off its screen.
+        """
         left = [request for request in self.asked if request not in self.terminals]
         if self.link is not None:
             self.link.up += [self.asked[request] for request in left]
+            shown = {message["id"] for message in self.protocol.messages}
+            asked = [self._questions[request] for request in left if request in self._questions]
+            self.protocol.messages += [question for question in asked if question["id"] not in shown]
         return " ".join(left)
 
     def garbage(self) -> str:
@@ -180,6 +187,8 @@ class Tab:
         body = msgspec.json.encode({"messages": messages, "trigger": trigger}).decode()
         frame = {"type": "cf_agent_use_chat_request", "id": request, "init": {"method": "POST", "body": body}}
         self.asked[request] = msgspec.json.encode(frame).decode()
+        if messages and messages[-1]["role"] == "user":
+            self._questions[request] = messages[-1]
         self.protocol.ask(request, messages, trigger=trigger)
         return request
 
