@@ -209,10 +209,7 @@ class Writer:
         return True
 
     def _note(self, jobs: Sequence[_Job]) -> None:
-        pages = 0
-        for job in jobs:
-            pages += 2 + job.size // PAGE
-        self._checkpoints.note(pages)
+        self._checkpoints.note(sum(2 + job.size // PAGE for job in jobs))
 
     def _take_waiting(self) -> list[_Job]:
         """Take what waits; from either side, each job once."""
@@ -376,9 +373,7 @@ class Writer:
 
 
 def _is_light(jobs: Sequence[_Job]) -> bool:
-    size = 0
-    for job in jobs:
-        size += job.size
+    size = sum(job.size for job in jobs)
     return size <= LIGHT or (len(jobs) >= CROWD and size <= CROWDED)
 
 
@@ -411,10 +406,7 @@ def _cure(cause: Exception) -> str:
 
 def _settle(jobs: Sequence[_Job]) -> None:
     for job in jobs:
-        if job.error is None and not job.future.done():  # nearly always
-            job.future.set_result(job.result)
-        else:
-            _resolve(job.future, job.error, job.result)
+        _resolve(job.future, job.error, job.result)
 
 
 def _resolve(future: asyncio.Future[Any], error: BaseException | None, result: object = None) -> None:
