@@ -16,6 +16,7 @@ import msgspec
 from ..events import AttemptStarted, Event, TurnAccepted, TurnEnded, decode_event
 from ..ids import AgentId, Seq, TurnId
 from ..log.base import Batch, Entry
+from ..log.receipt import Receipt, receipt_for
 from .api import EventHook, Happened, Observer, TurnFacts
 
 __all__ = ["Tap"]
@@ -59,8 +60,8 @@ class Tap:
             begun: Awaitable[None] = append(batch)
             if not self._is_news(batch):
                 return begun
-            appending = begun if isinstance(begun, asyncio.Future) else asyncio.ensure_future(begun)
-            appending.add_done_callback(partial(self._appended, batch))
+            appending = receipt_for(begun)
+            appending.then(partial(self._appended, batch))
             return appending
 
         append_and_tell.untapped = append  # type: ignore[attr-defined]
@@ -76,8 +77,8 @@ class Tap:
         last = batch.entries[-1]
         return last.kind != _CHUNK or (len(batch.entries) > 1 and any(each.kind != _CHUNK for each in batch.entries))
 
-    def _appended(self, batch: Batch, appending: asyncio.Future[None]) -> None:
-        if not appending.cancelled() and appending.exception() is None:
+    def _appended(self, batch: Batch, appending: Receipt) -> None:
+        if appending.error is None:
             self.hear(batch)
 
     def hear(self, batch: Batch) -> None:

@@ -24,6 +24,7 @@ from ..errors import AgentStopped, HoldfastError, Rejected
 from ..events import AttemptStarted, Chunk, Event, encode_event, kind_of, turn_of
 from ..ids import AgentId, Attempt, Epoch, Millis, Seq, TurnId
 from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
+from ..log.receipt import Receipt, receipt_for
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
 from .mailbox import Inquiry, Letter, Mailbox
@@ -95,7 +96,7 @@ class Actor:
         """What it is served in, whoever posts: what is started because of a commit is the agent's own."""
         self._is_due = False
         """Whether mail is looked at in the next turn of the loop."""
-        self._flight: tuple[_Pending, list[Committed], asyncio.Future[None]] | None = None
+        self._flight: tuple[_Pending, list[Committed], Receipt] | None = None
         """What is being committed: meanwhile nothing else is decided."""
 
     @property
@@ -176,8 +177,8 @@ class Actor:
                 await asyncio.wait([self._last])
         finally:
             self._leave()
-            if self._flight is not None and isinstance(self._flight[2], asyncio.Task):
-                await asyncio.wait([self._flight[2]])  # it was cancelled: what it undoes is undone before we are gone
+            if self._flight is not None and self._flight[2].writing is not None:
+                await asyncio.wait([self._flight[2].writing])  # it was cancelled: what it undoes is undone before we go
 
     def _has_mail(self) -> None:
         if not self._is_due and self._is_served and self._flight is None:
@@ -303,13 +304,12 @@ class Actor:
             Committed(Seq(seq), at, event, len(entry.body))
             for seq, (event, entry) in enumerate(zip(pending.events, pending.entries, strict=True), first)
         ]
-        begun = self._store.append(batch)  # commit …
-        appending = begun if isinstance(begun, asyncio.Future) else asyncio.ensure_future(begun)
+        appending = receipt_for(self._store.append(batch))  # commit …
         self._flight = pending, committed, appending
-        appending.add_done_callback(self._appended, context=self._context)
+        appending.then(self._appended, self._context)
 
-    def _appended(self, appending: asyncio.Future[None]) -> None:
-        failure = asyncio.CancelledError() if appending.cancelled() else appending.exception()
+    def _appended(self, appending: Receipt) -> None:
+        failure = appending.error
         if not self._is_served or self._flight is None:
             return None
         pending, committed, _ = self._flight

@@ -23,10 +23,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ...errors import HoldfastError, LogCorrupt, LogUnavailable
 from ..base import Pruned
+from ..receipt import Receipt, settle
 from .checkpoints import Checkpoints
 from .connection import BUSY_SECONDS, is_damage
 from .lock import FileLock
@@ -50,20 +49,17 @@ SWEPT = 64
 """Pages that a slice of retention writes, about."""
 
 
-class _Job(msgspec.Struct, eq=False):
-    """A piece of writing, whoever waits for it, and what came of it. Without `work` it is a sweep of retention.
+class _Job(Receipt, eq=False):
+    """A piece of writing, and what came of it. Without `work` it is a sweep of retention.
 
     `size` is about how many bytes it writes; what nobody can tell is the thread's.
     """
 
-    work: Callable[[Scribe, Any], object] | None
-    argument: object
-    agent: str
-    size: int
-    future: asyncio.Future[Any]
+    work: Callable[[Scribe, Any], object] | None = None
+    argument: object = None
+    agent: str = ""
+    size: int = LIGHT + 1
     is_patient: bool = False
-    result: object = None
-    error: HoldfastError | None = None
 
 
 class _Desk(NamedTuple):
@@ -140,20 +136,20 @@ class Writer:
         size: int = LIGHT + 1,
         *,
         is_patient: bool = False,
-    ) -> asyncio.Future[Any]:
-        """Queue a piece of writing of about this many bytes; the future has its result once it is committed.
+    ) -> Receipt:
+        """Queue a piece of writing of about this many bytes; the receipt has its result once it is committed.
 
         What `is_patient` waits a turn of the loop for others. Where many come at once, so do their leases and the
         beginnings of their turns, each a turn of the loop after the other: that is a third fewer commits.
         """
-        return self._put(_Job(work, argument, agent, size, self._loop.create_future(), is_patient))
+        return self._put(_Job(work=work, argument=argument, agent=agent, size=size, is_patient=is_patient))
 
     async def sweep(self, sweep: Sweep) -> Pruned:
         """Run a sweep of retention, in slices, whenever nothing else waits."""
-        pruned: Pruned = await self._put(_Job(None, sweep, "", LIGHT + 1, self._loop.create_future()))
+        pruned: Pruned = await self._put(_Job(argument=sweep))
         return pruned
 
-    def _put(self, job: _Job) -> asyncio.Future[Any]:
+    def _put(self, job: _Job) -> Receipt:
         if self._stopping.is_set():
             raise LogUnavailable(f"{_attempted(job)}; the store is closed")
         if self._is_writing:
@@ -164,7 +160,7 @@ class Writer:
         elif job.is_patient and not self._waiting:
             self._loop.call_soon(self._loop.call_soon, self._hand_over)
         self._waiting.append(job)
-        return job.future
+        return job
 
     def _hand_over(self) -> None:
         self._is_hurried = False
@@ -178,7 +174,7 @@ class Writer:
             if not is_written:
                 self._is_writing = True
                 self._queue.put(jobs)
-        _settle(jobs if is_written else ())
+        settle(jobs if is_written else ())
 
     def _write_here(self, jobs: Sequence[_Job]) -> bool:
         """Write light jobs at once; False when it is better left to the thread, and nothing was written."""
@@ -221,7 +217,7 @@ class Writer:
 
     def _written(self, jobs: Sequence[_Job]) -> None:
         """Tell those who wait; what they append at once goes into the next transaction with what came meanwhile."""
-        _settle(jobs)
+        settle(jobs)
         self._is_writing = False
         self._loop.call_soon(self._hand_over)
 
@@ -317,8 +313,8 @@ class Writer:
             self._stand_up()
             _fail([job], exc)
         if job.result is not None or job.error is not None:
-            self._sweeps.popleft()
-            self._post(_settle, [job])
+            del self._sweeps[0]
+            self._post(settle, [job])
 
     def _sit_down(self) -> _Desk:
         if self._desk is None:
@@ -355,7 +351,7 @@ class Writer:
 
     def _leave(self) -> None:
         _fail(self._sweeps, LogUnavailable("the store is closing"))
-        self._post(_settle, list(self._sweeps))
+        self._post(settle, list(self._sweeps))
         self._readers.close()
         self._checkpoints.close()
         if self._desk is not None:
@@ -404,15 +400,10 @@ def _cure(cause: Exception) -> str:
     return ". Free some space: work goes on by itself" if is_full else ""
 
 
-def _settle(jobs: Sequence[_Job]) -> None:
-    for job in jobs:
-        _resolve(job.future, job.error, job.result)
-
-
-def _resolve(future: asyncio.Future[Any], error: BaseException | None, result: object = None) -> None:
+def _resolve(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.done():  # whoever waited was cancelled
         return
     if error is None:
-        future.set_result(result)
+        future.set_result(None)
     else:
         future.set_exception(error)
