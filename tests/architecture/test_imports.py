@@ -22,10 +22,10 @@ ALLOWED: dict[str, set[str]] = {
     "core": NOUNS | {"rows", "messages", "codec"},
     "wire": NOUNS | {"messages", "codec"},
     "log": NOUNS | {"rows"},
-    "runtime": NOUNS | {"rows", "core", "codec", "messages", "log.base"},
+    "runtime": NOUNS | {"rows", "core", "codec", "messages", "log.base", "log.receipt"},
     "models": NOUNS | {"messages", "codec"},
     "agents": NOUNS | {"messages", "models.base", "runtime.api"},
-    "observe": NOUNS | {"messages", "runtime.api", "log.base"},
+    "observe": NOUNS | {"messages", "runtime.api", "log.base", "log.receipt"},
     # Where core and wire, which do not know each other, meet.
     "server": NOUNS | {"observe", "wire", "runtime", "agents", "core", "codec", "messages", "rows", "log.base"},
     "client": NOUNS | {"wire", "codec", "messages"},

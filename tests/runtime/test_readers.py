@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,7 +14,6 @@ from holdfast.events import Chunk
 from holdfast.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
 from holdfast.log.memory import MemoryLog
 from holdfast.runtime.directory import Loaded
-from holdfast.runtime.nudge import Nudge
 from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.subscription import PAGE
 from holdfast.runtime.tail import Committed, Tail
@@ -71,9 +71,8 @@ def test_a_tail_forgets_the_oldest_and_says_so() -> None:
 
 async def test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else() -> None:
     tail = Tail(Seq(0))
-    quick = Nudge()
-    quick.at_once = lambda: True
-    tail.join(quick)
+    quick = tail.join()
+    tail.stand_in(quick, lambda told: True)
     tail.publish(committed(1, 4))
     assert tail.after(Seq(3), 10, 1000) is None, "all have read it: it is in the log"
     slow = tail.join()
@@ -83,9 +82,59 @@ async def test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else() -> Non
     assert page is not None
     assert [each.seq for each in page] == [5, 6, 7, 8, 9]
     tail.leave(slow)
-    quick.at_once = lambda: False
+    tail.stand_in(quick, lambda told: False)
     tail.publish(committed(10, 1))
     assert tail.after(Seq(9), 10, 1000), "who could not be told at once reads it from here"
+    tail.stand_in(quick, lambda told: True)
+    tail.publish(committed(11, 1))
+    assert tail.after(Seq(9), 10, 1000) is None, "by now all have read it"
+
+
+async def test_who_stands_in_for_a_reader_is_handed_every_batch_and_nobody_is_woken() -> None:
+    tail, handed = Tail(Seq(0)), list[int]()
+    reader = tail.join()
+
+    def stand_in(batch: Sequence[Committed]) -> bool:
+        handed.extend(each.seq for each in batch)
+        return True
+
+    tail.stand_in(reader, stand_in)
+    tail.publish(committed(1, 2))
+    tail.publish(committed(3, 1))
+    assert handed == [1, 2, 3]
+    assert not reader.is_set()
+    tail.stand_in(reader, None)
+    tail.publish(committed(4, 1))
+    assert handed == [1, 2, 3]
+    assert reader.is_set()
+
+
+async def test_who_cannot_stand_in_any_more_is_not_asked_again_until_the_reader_waits() -> None:
+    tail, asked = Tail(Seq(0)), list[int]()
+    reader = tail.join()
+
+    def stand_in(batch: Sequence[Committed]) -> bool:
+        asked.append(batch[0].seq)
+        return False
+
+    tail.stand_in(reader, stand_in)
+    tail.publish(committed(1, 1))
+    tail.publish(committed(2, 1))
+    assert asked == [1]
+    assert reader.is_set()
+    page = tail.after(Seq(0), 10, 1000)
+    assert page is not None
+    assert [each.seq for each in page] == [1, 2]
+
+
+async def test_nobody_stands_in_for_a_reader_that_has_left() -> None:
+    tail = Tail(Seq(0))
+    reader = tail.join()
+    tail.leave(reader)
+    tail.stand_in(reader, lambda told: False)
+    tail.publish(committed(1, 1))
+    assert not reader.is_set()
+    assert tail.readers == 0
 
 
 async def test_a_tail_keeps_and_hands_out_so_many_bytes_and_at_least_one_event() -> None:

@@ -28,6 +28,7 @@ from ..log.receipt import Receipt, receipt_for
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
 from .mailbox import Inquiry, Letter, Mailbox
+from .office import Office
 from .tail import Committed, Tail
 
 __all__ = ["Actor"]
@@ -75,12 +76,14 @@ class Actor:
         rules: Rules,
         on_change: Callable[[State, Wanted], None],
         mailbox: Mailbox | None = None,
+        office: Office | None = None,
     ) -> None:
         self.agent, self.tail = agent, Tail(head)
         self._state, self._epoch, self._store = state, epoch, store
         self._clock, self._rules, self._on_change = clock, rules, on_change
         self._mailbox = mailbox if mailbox is not None else Mailbox()
         self._mailbox.on_mail = self._has_mail
+        self._office = office if office is not None else Office()
         self.offer: Callable[[TurnId, Attempt, list[Emitted]], bool] = self._mailbox.offer
         """Hands over a runner's chunks; False if there is no room. A stale attempt's are dropped without a word."""
         self._wake: Millis | Unchanged | None = UNCHANGED
@@ -92,7 +95,7 @@ class Actor:
         self._is_served = False
         self._over: asyncio.Future[None] | None = None
         """Done when there is nothing more to serve, or no way to."""
-        self._context: Context | None = None
+        self._context = Context()
         """What it is served in, whoever posts: what is started because of a commit is the agent's own."""
         self._is_due = False
         """Whether mail is looked at in the next turn of the loop."""
@@ -183,7 +186,7 @@ class Actor:
     def _has_mail(self) -> None:
         if not self._is_due and self._is_served and self._flight is None:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._work, context=self._context)
+            self._office.call_soon(self._work, self._context)
 
     def _work(self) -> None:
         """Serve what waits, up to the first commit; `_appended` goes on from there."""

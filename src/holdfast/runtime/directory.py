@@ -28,6 +28,7 @@ from .actor import Actor
 from .agency import Agency
 from .api import Mortal, Responder, Starter
 from .clock import Clock, SystemClock
+from .office import Office
 from .runs import Runs
 from .subscription import Subscription
 from .timekeeper import Timekeeper
@@ -108,6 +109,7 @@ class Directory:
         self._departing: set[Loaded] = set()
         """Destroyed agents of which something still runs."""
         self._time = Timekeeper(self)
+        self._office = Office()
         self._is_open = False
 
     # -- using agents ----------------------------------------------------------------------------------------
@@ -208,6 +210,7 @@ class Directory:
             clock=self.clock,
             rules=rules,
             on_change=changed,
+            office=self._office,
         )
         agency = Agency(
             actor,

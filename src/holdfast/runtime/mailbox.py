@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ..core.commands import Command, Emit, Emitted
 from ..core.state import State
@@ -20,16 +21,14 @@ from ..ids import Attempt, TurnId
 __all__ = ["Inquiry", "Letter", "Mailbox"]
 
 
-@dataclass(slots=True)
-class Letter:
+class Letter(msgspec.Struct, eq=False):
     """A command, and who waits for what it causes; a runner's chunks have nobody waiting."""
 
     command: Command
     reply: asyncio.Future[Any] | None = None
 
 
-@dataclass(slots=True)
-class Inquiry:
+class Inquiry(msgspec.Struct, eq=False):
     """A question about the committed state, answered between two batches."""
 
     ask: Callable[[State], Any]
@@ -44,8 +43,8 @@ class Mailbox:
         self._letters: deque[Letter | Inquiry] = deque()
         self.on_mail: Callable[[], None] = lambda: None
         """Called when there is something for the reader, or never will be again."""
-        self._room = asyncio.Event()
-        self._room.set()
+        self._room: asyncio.Event | None = None
+        """What those wait for who found no room."""
         self._closed = False
         self._why: AgentStopped | None = None
         """What is told to whoever comes too late, if there is more to say than that it is closed."""
@@ -96,7 +95,7 @@ class Mailbox:
     async def room(self) -> None:
         """Wait until some mail was taken since it was full, or the mailbox is closed."""
         if not self._closed:
-            self._room.clear()
+            self._room = self._room or asyncio.Event()
             await self._room.wait()
 
     def force(self, letter: Letter | Inquiry) -> None:
@@ -120,14 +119,15 @@ class Mailbox:
         while self._letters and len(batch) < limit and isinstance(letter := self._letters[0], Letter):
             batch.append(letter)
             self._letters.popleft()
-        self._make_room()
+        if self._room is not None:
+            self._make_room()
         return batch
 
     def close(self) -> None:
         """Take nothing more; what is inside is still handed out. Idempotent."""
         self._closed = True
         self.on_mail()
-        self._room.set()
+        self._make_room()
 
     def drain(self, why: AgentStopped | None = None) -> list[Letter | Inquiry]:
         """Close, and return what nobody will answer any more. `why` is told to those who come later."""
@@ -138,5 +138,6 @@ class Mailbox:
         return left
 
     def _make_room(self) -> None:
-        if len(self._letters) < self._capacity:
+        if self._room is not None and (self._closed or len(self._letters) < self._capacity):
             self._room.set()
+            self._room = None

@@ -13,7 +13,7 @@ from ..errors import AgentStopped
 from ..events import decode_event
 from ..ids import AgentId, Seq
 from ..log.base import LogStore
-from .tail import Committed, Tail
+from .tail import Committed, StandIn, Tail
 
 __all__ = ["PAGE", "Subscription", "read_committed"]
 
@@ -99,12 +99,9 @@ class Subscription:
                 return page
         return []
 
-    def recent(self) -> list[Committed] | None:
-        """Return a page of what is committed after the cursor as `poll` would, without moving the cursor.
-
-        None when it cannot be told at once: it has to be read from the store, or the agent is not loaded any more.
-        """
-        return None if self._tail.closed else self._tail.after(self.cursor, PAGE, PAGE_BYTES)
+    def stand_in(self, stand_in: StandIn | None) -> None:
+        """Leave somebody at the reader's place while it waits, as `Tail.stand_in` does."""
+        self._tail.stand_in(self.wake, stand_in)
 
     async def wait(self) -> None:
         """Wait until something new was committed or posted since the last call."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import msgspec
@@ -17,7 +17,7 @@ from ..errors import AgentStopped
 from ..events import Event
 from ..ids import Millis, Seq
 
-__all__ = ["Committed", "Tail"]
+__all__ = ["Committed", "StandIn", "Tail"]
 
 
 class Committed(msgspec.Struct, eq=False):  # a Struct: there is one per token
@@ -32,6 +32,10 @@ class Committed(msgspec.Struct, eq=False):  # a Struct: there is one per token
     frames: dict[str, bytes] = {}
 
 
+StandIn = Callable[[Sequence[Committed]], bool]
+"""Takes what was committed, on the spot, for a reader that waits; False if the reader itself has to look."""
+
+
 class Tail:
     """The newest events of one agent, kept only while somebody reads, and only so many and so large."""
 
@@ -40,7 +44,7 @@ class Tail:
         self._count, self._size = count, size
         self._bytes = 0
         self._recent: deque[Committed] = deque()
-        self._readers: dict[asyncio.Event, None] = {}
+        self._readers: dict[asyncio.Event, StandIn | None] = {}
         self.closed = False
         self.why: AgentStopped | None = None
         """Why it was closed, if there is more to say than that the agent is not loaded any more."""
@@ -50,26 +54,33 @@ class Tail:
         return len(self._readers)
 
     def publish(self, committed: Sequence[Committed]) -> None:
-        """Make a committed batch visible and wake the readers, each once.
+        """Make a committed batch visible: hand it to those who stand in for readers, and wake the others, each once.
 
-        It is not kept if all of them have read it by then, as those do who need no task for it (`Nudge`): what would
-        wait here for others is found in the log, and with many streams it is memory that nobody looks at.
+        It is not kept if all have been handed it: who comes later reads the log, and with many streams it is memory
+        that nobody looks at.
         """
         self.head = committed[-1].seq
-        if not self._readers:
-            return  # nobody to remember it for; who comes later reads the log
+        has_been_read = True
+        for reader, stand_in in self._readers.items():
+            if stand_in is None or not stand_in(committed):
+                self._readers[reader] = None  # it is woken: nobody stands in for it until it waits again
+                reader.set()
+                has_been_read = False
+        if not has_been_read:
+            self._keep(committed)
+        elif self._recent:
+            self._forget()
+
+    def _keep(self, committed: Sequence[Committed]) -> None:
         self._recent.extend(committed)
         for each in committed:
             self._bytes += each.size
         while len(self._recent) > self._count or (self._bytes > self._size and len(self._recent) > 1):
             self._bytes -= self._recent.popleft().size
-        has_been_read = True
-        for reader in self._readers:
-            reader.set()
-            has_been_read = has_been_read and not reader.is_set()
-        if has_been_read:
-            self._recent.clear()
-            self._bytes = 0
+
+    def _forget(self) -> None:
+        self._recent.clear()
+        self._bytes = 0
 
     def after(self, cursor: Seq, limit: int, size: int) -> list[Committed] | None:
         """Return up to `limit` events after `cursor`, of about `size` bytes and at least one.
@@ -107,11 +118,18 @@ class Tail:
         self._readers[reader] = None
         return reader
 
+    def stand_in(self, reader: asyncio.Event, stand_in: StandIn | None) -> None:
+        """Leave somebody at the place of a reader that waits, having read all there is; None when it is back.
+
+        To wake a task, let it look what there is, and put it to sleep again costs several times what a token does.
+        """
+        if reader in self._readers:
+            self._readers[reader] = stand_in
+
     def leave(self, reader: asyncio.Event) -> None:
         self._readers.pop(reader, None)
         if not self._readers:
-            self._recent.clear()
-            self._bytes = 0
+            self._forget()
 
     def close(self, why: AgentStopped | None = None) -> None:
         """Wake everybody for the last time: the agent is not loaded any more."""

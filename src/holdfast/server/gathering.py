@@ -82,6 +82,16 @@ def framed(texts: Iterable[bytes]) -> bytes:
     return b"".join(pieces)
 
 
+def _fitting(texts: list[bytes]) -> int:
+    """Return how many of the texts are written at once."""
+    size = 0
+    for count, text in enumerate(texts, 1):
+        size += len(text)
+        if size >= AT_MOST:
+            return count
+    return len(texts)
+
+
 class GatheringProtocol(WebSocketsSansIOProtocol):
     """uvicorn's protocol, over a transport that gathers."""
 
@@ -110,17 +120,13 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
 
     def write_frames(self, texts: list[bytes]) -> list[bytes]:
         """Write frames without waiting; return those that there is no room for yet."""
-        first, count = 0, len(texts)
         gathering: Any = self.transport
-        while first < count and self.writable.is_set():
+        while texts and self.writable.is_set():
             self._check_open()
-            last, size = first, 0
-            while last < count and size < AT_MOST:
-                size += len(texts[last])
-                last += 1
-            gathering.write_now(framed(texts[first:last]))  # all that there is to say: nothing to gather it with
-            first = last
-        return texts[first:]
+            count = 1 if len(texts) == 1 else _fitting(texts)
+            gathering.write_now(framed(texts[:count]))  # all that there is to say: nothing to gather it with
+            texts = texts[count:]
+        return texts
 
     async def _write(self, texts: list[bytes]) -> None:
         if not self.writable.is_set():

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
@@ -30,9 +30,8 @@ from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
-from ..runtime.nudge import Nudge
 from ..runtime.outbox import Outbox
-from ..runtime.subscription import Subscription
+from ..runtime.subscription import PAGE, Subscription
 from ..runtime.tail import Committed
 from ..wire import frames
 from ..wire.chat import ChatView, Replay
@@ -138,10 +137,9 @@ async def serve_socket(
     code, reason = 1000, ""
     try:
         with presence.present(agent, owner):
-            nudge = Nudge()
-            async with directory.attach(agent) as loaded, loaded.subscribe(wake=nudge) as subscription:
+            async with directory.attach(agent) as loaded, loaded.subscribe() as subscription:
                 socket = _Socket(
-                    websocket, directory, loaded, subscription, presence, settings, owner, send or websocket.send, nudge
+                    websocket, directory, loaded, subscription, presence, settings, owner, send or websocket.send
                 )
                 code, reason = await socket.serve()
     except WebSocketDisconnect:
@@ -182,12 +180,10 @@ class _Socket:
         settings: SocketSettings,
         owner: str,
         send: Send,
-        nudge: Nudge,
     ) -> None:
         extension = websocket.scope.get("extensions", {}).get(FRAMES)
         self._to_client, self._takes_many = send, extension is not None
         self._write_frames: Callable[[list[bytes]], list[bytes]] | None = (extension or {}).get("write")
-        self._nudge = nudge
         self._left: list[bytes] = []
         """Frames that there was no room for when they were told at once."""
         self._failure: Exception | None = None
@@ -301,11 +297,13 @@ class _Socket:
 
     async def _wait(self) -> None:
         """Wait until there is something that cannot be told at once."""
-        self._nudge.at_once = self._tell_at_once if self._write_frames is not None else None
+        # A run of a sub-agent takes its time to be told of; only this task begins to follow one.
+        may_stand_in = self._write_frames is not None and self._feeds.is_idle
+        self._subscription.stand_in(self._tell_at_once if may_stand_in else None)
         try:
             await self._outbox.wait()
         finally:
-            self._nudge.at_once = None
+            self._subscription.stand_in(None)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             try:
@@ -316,31 +314,27 @@ class _Socket:
             left, self._left = self._left, []
             await self._send(left)
 
-    def _tell_at_once(self) -> bool:
+    def _tell_at_once(self, committed: Sequence[Committed]) -> bool:
         """Tell of what has just been committed, as the writer would; False if that takes its time, or goes wrong."""
         assert self._write_frames is not None
         subscription = self._subscription
-        if self._left or self._outbox.direct or not self._feeds.is_idle:
+        if self._outbox.direct or subscription.cursor != committed[0].seq - 1 or len(committed) > PAGE:
             return False
-        page = subscription.recent()
-        if page is None:
-            return False
-        for each in page:
+        for each in committed:
             if type(each.event) in _OF_RUNS:
                 return False
-        if page:
-            subscription.cursor = page[-1].seq
-            try:
-                told = self._happened(page)
-                if self._is_told and told:
-                    self._left = self._write_frames(told)
-                if not self._left:
-                    self._note_transcripts()
-            except OSError:
-                self._failure = WebSocketDisconnect(code=1006)
-            except Exception as exc:  # noqa: BLE001 - as in the writer's own task: it ends the connection
-                self._failure = exc
-        return not self._left and self._failure is None and subscription.cursor >= subscription.head
+        subscription.cursor = committed[-1].seq
+        try:
+            told = self._happened(committed)
+            if told and self._is_told:
+                self._left = self._write_frames(told)
+            if not self._left:
+                self._note_transcripts()
+        except OSError:
+            self._failure = WebSocketDisconnect(code=1006)
+        except Exception as exc:  # noqa: BLE001 - as in the writer's own task: it ends the connection
+            self._failure = exc
+        return not self._left and self._failure is None
 
     async def _tell(self, page: list[Committed], happened: Callable[[list[Committed]], list[bytes]]) -> None:
         """Tell of some events, in order: what a sub-agent said comes before its run's end."""

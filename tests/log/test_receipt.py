@@ -1,0 +1,126 @@
+"""Receipts: whoever waits for a commit is told of it on the spot, once, and in its own context."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context, ContextVar
+
+import pytest
+
+from holdfast.log.receipt import Receipt, receipt_for, settle
+
+PLACE: ContextVar[str] = ContextVar("place", default="nowhere")
+
+
+async def turn_of_the_loop() -> None:
+    await asyncio.sleep(0)
+
+
+async def test_who_awaits_a_receipt_gets_what_came_of_it_however_late() -> None:
+    receipt = Receipt()
+    waiting = asyncio.ensure_future(receipt)
+    await turn_of_the_loop()
+    assert not waiting.done()
+    receipt.result = "written"
+    settle([receipt])
+    assert await waiting == "written"
+    assert await receipt == "written"
+
+
+async def test_who_awaits_what_failed_gets_the_error() -> None:
+    receipt = Receipt()
+    waiting = asyncio.ensure_future(receipt)
+    await turn_of_the_loop()
+    receipt.error = ValueError("no room")
+    settle([receipt])
+    for each in (waiting, receipt):
+        with pytest.raises(ValueError, match="no room"):
+            await each
+
+
+async def test_those_who_want_to_be_called_are_called_at_once_in_order_and_in_their_own_context() -> None:
+    told: list[tuple[str, str]] = []
+    context = Context()
+    context.run(PLACE.set, "the agent's")
+    receipt = Receipt()
+    receipt.then(lambda _: told.append(("first", PLACE.get())))
+    receipt.then(lambda _: told.append(("second", PLACE.get())), context)
+    settle([receipt])
+    assert told == [("first", "nowhere"), ("second", "the agent's")]
+    settle([receipt])
+    assert len(told) == 2, "each once"
+
+
+async def test_who_comes_after_the_commit_is_called_soon_but_not_on_the_spot() -> None:
+    told: list[Receipt] = []
+    receipt = Receipt()
+    settle([receipt])
+    receipt.then(told.append)
+    assert not told
+    await turn_of_the_loop()
+    assert told == [receipt]
+
+
+async def test_who_stopped_waiting_does_not_keep_the_others_from_being_told() -> None:
+    gone, there = Receipt(), Receipt(result=2)
+    leaving, staying = asyncio.ensure_future(gone), asyncio.ensure_future(there)
+    told: list[Receipt] = []
+    gone.then(told.append)
+    await turn_of_the_loop()
+    leaving.cancel()
+    gone.cancel()
+    settle([gone, there])
+    assert await staying == 2
+    assert not told
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+
+
+async def test_the_others_are_told_even_if_one_stops_the_process() -> None:
+    def stop(_: Receipt) -> None:
+        raise SystemExit
+
+    first, second, third = receipts = [Receipt(), Receipt(), Receipt()]
+    told: list[Receipt] = []
+    first.then(stop)
+    second.then(told.append)
+    third.then(told.append)
+    with pytest.raises(SystemExit):
+        settle(receipts)
+    await turn_of_the_loop()
+    assert told == [second, third]
+
+
+async def test_whatever_can_be_awaited_has_a_receipt() -> None:
+    async def write() -> int:
+        await turn_of_the_loop()
+        return 7
+
+    async def fail() -> None:
+        raise ValueError("no room")
+
+    own = Receipt()
+    assert receipt_for(own) is own
+    assert await receipt_for(write()) == 7
+    with pytest.raises(ValueError, match="no room"):
+        await receipt_for(fail())
+
+
+async def test_what_is_cancelled_is_stopped_if_it_can_be_and_says_so_to_who_is_called_later() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def write() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    receipt = receipt_for(write())
+    await began.wait()
+    receipt.cancel()
+    told: list[BaseException | None] = []
+    receipt.then(lambda done: told.append(done.error))
+    await ended.wait()
+    await turn_of_the_loop()
+    assert [type(error) for error in told] == [asyncio.CancelledError]
