@@ -232,7 +232,7 @@ SWIFT = [
         "runtime/office.py",
         "                context.run(work)\n",
         "                work()\n",
-        "tests/runtime/test_actor.py::test_what_answers_runs_in_the_agents_own_context_whoever_asks",
+        "tests/runtime/test_office.py::test_everybody_is_called_once_in_order_and_in_a_context_of_its_own",
         "an answer is a span of whatever request happened to ask first",
     ),
     Mutant(
