@@ -63,6 +63,7 @@ APPROVAL_REQUEST = b'"tool-approval-request"'
 """How a chunk that asks somebody something is recognised without parsing it."""
 
 _NULL = Raw(b"null")
+_RUNNING: Final = Status.RUNNING
 _decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
@@ -180,7 +181,9 @@ def _step(
 
 
 def _chunk(state: State, event: Chunk, at: Millis) -> None:
-    turn = _step(state, event)
+    turn = state.open.get(event.turn)
+    if turn is None or turn.status is not _RUNNING:  # a running turn runs on (`TRANSITIONS`)
+        turn = _step(state, event)
     turn.chunks, turn.progressed_at = event.index + 1, at
     turn.is_recovering = turn.is_recovering and event.attempt != turn.attempt
     if turn.fold is None:

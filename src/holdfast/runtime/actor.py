@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
-from typing import Any, TypeVar
+from itertools import count
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -47,7 +48,8 @@ class _Pending(msgspec.Struct, eq=False):
 
     letters: list[Letter]
     at: Millis
-    events: list[Event] = []
+    committed: list[Committed] = []
+    """What happens, once it is committed."""
     is_quiet: bool = True
     """Whether there is nothing in it but chunks: nothing has to be started or stopped because of it."""
     entries: list[Entry] = []
@@ -99,7 +101,7 @@ class Actor:
         """What it is served in, whoever posts: what is started because of a commit is the agent's own."""
         self._is_due = False
         """Whether mail is looked at in the next turn of the loop."""
-        self._flight: tuple[_Pending, list[Committed], Receipt] | None = None
+        self._flight: tuple[_Pending, Receipt] | None = None
         """What is being committed: meanwhile nothing else is decided."""
 
     @property
@@ -180,8 +182,8 @@ class Actor:
                 await asyncio.wait([self._last])
         finally:
             self._leave()
-            if self._flight is not None and self._flight[2].writing is not None:
-                await asyncio.wait([self._flight[2].writing])  # it was cancelled: what it undoes is undone before we go
+            if self._flight is not None and self._flight[1].writing is not None:
+                await asyncio.wait([self._flight[1].writing])  # it was cancelled: what it undoes is undone before we go
 
     def _has_mail(self) -> None:
         if not self._is_due and self._is_served and self._flight is None:
@@ -217,7 +219,7 @@ class Actor:
         self._is_served = False
         told = self._why or AgentStopped(UNLOADED)
         if self._flight is not None:
-            pending, _, appending = self._flight
+            pending, appending = self._flight
             appending.cancel()
             self._refuse(pending.letters, told)
         self.tail.close(self._why)
@@ -274,7 +276,7 @@ class Actor:
             pending.is_quiet = pending.is_quiet and type(letter.command) is Emit
             if letter.reply is not None:
                 pending.replies.append((letter.reply, events))
-        if pending.events and not pending.is_quiet:
+        if pending.entries and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
                 begun = decide(self._state, Begin(turn), pending.at, self._rules)
@@ -285,42 +287,40 @@ class Actor:
         return pending
 
     def _apply(self, pending: _Pending, events: list[Event]) -> None:
-        state, at, entries = self._state, pending.at, pending.entries
-        for event in events:
+        state, at, entries, committed = self._state, pending.at, pending.entries, pending.committed
+        first = self.tail.head + len(entries) + 1
+        for seq, event in zip(cast(Iterable[Seq], count(first)), events):  # noqa: B905 - numbers do not end
             before = state.revision
             evolve(state, event, at)
+            body = encode_event(event)
+            committed.append(Committed(seq, at, event, len(body)))
             if type(event) is Chunk:  # nearly all of them
-                entries.append(Entry("chunk", event.turn, encode_event(event)))
+                entries.append(Entry("chunk", event.turn, body))
                 if state.revision == before:
                     continue  # it changes no row; asking again would be a fiftieth of all that a chunk costs
             else:
-                entries.append(Entry(kind_of(event), turn_of(event), encode_event(event), event))
+                entries.append(Entry(kind_of(event), turn_of(event), body, event))
             for row in project(state, event):
                 _keep(pending.rows, row)
-        pending.events += events
 
     def _commit(self, pending: _Pending) -> None:
-        at, first = pending.at, Seq(self.tail.head + 1)
+        first, rows = pending.committed[0].seq, [*pending.rows.values()]
         wake = UNCHANGED if pending.work is None else self._changed_wake(pending.work)
-        batch = Batch(self.agent, self._epoch, first, at, pending.entries, list(pending.rows.values()), wake)
-        committed = [
-            Committed(Seq(seq), at, event, len(entry.body))
-            for seq, (event, entry) in enumerate(zip(pending.events, pending.entries, strict=True), first)
-        ]
+        batch = Batch(self.agent, self._epoch, first, pending.at, pending.entries, rows, wake)
         appending = receipt_for(self._store.append(batch))  # commit …
-        self._flight = pending, committed, appending
+        self._flight = pending, appending
         appending.then(self._appended, self._context)
 
     def _appended(self, appending: Receipt) -> None:
         failure = appending.error
         if not self._is_served or self._flight is None:
             return None
-        pending, committed, _ = self._flight
+        pending, _ = self._flight
         if failure is None:
             try:
                 if pending.work is not None:
                     self._on_change(self._state, pending.work)
-                self.tail.publish(committed)  # … then visible
+                self.tail.publish(pending.committed)  # … then visible
                 self._flight = None
                 if pending.replies:
                     _tell(pending)

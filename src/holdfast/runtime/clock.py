@@ -30,7 +30,9 @@ class SystemClock:
         self._last = Millis(0)
 
     def now(self) -> Millis:
-        self._last = max(self._last, Millis(time.time_ns() // 1_000_000))
+        now = time.time_ns() // 1_000_000
+        if now > self._last:
+            self._last = Millis(now)
         return self._last
 
     async def sleep_until(self, at: Millis) -> None:

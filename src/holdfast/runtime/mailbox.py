@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -89,7 +89,10 @@ class Mailbox:
                 return True
             if len(letters) >= self._capacity:
                 return False
-        self.force(Letter(Emit(turn, attempt, chunks)))
+        if self._closed:
+            self._refuse()
+        letters.append(Letter(Emit(turn, attempt, chunks)))
+        self.on_mail()
         return True
 
     async def room(self) -> None:
@@ -100,12 +103,15 @@ class Mailbox:
 
     def force(self, letter: Letter | Inquiry) -> None:
         """Add a letter that must not be refused: cancel, clear, the actor's own."""
-        if self._closed and self._why is not None:
-            raise self._why.with_traceback(None)
         if self._closed:
-            raise AgentStopped("unable to take the command; the agent is not loaded any more. Reconnect and ask again.")
+            self._refuse()
         self._letters.append(letter)
         self.on_mail()
+
+    def _refuse(self) -> NoReturn:
+        if self._why is not None:
+            raise self._why.with_traceback(None)
+        raise AgentStopped("unable to take the command; the agent is not loaded any more. Reconnect and ask again.")
 
     def take(self, limit: int) -> list[Letter] | Inquiry | None:
         """Return the next inquiry, or up to `limit` letters before one; None when nothing waits."""

@@ -11,7 +11,6 @@ Packing knows how a chunk is encoded (`events.Chunk`): what does not look like i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,13 +27,8 @@ _DELTA, _DELTAS = b'elta":"', (b'"d', b'"inputTextD')
 """How the last text of a chunk begins: `delta`, or `inputTextDelta`."""
 
 
-class Packed(NamedTuple):
-    """A row: an event, or a run of chunks. `more` says how many there are besides the last."""
-
-    kind: str
-    turn: int | None
-    more: int
-    body: bytes
+Packed = tuple[str, int | None, int, bytes]
+"""A row, an event or a run of chunks: kind, turn, how many there are besides the last, body."""
 
 
 class _Bodies(msgspec.Struct):
@@ -53,7 +47,7 @@ def pack(entries: Sequence[Entry]) -> list[Packed]:
         bodies, body = _run(entries, place) if place + 1 < count else (1, b"")
         place += bodies
         last = entries[place - 1]
-        rows.append(Packed(last.kind, last.turn, bodies - 1, last.body if bodies == 1 else body))
+        rows.append((last.kind, last.turn, bodies - 1, last.body if bodies == 1 else body))
     return rows
 
 

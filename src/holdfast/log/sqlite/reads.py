@@ -155,7 +155,7 @@ class Reader:
         low = after
         while low < last and len(found) < limit:
             entries = self._all("marks_after", place.key, low, place.head.seq, MARKS_AT_ONCE)
-            for entry in entries if len(entries) == MARKS_AT_ONCE else [*entries, place.head]:
+            for entry in entries if len(entries) == MARKS_AT_ONCE else [*entries, (place.head.seq, place.head.id)]:
                 found += self._walk(agent, place.key, Head(*entry), low, limit - len(found))
                 low = entry[0]
                 if low >= last or len(found) >= limit:

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, assert_never
 
+import msgspec
+
 from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
@@ -36,7 +38,7 @@ LEASES_KEPT = 65_536
 """So many leases are remembered; any of them can be read again."""
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, order=True):  # a Struct: there is one per token
     """The end of one log."""
 
     seq: int
@@ -87,7 +89,7 @@ class _Lease:
 
     def __init__(self, key: int, epoch: int, head: Head, last_turn: int, running: set[int], noted: int | None) -> None:
         self.key, self.epoch = key, epoch
-        self.head, self.head_id = head
+        self.head, self.head_id = head.seq, head.id
         self.last_turn, self.running = last_turn, running
         self.quiet: set[int] = set()
         self.noted = noted
@@ -172,7 +174,7 @@ class Scribe:
             Fenced: the batch has another epoch than the agent.
             LogUnavailable: it does not begin where the log ends.
         """
-        lease = self._lease(batch.agent)
+        lease = self._leases.get(batch.agent) or self._lease(batch.agent)
         if lease is None or batch.epoch != lease.epoch:
             raise Fenced(f"unable to append to {batch.agent!r}; epoch {batch.epoch} no longer holds its lease")
         if batch.first != lease.head + 1:
@@ -342,6 +344,7 @@ class Scribe:
         seq, arrival, before = lease.head, self._next, lease.head_id
         streamed: set[int] = set()
         lasting: list[Lasting] = []
+        is_alone = not batch.rows and not lease.quiet  # somebody's next words: nobody asks what is returned for them
         for kind, turn, more, body in pack(batch.entries):
             unmarked = MARK_FAR - seq % MARK_FAR
             seq += more + 1
@@ -350,10 +353,11 @@ class Scribe:
             if more + 1 >= unmarked or lease.unmarked >= MARK_EVERY:
                 lease.unmarked = 0
                 self._marks += (key, seq, arrival)
-            if turn is not None and kind in REPLAYED:
-                streamed.add(turn)
-            if kind != "chunk":
-                lasting.append(Lasting(arrival, body))
+            if not is_alone:
+                if turn is not None and kind in REPLAYED:
+                    streamed.add(turn)
+                if kind != "chunk":
+                    lasting.append(Lasting(arrival, body))
             before, arrival = arrival, arrival + 1
         lease.head, lease.head_id, self._next = seq, before, arrival
         return streamed, lasting
