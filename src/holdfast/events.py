@@ -128,7 +128,7 @@ class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
     """What earlier attempts said is thrown away: the answer starts anew."""
 
 
-class Chunk(_Event, frozen=True, tag="chunk"):
+class Chunk(_Event, frozen=True, gc=False, tag="chunk"):
     """One AI SDK chunk of the answer. `index` counts per request, over all attempts (R-13)."""
 
     turn: TurnId

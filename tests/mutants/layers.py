@@ -80,8 +80,8 @@ CODEC = [
 RUNTIME = [
     Mutant(
         "runtime/actor.py",
-        "        appending = receipt_for(self._store.append(batch))  # commit …\n",
-        "        self.tail.publish(pending.committed)\n        appending = receipt_for(self._store.append(batch))\n",
+        "        begun = self._store.append(batch)  # commit …\n",
+        "        self.tail.publish(pending.committed)\n        begun = self._store.append(batch)\n",
         f"{BAD}::test_a_full_disk_loses_nothing_that_was_seen_and_the_turn_goes_on_when_there_is_space",
         "clients see what a crash takes back (I-3)",
     ),

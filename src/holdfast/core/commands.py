@@ -101,7 +101,7 @@ class Emitted(msgspec.Struct, frozen=True, gc=False):
     transient: bool = False
 
 
-class Emit(msgspec.Struct, frozen=True):
+class Emit(msgspec.Struct, frozen=True, gc=False):
     """Add chunks to a turn's stream. While it waits to be decided, more chunks of the same attempt may join it."""
 
     turn: TurnId

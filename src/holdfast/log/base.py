@@ -43,7 +43,7 @@ REPLAYED: Final = ("attempt.started", "chunk", "call.started", "call.answered")
 """Kinds of events that an open turn is folded from when its agent is loaded."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One event on its way into the log: its kind, the turn it belongs to, and its encoded bytes."""
 
     kind: str
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True):
     """What the bytes say, for those who would have to read them again."""
 
 
-class Batch(msgspec.Struct, frozen=True):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """What an agent's owner commits at once: entries at `first`, `first + 1`, … and the rows they change.
 
     `at` is the time of the whole batch. `wake` is when the agent wants to be looked at again, None for never.

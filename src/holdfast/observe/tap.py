@@ -58,8 +58,8 @@ class Tap:
 
         def append_and_tell(batch: Batch) -> Awaitable[None]:
             begun: Awaitable[None] = append(batch)
-            if not self._is_news(batch):
-                return begun
+            if not self._wants_chunks and _is_chunks(batch.entries):
+                return begun  # nobody wants to hear of it
             appending = receipt_for(begun)
             appending.then(partial(self._appended, batch))
             return appending
@@ -68,14 +68,6 @@ class Tap:
         store.append = append_and_tell
         if self._hooks:
             self._task = asyncio.create_task(self._run(), name="telling those who watch")
-
-    def _is_news(self, batch: Batch) -> bool:
-        """Tell whether anybody wants to hear of it."""
-        if self._wants_chunks:
-            return True
-        # The last entry first: what ends a turn ends its batch, and nearly all others are nothing but chunks.
-        last = batch.entries[-1]
-        return last.kind != _CHUNK or (len(batch.entries) > 1 and any(each.kind != _CHUNK for each in batch.entries))
 
     def _appended(self, batch: Batch, appending: Receipt) -> None:
         if appending.error is None:
@@ -196,3 +188,12 @@ class Tap:
                 log.exception("%r failed at chunks of %r", observer, batch.agent)
         if facts is not None and facts.first_chunk_at is None:
             facts.first_chunk_at = batch.at
+
+
+def _is_chunks(entries: Sequence[Entry]) -> bool:
+    """Tell whether there is nothing but chunks in a batch, as in nearly every one."""
+    # What ends a turn ends its batch. A generator would cost more than what it looks at.
+    for entry in reversed(entries):  # noqa: SIM110
+        if entry.kind != _CHUNK:
+            return False
+    return True

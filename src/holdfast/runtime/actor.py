@@ -307,7 +307,8 @@ class Actor:
         first, rows = pending.committed[0].seq, [*pending.rows.values()]
         wake = UNCHANGED if pending.work is None else self._changed_wake(pending.work)
         batch = Batch(self.agent, self._epoch, first, pending.at, pending.entries, rows, wake)
-        appending = receipt_for(self._store.append(batch))  # commit …
+        begun = self._store.append(batch)  # commit …
+        appending = begun if isinstance(begun, Receipt) else receipt_for(begun)
         self._flight = pending, appending
         appending.then(self._appended, self._context)
 

@@ -20,7 +20,7 @@ from ..ids import Millis, Seq
 __all__ = ["Committed", "StandIn", "Tail"]
 
 
-class Committed(msgspec.Struct, eq=False):  # a Struct: there is one per token
+class Committed(msgspec.Struct, eq=False, gc=False):  # a Struct: there is one per token
     """One committed event. `live` and `frames` are where the wire layer keeps what it encoded, for all watchers."""
 
     seq: Seq

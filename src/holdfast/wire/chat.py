@@ -311,7 +311,7 @@ class ChatView:
     def _frame(self, event: Chunk, committed: Caches) -> bytes:
         """Make the frame of a chunk of the turn that flows, for all who watch it."""
         assert self._frames is not None
-        frame = committed.live = self._frames.live(bytes(event.body), event.index)
+        frame = committed.live = self._frames.live(event.body, event.index)
         return frame
 
     def happened(self, committed: Caches) -> list[bytes]:

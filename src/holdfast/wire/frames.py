@@ -31,11 +31,13 @@ class ChunkFrames:
         self._head = b'{"type":"cf_agent_use_chat_response","id":%b,"body":' % _encode(request)
         self._tail = b',"continuation":true' if is_continuation else b""
 
-    def live(self, chunk: bytes, index: int | None) -> bytes:
-        place = b"" if index is None else b',"seq":%d' % index
-        return b'%b%b,"done":false%b%b}' % (self._head, _encode(chunk.decode()), place, self._tail)
+    def live(self, chunk: bytes | msgspec.Raw, index: int | None) -> bytes:
+        body = _encode(str(chunk, "utf-8"))
+        if index is None:
+            return b'%b%b,"done":false%b}' % (self._head, body, self._tail)
+        return b'%b%b,"done":false,"seq":%d%b}' % (self._head, body, index, self._tail)
 
-    def replayed(self, chunk: bytes, index: int | None) -> bytes:
+    def replayed(self, chunk: bytes | msgspec.Raw, index: int | None) -> bytes:
         return self.live(chunk, index)[:-1] + b',"replay":true}'
 
 

@@ -38,7 +38,7 @@ LEASES_KEPT = 65_536
 """So many leases are remembered; any of them can be read again."""
 
 
-class Head(msgspec.Struct, frozen=True, order=True):  # a Struct: there is one per token
+class Head(msgspec.Struct, frozen=True, order=True, gc=False):  # a Struct: there is one per token
     """The end of one log."""
 
     seq: int

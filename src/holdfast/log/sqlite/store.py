@@ -94,8 +94,10 @@ class SqliteLog:
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
 
     def append(self, batch: Batch) -> Awaitable[None]:
+        if self._opened is None:
+            raise LogUnavailable("unable to use the store; it is not open")
         # What has no rows is somebody's next words.
-        return self._writer.submit(Scribe.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
+        return self._opened[0].submit(Scribe.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)
@@ -162,6 +164,8 @@ def _size(batch: Batch) -> int:
     size = ROW * (len(batch.entries) + len(batch.rows))
     for entry in batch.entries:
         size += len(entry.body)
+    if not batch.rows:
+        return size
     for row in batch.rows:
         if isinstance(row, MessageRow):
             size += len(row.body or b"") + len(row.draft or b"")
