@@ -272,6 +272,27 @@ SWIFT = [
         "words overtake those that a slow socket had no room for",
     ),
     Mutant(
+        "log/sqlite/writer.py",
+        "(before is None or now - before > IDLE)",
+        "before is None",
+        f"{LIGHT}::test_right_behind_a_commit_a_busy_loop_gathers_what_comes_until_it_has_nothing_else_to_do",
+        "a busy server commits twice as often as it need",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
+        "now if is_early and (",
+        "now if (",
+        f"{LIGHT}::test_a_loop_that_gathers_writes_when_a_moment_has_passed",
+        "on a server that is always busy nothing is ever written",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
+        "        if self._is_hurried and self._turned_at is None:\n",
+        "        if self._turned_at is None:\n",
+        f"{LIGHT}::test_words_are_written_at_once_when_no_more_comes_in_this_turn_unless_that_is_too_soon",
+        "what begins many turns at once is a commit for each",
+    ),
+    Mutant(
         "runtime/office.py",
         "                self.call_soon(work, context)\n",
         "                pass\n",
@@ -393,8 +414,8 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/writer.py",
-        "        elif not job.is_patient and not self._is_hurried:\n",
-        "        elif not job.is_patient and not self._waiting:\n",
+        "            if not self._is_due:\n                self._look_soon()\n",
+        "            if not self._is_due and not self._waiting:\n                self._look_soon()\n",
         f"{LIGHT}::test_words_do_not_wait_behind_what_waits_for_others",
         "somebody's next words wait for others to begin",
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "AgentDatabases",
     "Batch",
     "Entry",
+    "GatheringStore",
     "LogAdmin",
     "LogStore",
     "Pruned",
@@ -200,6 +201,15 @@ class LogStore(Protocol):
 
         Returns how many streams there were; each is counted once, for ever. Their turn rows stay.
         """
+        ...
+
+
+@runtime_checkable
+class GatheringStore(Protocol):
+    """A store that gathers what is appended in one turn of the loop."""
+
+    def hurry(self) -> None:
+        """Write what was appended without rows, if that is better done now: nothing more comes in this turn."""
         ...
 
 

@@ -23,7 +23,7 @@ from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
-from ..log.base import Activation, LogStore
+from ..log.base import Activation, GatheringStore, LogStore
 from .actor import Actor
 from .agency import Agency
 from .api import Mortal, Responder, Starter
@@ -109,7 +109,7 @@ class Directory:
         self._departing: set[Loaded] = set()
         """Destroyed agents of which something still runs."""
         self._time = Timekeeper(self)
-        self._office = Office()
+        self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
         self._is_open = False
 
     # -- using agents ----------------------------------------------------------------------------------------

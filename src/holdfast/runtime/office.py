@@ -12,10 +12,12 @@ __all__ = ["Office"]
 class Office:
     """Calls those who have something to do in the next turn of the loop, each within its own context, in order.
 
-    A call of the loop for each would cost as much as what most of them do: they decide a word or two.
+    A call of the loop for each would cost as much as what most of them do: they decide a word or two. `on_done` is
+    called when all of them were: nobody else will bring something in the same turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_done: Callable[[], None] = lambda: None) -> None:
+        self._on_done = on_done
         self._due: list[tuple[Callable[[], None], Context]] = []
 
     def call_soon(self, work: Callable[[], None], context: Context) -> None:
@@ -30,6 +32,7 @@ class Office:
         try:
             for work, context in left:
                 context.run(work)
+            self._on_done()
         finally:
             for work, context in left:  # somebody stops the process in the middle: the others are called all the same
                 self.call_soon(work, context)

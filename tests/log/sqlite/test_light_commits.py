@@ -72,6 +72,68 @@ async def test_what_comes_right_behind_a_commit_is_the_threads(tmp_path: Path, m
     assert await appending(tmp_path, chunk(1, 0), chunk(1, 1)) == [THREAD, THREAD]
 
 
+async def test_right_behind_a_commit_a_busy_loop_gathers_what_comes_until_it_has_nothing_else_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owners = [await Owner.take(store, agent) for agent in (A, B, C)]
+        faults.executed.clear()
+        monkeypatch.setattr(writer, "PAUSE", 1e9)
+        monkeypatch.setattr(writer, "IDLE", -1.0)  # every turn of the loop is one that had something to do
+        writing = []
+        for owner in owners:
+            writing.append(store.append(owner.batch(fact("x"))))
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert faults.executed == []
+        monkeypatch.setattr(writer, "IDLE", 1e9)
+        for each in writing:
+            await each
+        assert faults.executed.count("COMMIT") == 1
+
+
+async def test_a_loop_that_gathers_writes_when_a_moment_has_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch()
+    store = SqliteLog(tmp_path / "log.db", factory=watch.factory)
+    await store.open()
+    owner = await Owner.take(store)
+    watch.commits.clear()
+    monkeypatch.setattr(writer, "PAUSE", 1e9)
+    monkeypatch.setattr(writer, "IDLE", -1.0)
+    writing = store.append(owner.batch(fact("x")))
+    await asyncio.sleep(0)
+    assert watch.commits == []
+    monkeypatch.setattr(writer, "PAUSE", -1.0)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    commits = list(watch.commits)
+    await store.aclose()
+    await writing
+    assert commits == [HERE]
+
+
+@pytest.mark.parametrize(
+    ("has_rows", "pause", "is_written"), [(False, -1.0, True), (True, -1.0, False), (False, 1e9, False)]
+)
+async def test_words_are_written_at_once_when_no_more_comes_in_this_turn_unless_that_is_too_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_rows: bool, pause: float, is_written: bool
+) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner = await Owner.take(store)
+        faults.executed.clear()
+        monkeypatch.setattr(writer, "PAUSE", pause)
+        writing = store.append(owner.batch(fact("x"), rows=[message_row(1)] if has_rows else []))
+        assert faults.executed == []
+        store.hurry()
+        assert ("COMMIT" in faults.executed) == is_written
+        await writing
+        assert faults.executed.count("COMMIT") == 1
+
+
 @pytest.mark.usefixtures("pause")
 async def test_what_is_large_is_the_threads(tmp_path: Path) -> None:
     assert await appending(tmp_path, fact("x", body=b'"%b"' % (b"x" * 100_000)), fact("y")) == [THREAD, HERE]
@@ -222,6 +284,7 @@ async def test_the_writers_wait_only_for_the_end_of_a_very_long_log(
     writing.close()
 
 
+@pytest.mark.usefixtures("pause")
 @pytest.mark.parametrize(("has_rows", "commits"), [(True, 1), (False, 2)])
 async def test_what_begins_or_ends_a_turn_waits_for_others_and_words_do_not(
     tmp_path: Path, has_rows: bool, commits: int
@@ -239,6 +302,7 @@ async def test_what_begins_or_ends_a_turn_waits_for_others_and_words_do_not(
         assert faults.executed.count("COMMIT") == commits
 
 
+@pytest.mark.usefixtures("pause")
 async def test_words_do_not_wait_behind_what_waits_for_others(tmp_path: Path) -> None:
     faults = Faults()
     async with opened(tmp_path, faults) as store:

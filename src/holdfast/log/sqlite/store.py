@@ -99,6 +99,10 @@ class SqliteLog:
         # What has no rows is somebody's next words.
         return self._opened[0].submit(Scribe.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
 
+    def hurry(self) -> None:
+        if self._opened is not None:
+            self._opened[0].hurry()
+
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)
 

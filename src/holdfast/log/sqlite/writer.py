@@ -2,8 +2,9 @@
 
 What waits while a commit is in flight is the next transaction: no timer, no window. A commit that need not wait for
 the disk takes less time than waking a thread for it and getting the interpreter back from it, so the loop makes the
-light ones at the end of its turn, if it has made none for a moment: under load the thread writes beside it, and what
-gathers meanwhile costs one commit. What is large, what has to wait and what goes wrong is always the thread's.
+light ones at the end of its turn. If it has just made one, it waits while it has other things to do, for these will be
+more to write; if it has not, the thread writes, and what gathers meanwhile costs one commit. What is large, what has to
+wait for the disk and what goes wrong is always the thread's.
 
 If a transaction is refused, it is taken back and tried again in halves, until the batch that breaks a rule stands
 alone; so one bad batch harms nobody, and the others pay nothing for the guard (a savepoint per batch would double the
@@ -21,6 +22,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any, NamedTuple
 
 from ...errors import HoldfastError, LogCorrupt, LogUnavailable
@@ -44,6 +46,8 @@ CROWD, CROWDED = 128, 1024 * 1024
 writes up to so many bytes itself."""
 PAUSE = 0.0005
 """Seconds without a commit after which the loop makes the next one itself."""
+IDLE = 0.00005
+"""Seconds that a turn of a loop takes, at most, which has nothing to do."""
 PAGE = 4096
 SWEPT = 64
 """Pages that a slice of retention writes, about."""
@@ -93,6 +97,9 @@ class Writer:
         self._checkpoints, self._writes_here = checkpoints, writes_here
         self._seat = threading.Lock()
         self._last = 0.0
+        """When something was last handed over."""
+        self._turned_at: float | None = None
+        """When it was last put off by a turn of the loop."""
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Job] = deque()
         """What the thread has not been given yet: it gets a tick's worth at a time, and no more while it writes.
@@ -102,7 +109,9 @@ class Writer:
         """
         self._is_writing = False
         self._is_hurried = False
-        """Whether what waits is handed over in this turn of the loop."""
+        """Whether what waits need not wait for others."""
+        self._is_due = False
+        """Whether what waits is looked at in the next turn of the loop."""
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         self._sweeps: deque[_Job] = deque()
         self._desk: _Desk | None = None
@@ -154,19 +163,41 @@ class Writer:
             raise LogUnavailable(f"{_attempted(job)}; the store is closed")
         if self._is_writing:
             pass  # it is handed over when the thread is done
-        elif not job.is_patient and not self._is_hurried:
+        elif not job.is_patient:
             self._is_hurried = True
-            self._loop.call_soon(self._hand_over)
-        elif job.is_patient and not self._waiting:
-            self._loop.call_soon(self._loop.call_soon, self._hand_over)
+            if not self._is_due:
+                self._look_soon()
+        elif not self._waiting:
+            self._loop.call_soon(self._look_soon)
         self._waiting.append(job)
         return job
 
+    def hurry(self) -> None:
+        """Look at what waits now: there is nothing more to come in this turn of the loop."""
+        if self._is_hurried and self._turned_at is None:
+            self._hand_over()
+
+    def _look_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._is_due = False
+        self._hand_over()
+
     def _hand_over(self) -> None:
-        self._is_hurried = False
         if not self._waiting or self._is_writing or self._stopping.is_set():
+            self._is_hurried, self._turned_at = False, None
             return  # what waits while the thread writes is handed over when it is done
-        jobs = self._take_waiting()
+        if self._writes_here and self._is_put_off():
+            self._look_soon()
+        else:
+            self._is_hurried = False
+            self._write(self._take_waiting())
+
+    def _write(self, jobs: list[_Job]) -> None:
+        """Write here or let the thread do it."""
         is_written = False
         try:
             is_written = self._writes_here and self._write_here(jobs)
@@ -176,11 +207,18 @@ class Writer:
                 self._queue.put(jobs)
         settle(jobs if is_written else ())
 
+    def _is_put_off(self) -> bool:
+        """Tell whether to let the loop turn once more: it has just written, and does what brings more to write."""
+        now, before = monotonic(), self._turned_at
+        is_early = now - self._last < PAUSE
+        self._turned_at = now if is_early and (before is None or now - before > IDLE) else None
+        return self._turned_at is not None
+
     def _write_here(self, jobs: Sequence[_Job]) -> bool:
         """Write light jobs at once; False when it is better left to the thread, and nothing was written."""
-        now = self._loop.time()
-        is_idle, self._last = now - self._last > PAUSE, now
-        if not is_idle or self._checkpoints.is_due or not _is_light(jobs):
+        now = monotonic()
+        is_late, self._last = now - self._last >= PAUSE, now
+        if not is_late or self._checkpoints.is_due or not _is_light(jobs):
             return False
         if not self._seat.acquire(blocking=False):
             return False
@@ -219,7 +257,7 @@ class Writer:
         """Tell those who wait; what they append at once goes into the next transaction with what came meanwhile."""
         settle(jobs)
         self._is_writing = False
-        self._loop.call_soon(self._hand_over)
+        self._look_soon()
 
     def _run(self) -> None:
         failure: BaseException | None = None
