@@ -280,6 +280,20 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/writer.py",
+        "if job.is_patient or job.work is not Scribe.append]",
+        "]",
+        f"{LIGHT}::test_words_of_many_agents_count_as_the_pages_that_they_fill_together",
+        "the log is carried over ten times as often as it need be, and words wait for the disk",
+    ),
+    Mutant(
+        "log/sqlite/checkpoints.py",
+        "self._pages, self.is_running = 0, True",
+        "self._pages = 0",
+        f"{LIGHT}::test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over",
+        "words wait for the disk while the log is carried over",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
         "now if is_early and (",
         "now if (",
         f"{LIGHT}::test_a_loop_that_gathers_writes_when_a_moment_has_passed",

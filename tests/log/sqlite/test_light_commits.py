@@ -135,6 +135,54 @@ async def test_words_are_written_at_once_when_no_more_comes_in_this_turn_unless_
 
 
 @pytest.mark.usefixtures("pause")
+async def test_words_of_many_agents_count_as_the_pages_that_they_fill_together(tmp_path: Path) -> None:
+    carried: list[str] = []
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if "wal_checkpoint(PASSIVE)" in sql:
+                carried.append(sql)
+            return super().execute(sql, *values)
+
+    store = SqliteLog(tmp_path / "log.db", factory=Watched)
+    await store.open()
+    owners = [await Owner.take(store, AgentId(f"chat/{number}")) for number in range(50)]
+    for index in range(60):
+        await asyncio.gather(*(owner.append(chunk(1, index)) for owner in owners))
+    assert len(carried) <= 1, "60 commits of two or three pages each are a fifth of what makes it worth while"
+    await store.aclose()
+
+
+async def test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, gate = threading.Event(), threading.Event()
+    commits: list[str] = []
+
+    class Slow(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if "wal_checkpoint(PASSIVE)" in sql:
+                begun.set()
+                gate.wait(3)
+            elif sql == "COMMIT":
+                commits.append(threading.current_thread().name)
+            return super().execute(sql, *values)
+
+    store = SqliteLog(tmp_path / "log.db", factory=Slow)
+    await store.open()
+    owner = await Owner.take(store)
+    await owner.append(fact("x", body=b'"%b"' % (b"x" * 5_000_000)))  # more than what is carried over at once
+    await asyncio.to_thread(begun.wait, 60)
+    commits.clear()
+    monkeypatch.setattr(writer, "PAUSE", 1e9)
+    await owner.append(chunk(1, 0))
+    assert not gate.is_set()
+    assert commits == [HERE]
+    gate.set()
+    await store.aclose()
+
+
+@pytest.mark.usefixtures("pause")
 async def test_what_is_large_is_the_threads(tmp_path: Path) -> None:
     assert await appending(tmp_path, fact("x", body=b'"%b"' % (b"x" * 100_000)), fact("y")) == [THREAD, HERE]
 

@@ -22,12 +22,17 @@ LONGEST: Final = 8192
 
 
 class Checkpoints:
-    """Counts what was written, and carries it over. Belongs to the writer's thread, but for `note` and `is_due`."""
+    """Counts what was written, and carries it over.
+
+    Belongs to the writer's thread. Who has the seat may `note`; everybody may ask whether it `is_due` or `is_running`.
+    """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._pages = 0
+        self.is_running = False
+        """Whether the thread is at it: whoever has something to write had better not wait for it."""
 
     @property
     def is_due(self) -> bool:
@@ -42,7 +47,7 @@ class Checkpoints:
 
         Raises sqlite3.Error; the next time begins afresh.
         """
-        self._pages = 0
+        self._pages, self.is_running = 0, True
         try:
             if self._carry() < LONGEST:
                 return
@@ -51,6 +56,8 @@ class Checkpoints:
         except sqlite3.Error:
             self.close()
             raise
+        finally:
+            self.is_running = False
 
     def _carry(self) -> int:
         """Return how many pages the log had when this began."""

@@ -34,6 +34,9 @@ MARK_FAR = 1024
 CARRY_EVERY = 32_768
 """After so many arrivals the heads are written down: what opening after a crash has to look through at most."""
 
+BODY, COLUMNS = 7, 9
+"""Where an event's body stands among its columns."""
+
 LEASES_KEPT = 65_536
 """So many leases are remembered; any of them can be read again."""
 
@@ -124,6 +127,8 @@ class Scribe:
         self._events: list[Any] = []
         """The columns of the events, one event after the other."""
         self._marks: list[Any] = []
+        self.written = 0
+        """Bytes of the events in this transaction, as they are stored."""
         self._sheet = Sheet(connection)
         self._next = 0
         self._committed = 0
@@ -147,6 +152,7 @@ class Scribe:
         if patience != self._patience:
             self._connection.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
             self._patience = patience
+        self.written = 0
         self._connection.execute("BEGIN IMMEDIATE")
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
@@ -254,6 +260,7 @@ class Scribe:
 
     def write_events(self) -> None:
         """Write what was kept so far, for whoever looks at the file in the same transaction."""
+        self.written += sum(map(len, self._events[BODY::COLUMNS]))
         insert(self._connection, SQL["append_event"], self._events)
         insert(self._connection, SQL["put_mark"], self._marks)
         self._events.clear()

@@ -218,7 +218,9 @@ class Writer:
         """Write light jobs at once; False when it is better left to the thread, and nothing was written."""
         now = monotonic()
         is_late, self._last = now - self._last >= PAUSE, now
-        if not is_late or self._checkpoints.is_due or not _is_light(jobs):
+        if self._checkpoints.is_due or not _is_light(jobs):
+            return False
+        if not is_late and not self._checkpoints.is_running:  # who gives it to a thread that is busy waits for the disk
             return False
         if not self._seat.acquire(blocking=False):
             return False
@@ -239,11 +241,13 @@ class Writer:
             if isinstance(exc, Exception):
                 return False  # the thread does it again, with more patience and piece by piece
             raise  # somebody stops the loop: what waits is still the thread's
-        self._note(jobs)
+        self._note(scribe, jobs)
         return True
 
-    def _note(self, jobs: Sequence[_Job]) -> None:
-        self._checkpoints.note(sum(2 + job.size // PAGE for job in jobs))
+    def _note(self, scribe: Scribe, jobs: Sequence[_Job]) -> None:
+        """Count the pages that a commit wrote, about: words lie together, rows and all else in places of their own."""
+        apart = [job for job in jobs if job.is_patient or job.work is not Scribe.append]
+        self._checkpoints.note(2 + scribe.written // PAGE + sum(2 + job.size // PAGE for job in apart))
 
     def _take_waiting(self) -> list[_Job]:
         """Take what waits; from either side, each job once."""
@@ -335,7 +339,7 @@ class Writer:
             self._take_back(scribe)
             self._seal()
             return _fail(jobs, exc)
-        return self._note(jobs)
+        return self._note(scribe, jobs)
 
     def _sweep(self) -> None:
         """Do one slice of the oldest sweep; its result comes with the last of them."""
