@@ -68,7 +68,7 @@ async def test_an_inquiry_is_not_passed_either() -> None:
 
 
 async def test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_taken() -> None:
-    mailbox = Mailbox(capacity=2)
+    mailbox = Mailbox(capacity=1)
     assert offer(mailbox, emit(b"a")) and offer(mailbox, emit(b"b"))
     assert not offer(mailbox, emit(b"c"))
     waiting = asyncio.create_task(mailbox.room())

@@ -20,6 +20,10 @@ from ..ids import Attempt, TurnId
 
 __all__ = ["Inquiry", "Letter", "Mailbox"]
 
+CHUNKS = 2
+"""So many times as many chunks of one attempt may wait as there is room for commands: each time that they are written
+ends with a page that is not full, which is a tenth of all that a stream at full speed writes if it is half of this."""
+
 
 class Letter(msgspec.Struct, eq=False):
     """A command, and who waits for what it causes; a runner's chunks have nobody waiting."""
@@ -40,6 +44,7 @@ class Mailbox:
 
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
+        self._most_chunks = CHUNKS * capacity
         self._letters: deque[Letter | Inquiry] = deque()
         self.on_mail: Callable[[], None] = lambda: None
         """Called when there is something for the reader, or never will be again."""
@@ -83,7 +88,7 @@ class Mailbox:
             last = letters[-1]
             waiting = last.command if type(last) is Letter and last.reply is None else None
             if type(waiting) is Emit and waiting.turn == turn and waiting.attempt == attempt:
-                if len(waiting.chunks) >= self._capacity:
+                if len(waiting.chunks) >= self._most_chunks:
                     return False
                 waiting.chunks.extend(chunks)
                 return True
