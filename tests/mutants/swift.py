@@ -337,6 +337,13 @@ SWIFT = [
     ),
     Mutant(
         "wire/chat.py",
+        "self._is_doubted or self._asked[1] < changed_at",
+        "self._is_doubted",
+        f"{VIEW}::test_who_asks_while_an_answer_ends_is_shown_the_stored_conversation_after_its_own",
+        "two questions and their answers stand on a screen in another order than in the log",
+    ),
+    Mutant(
+        "wire/chat.py",
         "self._is_doubted or (is_stale and not is_brief)",
         "self._is_doubted or is_stale",
         f"{VIEW}::test_who_always_sends_only_what_is_new_is_not_told_the_conversation_each_time",

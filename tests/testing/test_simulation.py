@@ -34,7 +34,7 @@ def test_whatever_happens_the_log_is_right_once_all_is_quiet(part: int) -> None:
         assert not run.problems, run.report()
 
 
-@pytest.mark.parametrize("seed", [180, 319, 2070, 2308, 21677, 22383])
+@pytest.mark.parametrize("seed", [180, 319, 2070, 2308, 9091, 21677, 22383])
 def test_what_a_seed_found_once_stays_mended(seed: int) -> None:
     run = simulate(seed)
     assert not run.problems, run.report()

@@ -15,6 +15,7 @@ from holdfast.events import (
     ChatCleared,
     Chunk,
     Event,
+    HookDone,
     MessageEnded,
     MessagesPut,
     Outcome,
@@ -34,8 +35,8 @@ BODY = Raw(b'{"id":"a1","role":"assistant","parts":[]}')
 class Told:
     """A committed event, as the tail hands it out."""
 
-    def __init__(self, event: Event) -> None:
-        self.event, self.frames = event, dict[str, bytes]()
+    def __init__(self, event: Event, seq: int = 0) -> None:
+        self.seq, self.event, self.frames = Seq(seq), event, dict[str, bytes]()
         self.live: bytes | None = None
 
 
@@ -105,10 +106,20 @@ class Tab:
             transcript=lambda: self.shown,
             is_present=lambda owner: owner in present,
         )
+        self.seq = 0
         self.frames = self.happens(*events)
 
     def happens(self, *events: Event) -> list[dict[str, Any]]:
-        return [frame for event in events for frame in decoded(self.view.happened(Told(event)))]
+        told: list[dict[str, Any]] = []
+        for event in events:
+            self.seq += 1
+            told += decoded(self.view.happened(Told(event, self.seq)))
+        return told
+
+    def sends(self, *ids: str, is_stale: bool = False, is_new: bool = False, request: str = "") -> None:
+        """Ask with a list of these messages, compared with what has happened so far."""
+        messages = [{"id": each} for each in ids]
+        self.view.asks(RequestId(request), messages, head=Seq(self.seq), is_stale=is_stale, is_new=is_new)
 
     def asks(self, probe: str | None = "p1") -> list[dict[str, Any]]:
         return decoded(self.view.resume_requested(ResumeRequest(probe)))
@@ -442,10 +453,6 @@ def test_who_asks_while_a_transcript_is_on_its_way_is_shown_its_question_again()
     assert tab.happens(accepted(4, origin="me")) == []
 
 
-def listed(*ids: str) -> list[dict[str, str]]:
-    return [{"id": each} for each in ids]
-
-
 def turn_of_mine(number: int = 1) -> list[Event]:
     return [accepted(number, origin="me"), chunk(0, number), message_ended(number), ended(turn=number)]
 
@@ -454,7 +461,7 @@ def test_who_has_an_answer_that_came_after_a_transcript_has_read_the_transcript(
     tab = Tab()
     tab.view.connected()
     assert kinds(tab.happens(*turn_of_mine())) == ["chat_messages", "chunk", "done"]
-    tab.view.asks(listed("u1", "a1", "u2"), is_stale=False, is_new=False)
+    tab.sends("u1", "a1", "u2")
     assert kinds(tab.happens(*turn_of_mine(2))) == ["chunk", "done"]
 
 
@@ -463,14 +470,14 @@ def test_who_asks_without_the_last_answer_may_not_have_read_the_transcript_befor
     tab = Tab()
     tab.view.connected()
     tab.happens(*turn_of_mine())
-    tab.view.asks(listed(*sent), is_stale=False, is_new=False)
+    tab.sends(*sent)
     assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
 
 
 def test_an_answer_that_came_before_a_transcript_does_not_tell_that_it_was_read() -> None:
     tab = Tab(*turn_of_mine())
     tab.happens(accepted(2, origin="other"), chunk(0, 2), message_ended(2), ended(turn=2))
-    tab.view.asks(listed("u1", "a1", "u3"), is_stale=False, is_new=False)
+    tab.sends("u1", "a1", "u3")
     assert kinds(tab.happens(accepted(3, origin="me"))) == ["chat_messages"]
 
 
@@ -478,7 +485,7 @@ def test_an_answer_that_goes_on_after_a_transcript_does_not_tell_that_it_was_rea
     """Its id came before."""
     tab = Tab(accepted(1, origin="me"), chunk(0))
     tab.happens(MessagesPut([Placed(NodeId(9), None, MessageId("p"), "user", BODY)], cause="saved"), chunk(1))
-    tab.view.asks(listed("u1", "a1", "u2"), is_stale=False, is_new=False)
+    tab.sends("u1", "a1", "u2")
     assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
 
 
@@ -487,14 +494,31 @@ def test_an_answer_to_another_does_not_tell_that_a_transcript_was_read() -> None
     tab = Tab()
     tab.view.connected()
     tab.happens(accepted(1, origin="other"), chunk(0))
-    tab.view.asks(listed("u1", "a1", "u2"), is_stale=False, is_new=False)
+    tab.sends("u1", "a1", "u2")
     assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
 
 
 def test_who_asks_with_another_conversation_is_shown_the_stored_one_after_the_answer() -> None:
     tab = Tab()
-    tab.view.asks(listed("u1"), is_stale=True, is_new=True)
+    tab.sends("u1", is_stale=True, is_new=True)
     assert kinds(tab.happens(*turn_of_mine())) == ["chunk", "done", "chat_messages"]
+
+
+@pytest.mark.parametrize("is_between", [True, False])
+def test_who_asks_while_an_answer_ends_is_shown_the_stored_conversation_after_its_own(is_between: bool) -> None:
+    """What it sent was the whole conversation when it was looked at, and is not when the question is accepted."""
+    tab = Tab(accepted(1, origin="me"), chunk(0))
+    the_end = [message_ended(1), ended(turn=1)]
+    if not is_between:
+        tab.happens(*the_end)
+    tab.sends("u1", "a1", "u2", request="r2")
+    if is_between:
+        tab.happens(*the_end)
+    told = kinds(tab.happens(*turn_of_mine(2)))
+    assert told == (["chunk", "done", "chat_messages"] if is_between else ["chunk", "done"])
+    tab.sends("u1", "a1", "u2", "a2", "u3", request="r3")
+    tab.happens(HookDone(TurnId(2)))
+    assert kinds(tab.happens(*turn_of_mine(3)))[-2:] == ["chunk", "done"], "what changes no message changes nothing"
 
 
 def brief_tab() -> Tab:
@@ -503,24 +527,24 @@ def brief_tab() -> Tab:
     tab.shown = [(NodeId(1), b'{"id":"u1"}', False)]
     tab.view.connected()
     for number in range(1, IGNORED):
-        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+        tab.sends(f"u{number}", is_stale=True, is_new=True)
         assert kinds(tab.happens(*turn_of_mine(number))) == ["chat_messages", "chunk", "done", "chat_messages"]
     return tab
 
 
 def test_who_always_sends_only_what_is_new_is_not_told_the_conversation_each_time() -> None:
     tab = brief_tab()
-    tab.view.asks(listed("u8"), is_stale=True, is_new=True)
+    tab.sends("u8", is_stale=True, is_new=True)
     assert kinds(tab.happens(*turn_of_mine(8))) == ["chat_messages", "chunk", "done"], "the last one may be on its way"
     for number in (9, 10):
-        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+        tab.sends(f"u{number}", is_stale=True, is_new=True)
         assert kinds(tab.happens(*turn_of_mine(number))) == ["chunk", "done"]
 
 
 def test_who_sends_something_old_along_is_told_the_conversation_that_it_lacks() -> None:
     tab = brief_tab()
     for number, sent, is_new in ((8, ("u1", "u8"), False), (9, ("u9",), True)):
-        tab.view.asks(listed(*sent), is_stale=True, is_new=is_new)
+        tab.sends(*sent, is_stale=True, is_new=is_new)
         assert kinds(tab.happens(*turn_of_mine(number)))[-3:] == ["chunk", "done", "chat_messages"]
 
 
@@ -537,7 +561,7 @@ def test_who_asks_again_before_it_was_shown_anything_is_told_the_conversation() 
     """Requests that lay somewhere for a while come together, each without what was said since."""
     tab = Tab(*turn_of_mine())
     for number in range(2, 9):
-        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+        tab.sends(f"u{number}", is_stale=True, is_new=True)
     assert kinds(tab.happens(*turn_of_mine(2))) == ["chunk", "done", "chat_messages"]
 
 
@@ -546,7 +570,7 @@ def test_who_was_shown_an_empty_conversation_has_nothing_to_send_along() -> None
     tab.shown = []
     tab.happens(ChatCleared(Generation(1)))
     for number in range(8, 16):
-        tab.view.asks(listed(f"u{number}"), is_stale=True, is_new=True)
+        tab.sends(f"u{number}", is_stale=True, is_new=True)
         assert kinds(tab.happens(*turn_of_mine(number)))[-3:] == ["chunk", "done", "chat_messages"]
 
 

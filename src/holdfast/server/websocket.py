@@ -500,8 +500,10 @@ class _Socket:
         if is_written and self._directory.clock.now() - self._shown[1] > ARRIVED_AFTER:
             view.has_arrived()
         known = await self._is_from_long_ago(frame.id)
-        is_stale, is_new = await actor.inspect(lambda state: (_is_stale(state, frame), _is_new(state, frame)))
-        view.asks(frame.messages, is_stale=is_stale, is_new=is_new)
+        head, is_stale, is_new = await actor.inspect(
+            lambda state: (actor.tail.head, _is_stale(state, frame), _is_new(state, frame))
+        )
+        view.asks(frame.id, frame.messages, head=head, is_stale=is_stale, is_new=is_new)
         command = Submit(
             frame.id,
             fresh_message_id(),

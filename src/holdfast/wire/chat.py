@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..events import (
     AttemptStarted,
@@ -42,6 +42,20 @@ __all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Replay"
 IGNORED = 4
 """So often a client may ask as if it had been shown nothing: a request may have lain somewhere for a while."""
 
+_CHANGES: Final = frozenset(
+    {
+        CallAnswered,
+        ChatCleared,
+        LeafMoved,
+        MessageEnded,
+        MessageReplaced,
+        MessagesPut,
+        MessagesRemoved,
+        TurnAccepted,
+    }
+)
+"""Events after which a conversation is another one."""
+
 JsonObject = dict[str, Any]
 Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
 """Returns the newest committed conversation, drafts marked: snapshots are rendered when they are written (B4)."""
@@ -50,6 +64,7 @@ Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
 class Caches(Protocol):
     """A committed event with room for its encoded frames, shared by all watchers: `live` is a chunk's own."""
 
+    seq: Seq
     event: Event
     live: bytes | None
     frames: dict[str, bytes]
@@ -162,6 +177,10 @@ class ChatView:
         """Whether the client was shown a conversation since it last asked, after an answer: it should send it along."""
         self._ignored = 0
         """How often it did not, one after the other."""
+        self._asked: tuple[RequestId, Seq] | None = None
+        """The question that is being asked, and the head of the log that its list was compared with."""
+        self._changed_at = snapshot.head
+        """Where the conversation last changed."""
         self._passed_over: TurnId | None = None
         """A turn whose chunks were replayed up to its end, which is still to come."""
         self._flowing: TurnId | None = None
@@ -190,16 +209,20 @@ class ChatView:
         self._mode = _Mode.PARKED
         return [frames.pending(waiting[-1].request), *transcript, *recovers]
 
-    def asks(self, messages: Sequence[JsonObject], *, is_stale: bool, is_new: bool) -> None:
+    def asks(
+        self, request: RequestId, messages: Sequence[JsonObject], *, head: Seq, is_stale: bool, is_new: bool
+    ) -> None:
         """Take in what the list of a question tells of the client that sends it.
 
-        If it `is_stale`, another conversation than the stored one, the client is told the transcript once nothing runs;
-        but not if it `is_new`, all of it, again and again, whatever the client is shown: such a client sends what is
-        new and nothing else, and what it shows is not known from it.
+        If it `is_stale`, another conversation than the one stored at `head`, the client is told the transcript once
+        nothing runs; so it is if the conversation changes before the question is accepted. But it is not if the list
+        `is_new`, all of it, again and again, whatever the client is shown: such a client sends what is new and
+        nothing else, and what it shows is not known from it.
         """
         self._ignored = self._ignored + self._has_list if is_new else 0
         self._has_list = False
         is_brief = self._ignored >= IGNORED
+        self._asked = None if is_brief else (request, head)
         self._is_doubted = self._is_doubted or (is_stale and not is_brief)
         proof = self._proof
         if proof is None:
@@ -292,7 +315,7 @@ class ChatView:
                 return self.happened(committed)
             known.has_chunks = True
             return self._recovered(known) if known.recovers_with == event.attempt else []
-        return self._event(event)
+        return self._event(event, committed.seq)
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -319,7 +342,7 @@ class ChatView:
         event = committed.event
         if isinstance(event, Chunk):  # nearly all of them
             return self._chunk(event, committed)
-        return self._event(event)
+        return self._event(event, committed.seq)
 
     def _chunk(self, event: Chunk, committed: Caches) -> list[bytes]:
         known = self._open.get(event.turn)
@@ -344,10 +367,16 @@ class ChatView:
         frame = committed.live or self._frame(event, committed)
         return [*recovered, frame] if recovered else [frame]
 
-    def _event(self, event: Event) -> list[bytes]:
+    def _event(self, event: Event, seq: Seq) -> list[bytes]:
         self._flowing = None
+        changed_at = self._changed_at
+        if type(event) in _CHANGES:
+            self._changed_at = seq
         match event:
             case TurnAccepted():
+                if self._asked is not None and self._asked[0] == event.request:
+                    self._is_doubted = self._is_doubted or self._asked[1] < changed_at
+                    self._asked = None
                 return self._accepted(event)
             case TurnRetargeted():
                 known = self._open.get(event.turn)
