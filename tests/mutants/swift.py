@@ -294,6 +294,13 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/writer.py",
+        "        self._is_writing = False\n        self._look_soon()\n        settle(jobs)\n",
+        "        settle(jobs)\n        self._is_writing = False\n        self._look_soon()\n",
+        f"{LIGHT}::test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_is_told",
+        "one agent that is stopped at the wrong moment stops the writing of all",
+    ),
+    Mutant(
+        "log/sqlite/writer.py",
         "now if is_early and (",
         "now if (",
         f"{LIGHT}::test_a_loop_that_gathers_writes_when_a_moment_has_passed",

@@ -12,10 +12,12 @@ import pytest
 
 from holdfast.errors import LogUnavailable
 from holdfast.ids import AgentId, Seq
+from holdfast.log.receipt import receipt_for
 from holdfast.log.sqlite import checkpoints, writer
 from holdfast.log.sqlite.store import SqliteLog
 from tests.log.building import A, B, C, Owner, chunk, fact, message_row, read_all, seqs
 from tests.log.sqlite.faults import BROKEN, Faults, opened
+from tests.patience import PATIENCE
 
 
 class Watch:
@@ -163,7 +165,7 @@ async def test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over(
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             if "wal_checkpoint(PASSIVE)" in sql:
                 begun.set()
-                gate.wait(3)
+                gate.wait(PATIENCE)
             elif sql == "COMMIT":
                 commits.append(threading.current_thread().name)
             return super().execute(sql, *values)
@@ -231,6 +233,27 @@ async def test_a_commit_in_which_the_loop_is_stopped_is_made_by_the_thread(tmp_p
         await owner.append(chunk(1, 0))
         assert [type(each) for each in told] == [Stopped]
         assert seqs(await read_all(store)) == [1]
+
+
+@pytest.mark.parametrize("pause", [-1.0, 1e9])
+async def test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause: float
+) -> None:
+    told = list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+
+    def stop(_: object) -> None:
+        raise Stopped
+
+    async with opened(tmp_path, Faults()) as store:
+        owners = [await Owner.take(store, agent) for agent in (A, B)]
+        monkeypatch.setattr(writer, "PAUSE", pause)
+        first, second = (receipt_for(store.append(owner.batch(chunk(1, 0)))) for owner in owners)
+        first.then(stop)
+        await second
+        assert [type(each) for each in told] == [Stopped]
+        async with asyncio.timeout(PATIENCE):
+            await store.append(owners[0].batch(chunk(1, 1), first=2))
 
 
 @pytest.mark.usefixtures("pause")

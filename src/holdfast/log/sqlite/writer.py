@@ -259,9 +259,9 @@ class Writer:
 
     def _written(self, jobs: Sequence[_Job]) -> None:
         """Tell those who wait; what they append at once goes into the next transaction with what came meanwhile."""
-        settle(jobs)
         self._is_writing = False
         self._look_soon()
+        settle(jobs)
 
     def _run(self) -> None:
         failure: BaseException | None = None
