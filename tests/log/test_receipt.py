@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import weakref
 from contextvars import Context, ContextVar
 
 import pytest
@@ -10,6 +13,10 @@ import pytest
 from holdfast.log.receipt import Receipt, receipt_for, settle
 
 PLACE: ContextVar[str] = ContextVar("place", default="nowhere")
+
+
+class NoRoom(Exception):
+    """Something that a store may say."""
 
 
 async def turn_of_the_loop() -> None:
@@ -68,7 +75,7 @@ async def test_who_stopped_waiting_does_not_keep_the_others_from_being_told() ->
     gone.then(told.append)
     await turn_of_the_loop()
     leaving.cancel()
-    gone.cancel()
+    gone.cancel(told.append)
     settle([gone, there])
     assert await staying == 2
     assert not told
@@ -82,13 +89,41 @@ async def test_the_others_are_told_even_if_one_stops_the_process() -> None:
 
     first, second, third = receipts = [Receipt(), Receipt(), Receipt()]
     told: list[Receipt] = []
+    first.then(told.append)
     first.then(stop)
+    first.then(told.append)
     second.then(told.append)
     third.then(told.append)
     with pytest.raises(SystemExit):
         settle(receipts)
+    assert told == [first]
     await turn_of_the_loop()
-    assert told == [second, third]
+    assert told == [first, first, second, third], "each once"
+
+
+async def test_who_awaits_a_receipt_is_told_although_another_does_not_want_to_be_called_any_more() -> None:
+    receipt, told = Receipt(result=3), list[Receipt]()
+    receipt.then(told.append)
+    waiting = asyncio.ensure_future(receipt)
+    await turn_of_the_loop()
+    receipt.cancel(told.append)
+    settle([receipt])
+    assert await waiting == 3
+    assert not told
+
+
+async def test_what_failed_leaves_nothing_for_the_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        error = NoRoom()
+        gone, receipt = weakref.ref(error), Receipt(error=error, is_done=True)
+        with contextlib.suppress(NoRoom):
+            await receipt
+        del receipt, error
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 async def test_whatever_can_be_awaited_has_a_receipt() -> None:
@@ -118,7 +153,7 @@ async def test_what_is_cancelled_is_stopped_if_it_can_be_and_says_so_to_who_is_c
 
     receipt = receipt_for(write())
     await began.wait()
-    receipt.cancel()
+    receipt.cancel(print)
     told: list[BaseException | None] = []
     receipt.then(lambda done: told.append(done.error))
     await ended.wait()

@@ -41,8 +41,8 @@ SWIFT = [
     ),
     Mutant(
         "wire/chat.py",
-        "        self._flowing = None\n        match event:",
-        "        match event:",
+        "        self._flowing = None\n        changed_at",
+        "        changed_at",
         "tests/wire/test_recovering.py::test_who_asked_is_told_like_everybody_else",
         "a stream flows on past what happened to its turn",
     ),
@@ -55,7 +55,7 @@ SWIFT = [
     ),
     Mutant(
         "runtime/mailbox.py",
-        "                if len(waiting.chunks) >= self._capacity:\n                    return False\n",
+        "                if len(waiting.chunks) >= self._most_chunks:\n                    return False\n",
         "",
         "tests/runtime/test_mailbox.py::test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_taken",
         "a runner that is faster than the disk fills the memory",
@@ -300,6 +300,21 @@ SWIFT = [
         "one agent that is stopped at the wrong moment stops the writing of all",
     ),
     Mutant(
+        "log/sqlite/scribe.py",
+        "            self._version = None\n",
+        "            pass\n",
+        f"{LIGHT}::test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_returns",
+        "after one Ctrl-C at the wrong moment nothing is written any more, not even how turns ended",
+    ),
+    Mutant(
+        "runtime/tail.py",
+        "        has_been_read = False\n        try:\n",
+        "        has_been_read = True\n        try:\n",
+        "tests/runtime/test_readers.py"
+        "::test_a_reader_is_handed_everything_even_if_the_process_was_stopped_while_others_were_told",
+        "a slow client is told the same word for ever while the server shuts down",
+    ),
+    Mutant(
         "log/sqlite/writer.py",
         "now if is_early and (",
         "now if (",
@@ -322,7 +337,7 @@ SWIFT = [
     ),
     Mutant(
         "log/receipt.py",
-        "            asyncio.get_running_loop().call_soon(settle, rest)\n",
+        "            asyncio.get_running_loop().call_soon(settle, left)\n",
         "            pass\n",
         "tests/log/test_receipt.py::test_the_others_are_told_even_if_one_stops_the_process",
         "who waits for a commit when the process is stopped waits for ever",

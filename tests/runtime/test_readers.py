@@ -127,6 +127,23 @@ async def test_who_cannot_stand_in_any_more_is_not_asked_again_until_the_reader_
     assert [each.seq for each in page] == [1, 2]
 
 
+async def test_a_reader_is_handed_everything_even_if_the_process_was_stopped_while_others_were_told() -> None:
+    tail = Tail(Seq(0))
+    tail.join()
+    tail.publish(committed(1, 1))
+    quick = tail.join()
+
+    def stop(batch: Sequence[Committed]) -> bool:
+        raise KeyboardInterrupt
+
+    tail.stand_in(quick, stop)
+    with pytest.raises(KeyboardInterrupt):
+        tail.publish(committed(2, 1))
+    page = tail.after(Seq(1), 10, 1000)
+    assert page is not None
+    assert [each.seq for each in page] == [2]
+
+
 async def test_nobody_stands_in_for_a_reader_that_has_left() -> None:
     tail = Tail(Seq(0))
     reader = tail.join()

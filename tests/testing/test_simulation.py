@@ -66,12 +66,9 @@ def visible_before_committed() -> AbstractContextManager[Any]:
     commit = Actor._commit
 
     def early(self: Actor, pending: Any) -> None:
-        first = self.tail.head + 1
-        news = [Committed(Seq(first + i), pending.at, event) for i, event in enumerate(pending.events)]
         head = self.tail.head
-        if news:
-            self.tail.publish(news)
-            self.tail.head = head
+        self.tail.publish([Committed(each.seq, each.at, each.event) for each in pending.committed])
+        self.tail.head = head
         commit(self, pending)
 
     return patch.object(Actor, "_commit", early)

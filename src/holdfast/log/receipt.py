@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextvars import Context
 from typing import Any
@@ -36,9 +37,9 @@ class Receipt(msgspec.Struct, eq=False):
         else:
             self.waiting.append((call, context))
 
-    def cancel(self) -> None:
-        """Wait no more, and stop the writing if that is possible. It may be done all the same."""
-        self.waiting.clear()
+    def cancel(self, call: Callable[[Any], object]) -> None:
+        """Do not call this any more, and stop the writing if that is possible. It may be done all the same."""
+        self.waiting = [each for each in self.waiting if each[0] != call]
         if self.writing is not None:
             self.writing.cancel()
 
@@ -47,26 +48,31 @@ class Receipt(msgspec.Struct, eq=False):
             told = asyncio.get_running_loop().create_future()
             self.then(lambda _: None if told.done() else told.set_result(None))
             yield from told
-        if self.error is not None:
+        if self.error is None:
+            return self.result
+        try:
             raise self.error
-        return self.result
+        finally:
+            del self  # what is raised knows this frame: if the frame knew it too, both would wait for the collector
 
 
 def settle(receipts: Iterable[Receipt]) -> None:
     """Tell everybody who waits for one of these: each has its result or its error."""
-    left = iter(receipts)
+    left = deque(receipts)
     try:
-        for receipt in left:
+        while left:
+            receipt = left[0]
             receipt.is_done = True
-            for call, context in receipt.waiting:
+            while receipt.waiting:
+                call, context = receipt.waiting.pop(0)
                 if context is None:
                     call(receipt)
                 else:
                     context.run(call, receipt)
-            receipt.waiting.clear()  # they know it, and it knows them: the collector need not find out
+            del left[0]
     finally:
-        if rest := list(left):  # somebody stops the process in the middle: the others are told before it ends
-            asyncio.get_running_loop().call_soon(settle, rest)
+        if left:  # somebody stops the process in the middle: the others are told before it ends
+            asyncio.get_running_loop().call_soon(settle, left)
 
 
 def receipt_for(writing: Awaitable[Any]) -> Receipt:

@@ -220,7 +220,7 @@ class Actor:
         told = self._why or AgentStopped(UNLOADED)
         if self._flight is not None:
             pending, appending = self._flight
-            appending.cancel()
+            appending.cancel(self._appended)
             self._refuse(pending.letters, told)
         self.tail.close(self._why)
         for left in self._mailbox.drain():

@@ -60,16 +60,24 @@ class Tail:
         that nobody looks at.
         """
         self.head = committed[-1].seq
+        has_been_read = False
+        try:
+            has_been_read = self._hand_out(committed)
+        finally:  # also if somebody stops the process in the middle: what is kept always ends at the head
+            if not has_been_read:
+                self._keep(committed)
+            elif self._recent:
+                self._forget()
+
+    def _hand_out(self, committed: Sequence[Committed]) -> bool:
+        """Tell everybody; False if one of them has still to read it."""
         has_been_read = True
         for reader, stand_in in self._readers.items():
             if stand_in is None or not stand_in(committed):
                 self._readers[reader] = None  # it is woken: nobody stands in for it until it waits again
                 reader.set()
                 has_been_read = False
-        if not has_been_read:
-            self._keep(committed)
-        elif self._recent:
-            self._forget()
+        return has_been_read
 
     def _keep(self, committed: Sequence[Committed]) -> None:
         self._recent.extend(committed)

@@ -235,6 +235,35 @@ async def test_a_commit_in_which_the_loop_is_stopped_is_made_by_the_thread(tmp_p
         assert seqs(await read_all(store)) == [1]
 
 
+@pytest.mark.usefixtures("pause")
+async def test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_returns(tmp_path: Path) -> None:
+    """A signal that comes during a commit is raised behind it: nobody here knows then that it counts."""
+    told = list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    armed = list[str]()
+
+    class Interrupted(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            done = super().execute(sql, *values)
+            if armed and sql == "COMMIT" and threading.current_thread().name == HERE:
+                armed.clear()
+                raise Stopped
+            return done
+
+    store = SqliteLog(tmp_path / "log.db", factory=Interrupted)
+    await store.open()
+    owner, other = [await Owner.take(store, agent) for agent in (A, B)]
+    await other.append(chunk(1, 0))
+    armed.append("now")
+    with pytest.raises(LogUnavailable, match="its log ends at 1"):
+        await owner.append(chunk(1, 0))
+    assert [type(each) for each in told] == [Stopped]
+    await other.append(chunk(1, 1))
+    assert seqs(await read_all(store, A)) == [1]
+    assert seqs(await read_all(store, B)) == [1, 2]
+    await store.aclose()
+
+
 @pytest.mark.parametrize("pause", [-1.0, 1e9])
 async def test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause: float

@@ -294,6 +294,8 @@ class Scribe:
         self._forget()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+        else:  # who was stopped in the middle of a commit cannot tell whether it counts: the file can
+            self._version = None
 
     def seal(self) -> None:
         """Overwrite what a failed commit may have left behind.
