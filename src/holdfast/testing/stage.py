@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..core.state import State
-from ..ids import RequestId, agent_id
+from ..events import TurnKind
+from ..ids import agent_id
 from ..messages.message import UIMessage
 from .local import LocalServer
 from .observers import JsonObject, Sight, Stream, Tab, find_difference, plain
@@ -150,15 +151,18 @@ class Stage:
             return await loaded.actor.inspect(look)
 
     async def _rows(self) -> Known:
-        """Return how the turns that the asking tab knows really ended, oldest first."""
-        store = (await self.server.app.start()).directory.store
+        """Return how the turns that the asking tab knows really ended, and what went on from them, oldest first.
+
+        A turn that went on while the tab was away is one that it need not have heard of.
+        """
+        store: Any = (await self.server.app.start()).directory.store
         protocol = self._live.chat.protocol
-        found = {}
-        for request in dict.fromkeys([*protocol.endings, *protocol.answers, *protocol.questions]):
-            row = await store.find_turn(agent_id(self._kind, NAME), RequestId(request))
-            if row is not None and not row.is_open:
-                found[row.turn] = (str(request), (row.status, row.error))
-        return dict(found[turn] for turn in sorted(found))
+        heard_of = {*protocol.endings, *protocol.answers, *protocol.questions}
+        return {
+            str(row.request): (row.status, row.error)
+            for row in await store.turns(agent_id(self._kind, NAME))
+            if not row.is_open and (row.request in heard_of or row.kind is TurnKind.CONTINUATION)
+        }
 
     def describe(self) -> str:
         return "\n".join(f"  {tab.label} sees {tab.sight()}" for tab in self._tabs)
