@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import os
+import signal
 import ssl
 from collections.abc import Coroutine, Iterator
 from typing import Any
@@ -27,6 +28,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" i
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TALLY] = Tally()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Whoever was started in the background by a shell ignores Ctrl-C, and so would every process of ours.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
