@@ -155,7 +155,7 @@ CORE = [
     ),
     Mutant(
         "core/decide.py",
-        "    if turn.status is _ACCEPTED:\n        raise StaleAttempt",
+        "    if turn.status is Status.ACCEPTED:\n        raise StaleAttempt",
         "    if turn.status is Status.ENDED:\n        raise StaleAttempt",
         f"{TURNS}::test_nobody_writes_to_a_turn_that_has_not_begun",
         "chunks are written before an attempt has begun (I-7)",

@@ -6,7 +6,7 @@ A command that is late, doubled or of a stale attempt causes no event or raises 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 import msgspec
 from msgspec import Raw
@@ -80,7 +80,6 @@ from .tree import active_path, ancestors, shown_path
 
 __all__ = ["decide"]
 
-_ACCEPTED: Final = Status.ACCEPTED
 _TOOL_OUTPUT = b'"tool-output-'
 _FINAL = frozenset({"output-available", "output-error", "output-denied"})
 
@@ -157,12 +156,10 @@ def _speaker(state: State, command: Emit | StartCall | Finish) -> Turn:
 
 
 def _emit(state: State, command: Emit) -> list[Event]:
-    chunks, speaker, attempt = command.chunks, command.turn, command.attempt
-    turn = state.open.get(speaker)
-    if turn is None or turn.attempt != attempt:
-        turn = _speaker(state, command)
-    if turn.status is _ACCEPTED:
+    turn = _speaker(state, command)
+    if turn.status is Status.ACCEPTED:
         raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
+    chunks, speaker, attempt = command.chunks, command.turn, command.attempt
     for chunk in chunks:
         if _TOOL_OUTPUT in chunk.body:
             chunks = [chunk for chunk in chunks if not _is_answered_already(turn, chunk)]
