@@ -8,12 +8,12 @@ import inspect
 import os
 import signal
 import ssl
-from collections.abc import Coroutine, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
+from tests.owning import owning_its_tasks
 from tools.obligations import Tally, read_page
 
 _TALLY = pytest.StashKey[Tally]()
@@ -92,12 +92,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(test):
         return None
     names = pyfuncitem._fixtureinfo.argnames
-    asyncio.run(_owning_its_tasks(test(**{name: pyfuncitem.funcargs[name] for name in names})))
+    asyncio.run(owning_its_tasks(test(**{name: pyfuncitem.funcargs[name] for name in names})))
     return True
-
-
-async def _owning_its_tasks(test: Coroutine[Any, Any, None]) -> None:
-    await test
-    await asyncio.sleep(0)  # callbacks of what has just ended
-    left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    assert not left, f"tasks that nobody owns: {left}"

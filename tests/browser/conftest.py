@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import re
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvicorn
@@ -23,6 +21,7 @@ from tests.browser.scripted import BOOK
 from tests.browser.servers import KillableServer, Server
 from tests.browser.serving import configured, listening
 from tests.browser.tabs import FLAGS
+from tests.owning import owning_its_tasks
 
 _CHAT = pytest.StashKey[Chat]()
 
@@ -63,18 +62,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     LENT.append(pyfuncitem._request.getfixturevalue("chromium"))
     try:
         names = pyfuncitem._fixtureinfo.argnames
-        loop.run(_owning_its_tasks(test(**{name: pyfuncitem.funcargs[name] for name in names})), patience=None)
+        asked = test(**{name: pyfuncitem.funcargs[name] for name in names})
+        loop.run(owning_its_tasks(asked, except_for="playwright"), patience=None)
     finally:
         LENT.clear()
     return True
-
-
-async def _owning_its_tasks(test: Coroutine[Any, Any, None]) -> None:
-    others = asyncio.all_tasks()
-    await test
-    await asyncio.sleep(0)  # callbacks of what has just ended
-    left = [task for task in asyncio.all_tasks() - others if "playwright" not in repr(task.get_coro())]
-    assert not left, f"tasks that nobody owns: {left}"
 
 
 @pytest.fixture(scope="session")
