@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, ClassVar
 
 import pytest
@@ -243,3 +245,63 @@ async def test_a_tool_called_by_hand_that_fails_ends_the_turn_unless_it_is_caugh
     async with served(Hand) as serving:
         result = await serving.agent.save_messages([QUESTION])
     assert (result.status, result.error) == ("error", "no numbers today")
+
+
+class Leaving(AIChatAgent):
+    """Turns away from a step in the middle, while a tool is at work."""
+
+    how: ClassVar[str] = "raises"
+    ended: ClassVar[list[str]] = []
+    at_work: ClassVar[asyncio.Event]
+
+    async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+        async for asked in turn.steps():
+            async for chunk in asked.run(self.model()):
+                if chunk == "enough":
+                    await self.at_work.wait()
+                    match self.how:
+                        case "raises":
+                            raise ChatError("gave up")
+                        case "returns":
+                            return
+                        case "is stopped":
+                            await asyncio.Event().wait()
+                yield chunk
+
+    async def model(self) -> AsyncGenerator[Any, None]:
+        try:
+            for each in step(call("work"), "enough"):
+                yield each
+        finally:
+            self.ended.append("model")
+            if self.how == "returns":
+                raise RuntimeError("cannot be closed")
+
+    @tool
+    async def work(self) -> None:
+        self.at_work.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(200):
+                await asyncio.sleep(0)
+            self.ended.append("tool")
+
+
+@pytest.mark.parametrize("how", ["raises", "returns", "is stopped"])
+async def test_who_leaves_a_step_in_the_middle_ends_it_and_its_calls_with_the_attempt(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Leaving.how, Leaving.ended, Leaving.at_work = how, [], asyncio.Event()
+    async with served(Leaving) as serving:
+        asking = asyncio.create_task(serving.agent.save_messages([QUESTION]))
+        if how == "is stopped":
+            await Leaving.at_work.wait()
+            [attempt] = [task for task in asyncio.all_tasks() if task.get_name().startswith("turn ")]
+            await serving.agent.abort_all_requests()
+            await asyncio.wait([attempt])
+        status = (await asking).status
+        assert Leaving.ended == ["model", "tool"]
+    assert status == {"raises": "error", "returns": "completed", "is stopped": "aborted"}[how]
+    errors = [record.message for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [("could not be closed" in each) for each in errors] == ([True] if how == "returns" else [])

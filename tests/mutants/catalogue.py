@@ -27,6 +27,7 @@ WANTED = "tests/core/test_wanted.py"
 
 DYING = "tests/crash/test_tool_turns.py::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice"
 STEPS = "tests/agents/test_steps.py"
+TURNED = "tests/runtime/test_turns.py"
 USAGE = "tests/agents/test_think_usage.py"
 JOBS = "tests/agents/test_jobs.py"
 
@@ -88,6 +89,41 @@ AGENTS = [
         "                return [frames.state(bytes(event.state))]",
         "tests/server/test_agents.py::test_a_state_goes_to_everybody_but_who_sent_it_and_to_the_hook",
         "who sets a state is told its own (R-21)",
+    ),
+    Mutant(
+        "runtime/agency.py",
+        "if runner.told_at is None or now - runner.told_at >= LET_GO:",
+        "if runner.told_at is None or now:",
+        f"{TURNED}::test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_what_comes_after_it",
+        "whoever closes a connection when it is stopped is stopped again while it does",
+    ),
+    Mutant(
+        "runtime/agency.py",
+        "if runner.told_at is None or now - runner.told_at >= LET_GO:",
+        "if runner.told_at is None:",
+        f"{TURNED}::test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off",
+        "whoever overhears a stop stays until the server ends",
+    ),
+    Mutant(
+        "runtime/runner.py",
+        "                if self.is_told:\n                    raise asyncio.CancelledError",
+        "                if self.is_told and not left:\n                    raise asyncio.CancelledError",
+        f"{TURNED}::test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off",
+        "an answer that nobody hears takes half of the processor for ever",
+    ),
+    Mutant(
+        "agents/steps.py",
+        "            try:\n                await items.aclose()\n            finally:\n",
+        "            await items.aclose()\n            if True:\n",
+        f"{STEPS}::test_who_leaves_a_step_in_the_middle_ends_it_and_its_calls_with_the_attempt",
+        "a model that cannot be closed leaves its tools running",
+    ),
+    Mutant(
+        "agents/turn.py",
+        "            await self._box.aclose()",
+        "            pass",
+        f"{STEPS}::test_who_leaves_a_step_in_the_middle_ends_it_and_its_calls_with_the_attempt",
+        "tools of a turn that has failed run on",
     ),
     Mutant(
         "runtime/runner.py",

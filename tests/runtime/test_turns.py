@@ -14,6 +14,7 @@ from holdfast.events import AttemptStarted, Chunk, MessageEnded, Outcome, TurnAc
 from holdfast.ids import CallId, MessageId, RequestId, TurnId
 from holdfast.log.memory import MemoryLog
 from holdfast.messages.calls import Approval, ToolResult
+from holdfast.runtime.agency import LET_GO
 from holdfast.runtime.api import TurnCall, TurnResult
 from holdfast.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.kit import AGENT, running, soon, submit, texts, user, watching
@@ -149,6 +150,72 @@ async def test_cancel_ends_the_turn_although_the_answers_code_does_not_listen() 
             await loaded.actor.insist(Cancel(RequestId("r1")))
             assert (await watcher.ended(1)).outcome is Outcome.ABORTED
             leave.set()
+
+
+async def test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_what_comes_after_it() -> None:
+    reached, let_go, go_on = asyncio.Event(), list[str](), asyncio.Event()
+
+    async def tidy(call: TurnCall):  # type: ignore[no-untyped-def]
+        yield "Hel"
+        if call.request == "r2":
+            return
+        try:
+            reached.set()
+            await asyncio.Event().wait()
+        finally:
+            await go_on.wait()
+            await asyncio.sleep(0)
+            let_go.append(call.request)
+
+    responder = ScriptedResponder([])
+    responder.stream = tidy  # type: ignore[method-assign, assignment]
+    async with running(MemoryLog(), responder) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await reached.wait()
+            [attempt] = loaded.agency.runners
+            await loaded.actor.insist(Cancel(RequestId("r1")))
+            assert (await watcher.ended(1)).outcome is Outcome.ABORTED
+            await loaded.actor.ask(submit("r2"))
+            assert (await watcher.ended(2)).outcome is Outcome.COMPLETED
+            assert not attempt.done()
+            go_on.set()
+            await soon(attempt.done)
+    assert let_go == ["r1"]
+
+
+async def test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off() -> None:
+    clock, stops = ManualClock(), list[str]()
+
+    async def deaf(call: TurnCall):  # type: ignore[no-untyped-def]
+        yield "Hel"
+        while call.request == "r1" and len(stops) < 2:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stops.append(call.request)
+        while call.request == "r1":
+            yield "and another thing"
+
+    responder = ScriptedResponder([])
+    responder.stream = deaf  # type: ignore[method-assign, assignment]
+    async with running(MemoryLog(), responder, clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.until(lambda event: isinstance(event, Chunk))
+            [attempt] = loaded.agency.runners
+            await loaded.actor.insist(Cancel(RequestId("r1")))
+            await watcher.ended(1)
+            await soon(lambda: bool(stops))
+            clock.advance(LET_GO)
+            await loaded.actor.ask(submit("r2"))
+            await watcher.ended(2)
+            await soon(attempt.done)
+            assert stops == ["r1", "r1"]
+            assert await loaded.actor.inspect(texts) == [
+                *(("user", "hi"), ("assistant", "Hel")),
+                *(("user", "hi"), ("assistant", "Hel")),
+            ]
 
 
 async def test_a_waiting_turn_can_be_cancelled_and_never_starts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -28,10 +28,12 @@ _LEGAL = (
 _END = object()
 
 
-async def answer_items(answer: Any, *, ends_at: tuple[type[Exception], ...] = ()) -> AsyncGenerator[str | Chunk, None]:
+async def answer_items(
+    answer: Any, *, ends_at: tuple[type[Exception], ...] = (), after: Callable[[], Awaitable[None]] | None = None
+) -> AsyncGenerator[str | Chunk, None]:
     """Yield the text and the chunks of an answer; raises UsageError, naming what is legal, for anything else.
 
-    An answer that raises what `ends_at` names ends there.
+    An answer that raises what `ends_at` names ends there. `after` is awaited when it is closed, however it ended.
     """
     try:
         if inspect.isawaitable(answer):
@@ -52,6 +54,9 @@ async def answer_items(answer: Any, *, ends_at: tuple[type[Exception], ...] = ()
                     raise UsageError(f"unable to answer with {type(item).__name__}. {_LEGAL}")
     except ends_at:
         return
+    finally:
+        if after is not None:
+            await after()
     for piece in decoder.close():
         yield piece
     for problem in decoder.problems:

@@ -195,7 +195,8 @@ class ChatResponder:
         """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn."""
         current_turn.set(call)
         running_as(self.agent)
-        return answer_items(_ask(self.agent, Turn(call, agent=self.agent)), ends_at=(CallPending,))
+        turn = Turn(call, agent=self.agent)
+        return answer_items(_ask(self.agent, turn), ends_at=(CallPending,), after=turn._aclose)
 
     def error_text(self, exc: BaseException) -> str:
         return self.agent.error_text(exc)

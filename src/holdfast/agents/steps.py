@@ -7,8 +7,9 @@ is declared idempotent. A call that waits for a person or the page ends the loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from ..errors import BadInput, UsageError
 from ..messages.calls import is_tool_part, last_step, own_approval_id, tool_name, tool_parts
@@ -19,6 +20,9 @@ from .answers import answer_items
 from .tools import AnyTool, ToolContext, ToolFailed, ToolProgress, ToolResult
 
 __all__ = ["Step", "Steps", "ToolBox", "is_final", "is_waiting"]
+
+log = logging.getLogger("holdfast.agents")
+T = TypeVar("T")
 
 _FINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 
@@ -31,10 +35,26 @@ class ToolBox:
         self.model_texts: dict[str, str] = {}
         """What the model is told of failed calls, where clients are told less."""
         self._agent, self._turn = agent, turn
+        self._streams: list[AsyncGenerator[Any, None]] = []
         declared = call.client_tools if isinstance(call.client_tools, list) else []
         self._clients = {each.get("name") for each in declared if isinstance(each, dict)}
         self._clients |= {name for name, tool in tools.items() if not tool.is_server}
         self._clients -= {name for name, tool in tools.items() if tool.is_server}  # ours, whatever a page declares
+
+    def owning(self, stream: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """Return the stream, which ends with the attempt at the latest: readers may let go of it in the middle."""
+        self._streams.append(stream)
+        return stream
+
+    async def aclose(self) -> None:
+        """End the streams that were let go of, the last one first, and with them the calls that they run."""
+        while self._streams:
+            try:
+                await self._streams.pop().aclose()
+            except Exception:
+                log.exception(
+                    "turn %r of %r: a step that was left could not be closed", self.call.request, self.call.agent
+                )
 
     def definitions(self) -> list[dict[str, Any]]:
         """Return `{name, description, parameters}` of every tool that the model may call, the page's included."""
@@ -121,11 +141,15 @@ class Step:
         """`{name, description, parameters}` of every tool that the model may call, the page's included."""
         return self._steps.box.definitions()
 
-    async def run(self, answer: Any) -> AsyncIterator[str | Chunk]:
+    def run(self, answer: Any) -> AsyncGenerator[str | Chunk, None]:
         """Yield the model's chunks, which must be yielded on at once, and run the calls among them.
 
-        Calls run beside the stream and beside each other; the step ends when all of them have.
+        Calls run beside the stream and beside each other; the step ends when all of them have. Whoever leaves it in
+        the middle stops them: at the end of the attempt, or at once by closing it.
         """
+        return self._steps.box.owning(self._chunks(answer))
+
+    async def _chunks(self, answer: Any) -> AsyncGenerator[str | Chunk, None]:
         finish: Chunk | None = None
         items = answer_items(answer)
         try:
@@ -143,10 +167,12 @@ class Step:
                     self._begin(item)
             await self._calls_done()
         finally:
-            await items.aclose()
-            for task in self._running:
-                task.cancel()
-            await asyncio.gather(*self._running, return_exceptions=True)
+            try:
+                await items.aclose()
+            finally:
+                for task in self._running:
+                    task.cancel()
+                await asyncio.gather(*self._running, return_exceptions=True)
         if finish is not None and not await self._steps.goes_on():
             yield finish
 
@@ -177,7 +203,10 @@ class Steps:
         self.box = box
         self._limit, self._number, self._may_yield = limit, 0, may_yield
 
-    async def __aiter__(self) -> AsyncIterator[Step]:
+    def __aiter__(self) -> AsyncGenerator[Step, None]:
+        return self.box.owning(self._each())
+
+    async def _each(self) -> AsyncGenerator[Step, None]:
         message = await self.box.call.message()
         if message is not None:
             await self._settle_left(message)

@@ -97,8 +97,7 @@ class _Loop:
         while not await self._is_done() and not await self._is_said():
             # Who waits for an object is not put off with half of the work.
             limit = self._context.max_steps - self._number
-            left: Any = aiter(Steps(self._box, limit, may_yield=self._output is None))
-            async with aclosing(left) as steps:
+            async with aclosing(aiter(Steps(self._box, limit, may_yield=self._output is None))) as steps:
                 async for step in steps:
                     async with aclosing(self._taken(step, nudge)) as chunks:
                         async for chunk in chunks:
@@ -177,7 +176,7 @@ class _Loop:
             usage=dict(self._counts),
         )
         await given_by(self._agent.before_step(context))
-        async with aclosing(step.run(self._asked(context, step))) as chunks:  # type: ignore[type-var]
+        async with aclosing(step.run(self._asked(context, step))) as chunks:
             async for chunk in chunks:
                 yield chunk
         context.message = await self._call.message()

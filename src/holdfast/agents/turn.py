@@ -138,6 +138,11 @@ class Turn:
         message = await self._call.message()
         return find_call(message, call_id) if message is not None else None
 
+    async def _aclose(self) -> None:
+        """End the steps that the answer did not see to their end, and the calls that run in them."""
+        if "_box" in vars(self):
+            await self._box.aclose()
+
     async def write(self, chunk: Any) -> None:
         """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata."""
         await self._call.write(as_chunk(chunk))

@@ -277,17 +277,18 @@ async def _tell_of_leaving(record: _Record) -> None:
 async def _chunks(stream: Any, make_id: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
     """Yield a stream as chunks: text becomes parts of its own, each closed before anything else follows it."""
     part: str | None = None
-    async for item in answer_items(stream):
-        if isinstance(item, str):
-            if part is None:
-                part = make_id()
-                yield {"type": "text-start", "id": part}
-            yield {"type": "text-delta", "id": part, "delta": item}
-            continue
-        if part is not None:
-            yield {"type": "text-end", "id": part}
-            part = None
-        yield item
+    async with aclosing(answer_items(stream)) as items:
+        async for item in items:
+            if isinstance(item, str):
+                if part is None:
+                    part = make_id()
+                    yield {"type": "text-start", "id": part}
+                yield {"type": "text-delta", "id": part, "delta": item}
+                continue
+            if part is not None:
+                yield {"type": "text-end", "id": part}
+                part = None
+            yield item
     if part is not None:
         yield {"type": "text-end", "id": part}
 

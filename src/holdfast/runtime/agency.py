@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from ..core.commands import Finish, MarkHookDone
 from ..core.state import Node, Rules, State, Turn
@@ -32,6 +32,9 @@ from .runs import Runs
 __all__ = ["Agency"]
 
 log = logging.getLogger("holdfast.runtime")
+
+LET_GO: Final = 10_000
+"""Milliseconds that the code of an ended turn has to let go of what it holds, before it is told to stop once more."""
 
 
 class Agency:
@@ -201,8 +204,7 @@ class Agency:
         """Stop runners whose turn has ended without them: it was cleared, or cancelled."""
         for task, runner in self._runners.items():
             if runner.turn not in state.open and not runner.is_finishing:
-                runner.cancel()
-                task.cancel()
+                self._tell_to_stop(task, runner)
         for job, run in self.jobs.items():
             if job not in state.jobs and not run.is_ending:
                 run.cancel()
@@ -282,10 +284,17 @@ class Agency:
         for task, runner in self._runners.items():
             if runner.turn == turn.id:
                 usage = runner.usage
-                runner.cancel()
-                task.cancel()
+                self._tell_to_stop(task, runner)
         end = Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled", usage=to_raw(usage))
         self._actor.force(Letter(end))
+
+    def _tell_to_stop(self, task: asyncio.Task[None], runner: Runner) -> None:
+        """Cancel a runner once: a second time would cut off what its `finally` awaits, so that comes much later."""
+        now = self._clock.now()
+        if runner.told_at is None or now - runner.told_at >= LET_GO:
+            runner.told_at = now
+            runner.cancel()
+            task.cancel()
 
     # -- the response hook (R-28) -------------------------------------------------------------------------
 

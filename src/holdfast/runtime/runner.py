@@ -60,6 +60,8 @@ class Runner:
         """Set when the attempt failed in a way that may pass: the turn stays open and is to be tried again."""
         self.is_finishing = False
         """Set before the end is posted: from then on nobody needs to stop this runner."""
+        self.told_at: Millis | None = None
+        """When it was last told to stop; kept by whoever tells it."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
         self._clock, self._rules, self._has_failed, self._has_begun = clock, rules, has_failed, has_begun
         self._heard = heard if heard is not None else _nobody
@@ -208,6 +210,8 @@ class Runner:
             if not left:
                 breath = left = min(2 * breath, LONG_BREATH)
                 await asyncio.sleep(0)
+                if self.is_told:
+                    raise asyncio.CancelledError  # it did not listen, and nobody hears it any more
             if type(given) is str:  # nearly always, and then in few steps, and without a coroutine of its own
                 body = normaliser.flow(given) if not self._unsent else None
                 if body is None or not self._actor.offer(self.turn, attempt, [Emitted(body)]):
