@@ -13,6 +13,7 @@ from holdfast.events import (
     ABSENT,
     AgentCreated,
     AgentDestroyed,
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -57,6 +58,7 @@ FULL: list[Any] = [
     ),  # type: ignore[arg-type]
     TurnRetargeted(1, 2, "m", 3, "w", "o"),  # type: ignore[arg-type]
     AttemptStarted(1, 2, "crash", True),  # type: ignore[arg-type]
+    AttemptDelayed(1, 3, "retry"),  # type: ignore[arg-type]
     Chunk(1, 2, 3, JSON, True),  # type: ignore[arg-type]
     CallStarted(1, 2, "k", "tool"),  # type: ignore[arg-type]
     CallAnswered(1, "k", "approval", JSON, 2, "by", "o"),  # type: ignore[arg-type]

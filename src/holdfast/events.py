@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from .ids import Attempt, CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 
-__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptStarted", "CallAnswered", "CallStarted", "CancelRequested"]
-__all__ += ["AgentCreated", "JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
+__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptDelayed", "AttemptStarted", "CallAnswered", "CallStarted"]
+__all__ += ["AgentCreated", "CancelRequested", "JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
 __all__ += ["AgentDestroyed", "FiberEnded", "FiberOutcome", "FiberPaused", "FiberStarted", "FiberStashed"]
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
 __all__ += ["MessagesRemoved", "Outcome", "Placed", "StateSet", "TurnAccepted", "TurnEnded", "TurnKind"]
@@ -126,6 +126,14 @@ class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
     cause: AttemptCause = "first"
     fresh: bool = False
     """What earlier attempts said is thrown away: the answer starts anew."""
+
+
+class AttemptDelayed(_Event, frozen=True, tag="attempt.delayed"):
+    """A try at the turn is over, and the turn is not: the next, `attempt`, comes after a while."""
+
+    turn: TurnId
+    attempt: Attempt
+    cause: AttemptCause
 
 
 class Chunk(_Event, frozen=True, gc=False, tag="chunk"):
@@ -375,6 +383,7 @@ Event = (
     TurnAccepted
     | TurnRetargeted
     | AttemptStarted
+    | AttemptDelayed
     | Chunk
     | CallStarted
     | CallAnswered

@@ -28,13 +28,17 @@ class Brittle(Chat):
 
 
 class Fickle(Chat):
-    """Has its recovery decided by the question's second line: `retry`, or `stop` with what follows as the text."""
+    """Has its recovery decided by the question's second line: `retry`, `wait` until the test has opened a gate that
+    is named behind it, or `stop` with what follows as the text."""
 
     async def on_chat_recovery(self, ctx: Recovery) -> Continue | Retry | Stop | Wait:
         word, _, text = self.messages[-1].text.partition("\n")[2].partition(" ")
         match word:
             case "retry":
                 return Retry()
+            case "wait":
+                is_open = BOOK.opened[f"{self.name}/{text}"].is_set()
+                return Continue() if is_open else Wait(0.05)
             case "stop":
                 return Stop(text or None)
             case _:

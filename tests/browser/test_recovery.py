@@ -287,6 +287,27 @@ def test_a_turn_that_died_too_often_without_a_word_says_so_and_the_next_question
     assert_in_step(mortal, tab)
 
 
+def test_the_page_shows_that_the_answer_is_being_recovered_while_the_agent_waits_with_that(
+    mortal: Chat, killable_server: Reviving
+) -> None:
+    tab, other = tabs_of(mortal, "fickle", count=2)
+    tab.ask('["One ", "two ", {"gate": "mid"}, "three."]\nwait later')
+    for each in (tab, other):
+        each.until_answer(HALF)
+    killable_server.restart()
+    late = tabs_of(mortal, "fickle")[0]
+    for each in (tab, other, late):
+        each.until("c.isRecovering")
+    assert mortal.calls == []
+    mortal.open("mid")
+    mortal.open("later")
+    for each in (tab, other, late):
+        each.until_answer("One two three.")
+        each.until_ready()
+        assert told(each) == [True, False]
+    assert_in_step(mortal, tab, other, late)
+
+
 @pytest.mark.parametrize("text", ["It was too late.", ""])
 def test_a_turn_that_the_agent_stops_after_a_kill_ends_as_it_says_with_what_was_said(
     mortal: Chat, killable_server: Reviving, text: str

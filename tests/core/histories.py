@@ -16,6 +16,7 @@ from holdfast.core.commands import (
     Clear,
     Command,
     Continue,
+    Delay,
     Emit,
     Emitted,
     Finish,
@@ -141,7 +142,7 @@ def fingerprint(state: State) -> dict[str, Any]:
             "message": turn.fold.message().to_dict() if turn.fold is not None else None,
             "ending": (turn.outcome, turn.reason, turn.error, turn.detail, turn.finish_reason, turn.usage),
             "times": (turn.accepted_at, turn.ended_at, turn.hook_due, turn.progressed_at),
-            "tries": (turn.is_recovering, dict(turn.calls)),
+            "tries": (turn.recovers_with, dict(turn.calls)),
         }
 
     nodes = {n: (p.parent, p.id, p.role, p.at, p.body, p.draft) for n, p in sorted(state.nodes.items())}
@@ -209,7 +210,7 @@ def next_command(choices: Choices, history: History) -> Command:
     if work.run is not None and current is None:
         moves += ["begin"] * 8
     if current is not None:
-        moves += ["emit"] * 10 + ["finish"] * 3 + ["answer"] * 3 + ["cancel", "restart", "submit", "overtake"]
+        moves += ["emit"] * 10 + ["finish"] * 3 + ["answer"] * 3 + ["cancel", "restart", "delay", "submit", "overtake"]
     elif shown_path(state):
         moves += ["answer"] * 3 + ["continue", "submit", "put", "show"]
     match choices.of(moves):
@@ -222,6 +223,9 @@ def next_command(choices: Choices, history: History) -> Command:
         case "restart":
             assert current is not None
             return Begin(current.id, "crash")
+        case "delay":
+            assert current is not None
+            return Delay(current.id, choices.of(["crash", "retry", "stall"]))
         case "overtake":
             return Begin(choices.of(list(state.open)))
         case "emit":
@@ -369,6 +373,7 @@ def odd(choices: Choices, history: History) -> Command:
     streams = [each for each in state.open.values() if each.accepted.kind.is_bare]
     options: list[Command] = [
         Begin(turn),
+        Delay(turn, "crash"),
         Emit(turn, attempt, emitted({"type": "text-start", "id": "odd"})),
         finish(choices, turn, attempt),
         Cancel(RequestId("nobody")),

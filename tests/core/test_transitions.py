@@ -14,6 +14,7 @@ from holdfast.core.transitions import TRANSITIONS, Status, next_status
 from holdfast.events import (
     AgentCreated,
     AgentDestroyed,
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -58,6 +59,7 @@ EVENTS: list[Event] = [
     TurnAccepted(TURN, RequestId("r1"), TurnKind.CHAT, Generation(0), NODE, None, MessageId("a-r1")),
     TurnRetargeted(TURN, NODE, MessageId("a-r1"), NOW),
     AttemptStarted(TURN, Attempt(1)),
+    AttemptDelayed(TURN, Attempt(2), "crash"),
     Chunk(TURN, Attempt(1), 0, Raw(b'{"type":"start-step"}')),
     CallStarted(TURN, Attempt(1), CallId("k1"), "find"),
     CallAnswered(NODE, CallId("k1"), "result", NULL, turn=TURN),
@@ -84,6 +86,7 @@ def a_life() -> Stage:
     told.tell(StartCall(TURN, Attempt(1), CallId("k4"), "find"))
     told.answer("k1", ToolResult(1), "c1")  # turn 2 waits
     told.answer("k2", ToolResult(1), "c2")  # and is retargeted
+    told.delay(1, "crash")
     told.begin(1, "crash")
     told.cancel("r1")
     told.answer("k3", ToolResult(1), auto_continue=False)

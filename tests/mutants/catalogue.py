@@ -91,6 +91,27 @@ AGENTS = [
         "who sets a state is told its own (R-21)",
     ),
     Mutant(
+        "runtime/runner.py",
+        "        await self._actor.insist(Delay(self.turn, self._cause))\n",
+        "",
+        "tests/runtime/test_recovery.py::test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next",
+        "nobody knows that an answer is being recovered until it is",
+    ),
+    Mutant(
+        "core/decide.py",
+        "return [] if turn.recovers_with == attempt else [AttemptDelayed",
+        "return [] if False else [AttemptDelayed",
+        "tests/core/test_delays.py::test_an_attempt_that_comes_later_is_announced_once_and_the_turn_recovers_until_it_speaks",
+        "an agent that waits in small steps fills its log",
+    ),
+    Mutant(
+        "core/evolve.py",
+        "    if turn.recovers_with == event.attempt:\n",
+        "    if turn.recovers_with:\n",
+        "tests/core/test_delays.py::test_an_attempt_that_comes_later_is_announced_once_and_the_turn_recovers_until_it_speaks",
+        "a late word of a failed attempt takes back that the answer is being recovered",
+    ),
+    Mutant(
         "runtime/agency.py",
         "if runner.told_at is None or now - runner.told_at >= LET_GO:",
         "if runner.told_at is None or now:",

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.core.state import Rules
 from holdfast.errors import ChatError
-from holdfast.events import AttemptStarted, Chunk, Outcome
+from holdfast.events import AttemptDelayed, AttemptStarted, Chunk, Outcome
+from holdfast.ids import Attempt, TurnId
 from holdfast.log.memory import MemoryLog
 from holdfast.runtime.directory import Settings
 from holdfast.runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait, backoff
@@ -111,12 +112,30 @@ async def test_stop_keeps_what_was_said_and_ends_the_turn(text: str | None, outc
 async def test_wait_asks_again_later() -> None:
     store, clock = MemoryLog(), ManualClock()
     await left_open(store, clock)
-    responder = Deciding(dying(Gate()), [Wait(61), Continue()])
+    responder = Deciding(dying(Gate()), [Wait(61), Wait(17), Continue()])
     async with running(store, responder, clock) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            await watcher.until(lambda event: event == AttemptDelayed(TurnId(1), Attempt(2), "crash"))
             await pass_over(clock, 61_000)
+            await pass_over(clock, 17_000)
             assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
-    assert len(responder.asked) == 2
+            assert sum(isinstance(event, AttemptDelayed) for event in watcher.events) == 1
+    assert len(responder.asked) == 3
+
+
+async def test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    await left_open(store, clock)
+    for wait in (61, 17):
+        async with running(store, Deciding(dying(Gate()), [Wait(wait)]), clock) as directory:
+            async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+                await watcher.until(lambda event: isinstance(event, AttemptDelayed))
+                assert await loaded.actor.inspect(lambda state: state.open[TurnId(1)].recovers_with) == 2
+    ended, events = await recovered(store, clock, Deciding(dying(Gate()), []))
+    assert ended.outcome is Outcome.COMPLETED
+    assert [type(event) for event in events if isinstance(event, AttemptDelayed | AttemptStarted)] == [
+        *(AttemptStarted, AttemptDelayed, AttemptStarted),
+    ]
 
 
 async def test_an_answer_that_was_said_to_its_end_is_only_ended() -> None:
@@ -158,8 +177,14 @@ async def test_a_failure_that_may_pass_is_tried_again_after_a_while_and_keeps_wh
             for attempt in (2, 3):
                 await pass_over(clock, backoff(attempt))
             assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
-            started = [event for event in watcher.events if isinstance(event, AttemptStarted)]
-    assert [(event.attempt, event.cause) for event in started] == [(1, "first"), (2, "retry"), (3, "retry")]
+            tries = [event for event in watcher.events if isinstance(event, AttemptStarted | AttemptDelayed)]
+    assert tries == [
+        AttemptStarted(TurnId(1), Attempt(1), "first"),
+        AttemptDelayed(TurnId(1), Attempt(2), "retry"),
+        AttemptStarted(TurnId(1), Attempt(2), "retry"),
+        AttemptDelayed(TurnId(1), Attempt(3), "retry"),
+        AttemptStarted(TurnId(1), Attempt(3), "retry"),
+    ]
 
 
 async def test_a_silent_model_is_given_up_and_asked_again() -> None:

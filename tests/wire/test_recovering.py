@@ -1,4 +1,4 @@
-"""`cf_agent_chat_recovering`: true from a later attempt's start to its first word or end; told once, and on connect.
+"""`cf_agent_chat_recovering`: from the end of an attempt to the next one's first word or the end; once, and on connect.
 
 The page shows it as `isRecovering`. It is a fold of the log (R-17): whoever comes whenever is told the same.
 """
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from holdfast.events import AttemptStarted, ChatCleared, Chunk, Event, Outcome, TurnEnded, TurnKind
+from holdfast.events import AttemptDelayed, AttemptStarted, ChatCleared, Chunk, Event, Outcome, TurnEnded, TurnKind
 from holdfast.ids import Attempt, Generation, RequestId, Seq, TurnId
 from holdfast.wire.chat import KnownTurn, Replay
 from tests.wire.test_chat import Tab, Told, accepted, decoded, ended, kinds, known, message_ended
@@ -25,6 +25,10 @@ FALSE = {"type": "cf_agent_chat_recovering", "recovering": False, "id": "r1"}
 
 def begun(attempt: int, turn: int = 1, cause: str = "crash") -> AttemptStarted:
     return AttemptStarted(TurnId(turn), Attempt(attempt), cause if attempt > 1 else "first")  # type: ignore[arg-type]
+
+
+def delayed(attempt: int, turn: int = 1, cause: str = "retry") -> AttemptDelayed:
+    return AttemptDelayed(TurnId(turn), Attempt(attempt), cause)  # type: ignore[arg-type]
 
 
 def word(index: int, attempt: int = 1, turn: int = 1) -> Chunk:
@@ -54,6 +58,18 @@ def test_a_second_attempt_is_told_and_its_first_word_takes_it_back_before_it_is_
     frames = tab.happens(word(1, attempt=2), word(2, attempt=2))
     assert frames[0] == FALSE
     assert kinds(frames) == ["chat_recovering", "chunk", "chunk"]
+
+
+def test_an_attempt_that_comes_later_is_told_when_that_is_known_and_not_again_when_it_comes() -> None:
+    tab = watching()
+    assert tab.happens(delayed(2)) == [TRUE]
+    assert tab.happens(begun(2), delayed(3), begun(3)) == []
+    assert recovering(tab.happens(word(1, attempt=3))) == [False]
+
+
+def test_a_turn_that_is_stopped_while_it_waits_to_be_tried_again_is_not_recovering_any_more() -> None:
+    tab = watching(delayed(2))
+    assert recovering(tab.happens(message_ended(), ended(Outcome.ABORTED))) == [False]
 
 
 def test_attempts_that_die_one_after_the_other_are_one_recovery() -> None:
@@ -91,7 +107,7 @@ def test_a_clear_takes_it_back() -> None:
 
 def test_a_stream_that_is_not_of_the_chat_is_no_recovery() -> None:
     tab = Tab(accepted(kind=TurnKind.RSM))
-    assert tab.happens(begun(1), begun(2)) == []
+    assert tab.happens(begun(1), delayed(2), begun(2)) == []
 
 
 # -- offered and parked ---------------------------------------------------------------------------------------------
@@ -194,6 +210,8 @@ def lives(draw: st.DrawFn) -> list[Event]:
         events.append(accepted(turn, origin=draw(st.sampled_from(["me", "other"]))))
         index = 0
         for attempt in range(1, draw(st.integers(1, 4)) + 1):
+            if attempt > 1 and draw(st.booleans()):
+                events.append(delayed(attempt, turn))
             events.append(begun(attempt, turn))
             for _ in range(draw(st.integers(0, 2))):
                 events.append(word(index, attempt, turn))
@@ -209,7 +227,7 @@ def folded(events: list[Event]) -> tuple[list[KnownTurn], bool]:
     """Return what a snapshot has of the open turn, and whether it recovers: said apart from the machine under test."""
     here: KnownTurn | None = None
     for event in events:
-        if isinstance(event, AttemptStarted) and here is not None:
+        if isinstance(event, AttemptStarted | AttemptDelayed) and here is not None:
             here.recovers_with = event.attempt if event.attempt > 1 else None
         elif isinstance(event, Chunk) and here is not None:
             here.has_chunks, here.recovers_with = True, None

@@ -8,6 +8,7 @@ import msgspec
 
 from ..errors import BadMessage
 from ..events import (
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     CancelRequested,
@@ -91,6 +92,8 @@ class Teller:
             case AttemptStarted() if event.attempt > 1:
                 anew = "; it begins anew" if event.fresh else ""
                 self._remark(f"attempt {event.attempt}: {CAUSES[event.cause]}{anew}", "yellow")
+            case AttemptDelayed():
+                self._remark(f"attempt {event.attempt} comes later: {CAUSES[event.cause]}", "yellow")
             case CancelRequested():
                 self._remark("asked to stop", "yellow")
             case TurnEnded():

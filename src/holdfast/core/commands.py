@@ -12,9 +12,9 @@ from ..events import AttemptCause, FiberOutcome, JobKind, JobOutcome, Outcome, R
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.calls import CallAnswer
 
-__all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Emit", "Emitted", "Finish", "MarkHookDone"]
+__all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay", "Emit", "Emitted", "Finish"]
 __all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
-__all__ += ["EndRun", "MarkRunTold", "StartRun"]
+__all__ += ["EndRun", "MarkHookDone", "MarkRunTold", "StartRun"]
 __all__ += ["AddJob", "CancelJobs", "Create", "EndJob", "StartJob", "Submit"]
 __all__ += [
     "Destroy",
@@ -92,6 +92,13 @@ class Begin(msgspec.Struct, frozen=True):
     fresh: bool = False
     heard_at: Millis | None = None
     """When a sub-agent that the turn waits for last said something: that is progress of the turn, too."""
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """Say that the next attempt of a turn comes after a while: until then it is being recovered."""
+
+    turn: TurnId
+    cause: AttemptCause
 
 
 class Emitted(msgspec.Struct, frozen=True, gc=False):
@@ -309,6 +316,7 @@ Command = (
     | OpenStream
     | Place
     | Begin
+    | Delay
     | Emit
     | StartCall
     | Finish

@@ -16,6 +16,7 @@ from ..errors import AgentGone, Rejected, StaleAttempt, UnknownTurn
 from ..events import (
     AgentCreated,
     AgentDestroyed,
+    AttemptDelayed,
     AttemptStarted,
     CancelRequested,
     ChatCleared,
@@ -47,6 +48,7 @@ from .commands import (
     Command,
     Continue,
     Create,
+    Delay,
     Destroy,
     Emit,
     Emitted,
@@ -101,6 +103,8 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return start_call(_speaker(state, command), command)
         case Begin():
             return _begin(state, command, now, rules)
+        case Delay():
+            return _delay(state, command)
         case Finish():
             turn = _speaker(state, command)
             left = command.message if turn.accepted.kind is TurnKind.RSM else None
@@ -210,6 +214,14 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
         return [AttemptStarted(turn.id, attempt, cause, fresh=True)]
     # What a dead attempt left open is closed first, so that the next one starts on firm ground.
     return [*_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]
+
+
+def _delay(state: State, command: Delay) -> list[Event]:
+    turn = state.open.get(command.turn)
+    if turn is None or turn.status is not Status.RUNNING:
+        return []  # it has ended, or is about to: nothing comes after a while
+    attempt = Attempt(turn.attempt + 1)
+    return [] if turn.recovers_with == attempt else [AttemptDelayed(turn.id, attempt, command.cause)]
 
 
 def _why_given_up(turn: Turn, heard_at: Millis | None, now: Millis, rules: Rules) -> str | None:

@@ -16,6 +16,7 @@ from ..events import (
     ABSENT,
     AgentCreated,
     AgentDestroyed,
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -67,7 +68,7 @@ _RUNNING: Final = Status.RUNNING
 _decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
-_QUIET: Final = frozenset({AttemptStarted, CallStarted, CancelRequested, HookDone, StateSet, TurnEnded})
+_QUIET: Final = frozenset({AttemptStarted, AttemptDelayed, CallStarted, CancelRequested, HookDone, StateSet, TurnEnded})
 """Events that leave every message as it is; a chunk does too, unless it asks somebody something, and an end, unless it
 takes back a draft."""
 
@@ -87,10 +88,9 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case TurnRetargeted():
             _retargeted(state, _step(state, event), event)
         case AttemptStarted():
-            turn = _step(state, event)
-            turn.attempt, turn.is_recovering = event.attempt, event.attempt > 1
-            if (turn.fold is None or event.fresh) and not turn.accepted.kind.is_bare:
-                turn.fold = open_fold(state, turn)
+            _began(state, _step(state, event), event)
+        case AttemptDelayed():
+            _step(state, event).recovers_with = event.attempt
         case CallStarted():
             _step(state, event).calls[event.call] = event.attempt
         case CallAnswered():
@@ -135,6 +135,12 @@ def evolve(state: State, event: Event, at: Millis) -> None:
     return None
 
 
+def _began(state: State, turn: Turn, event: AttemptStarted) -> None:
+    turn.attempt, turn.recovers_with = event.attempt, event.attempt if event.attempt > 1 else None
+    if (turn.fold is None or event.fresh) and not turn.accepted.kind.is_bare:
+        turn.fold = open_fold(state, turn)
+
+
 def open_fold(state: State, turn: Turn) -> MessageFold:
     """Return an empty fold for the turn's answer; a continuation starts from the message that it extends."""
     base = state.nodes[turn.node].body if turn.is_continuation and turn.node in state.nodes else None
@@ -167,6 +173,7 @@ def _step(
     event: Chunk
     | TurnRetargeted
     | AttemptStarted
+    | AttemptDelayed
     | CallStarted
     | MessageEnded
     | CancelRequested
@@ -185,7 +192,8 @@ def _chunk(state: State, event: Chunk, at: Millis) -> None:
     if turn is None or turn.status is not _RUNNING:  # a running turn runs on (`TRANSITIONS`)
         turn = _step(state, event)
     turn.chunks, turn.progressed_at = event.index + 1, at
-    turn.is_recovering = turn.is_recovering and event.attempt != turn.attempt
+    if turn.recovers_with == event.attempt:
+        turn.recovers_with = None
     if turn.fold is None:
         return
     if event.transient:
@@ -257,7 +265,7 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
         _say(state, turn.node, node.body)
         state.revision += 1
     turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
-    turn.progressed_at, turn.is_recovering = Millis(0), False
+    turn.progressed_at, turn.recovers_with = Millis(0), None
     turn.transients.clear()
     turn.calls.clear()
     del state.open[turn.id]

@@ -11,6 +11,7 @@ from typing import Final, assert_never
 from ..events import (
     AgentCreated,
     AgentDestroyed,
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -67,7 +68,7 @@ def project(state: State, event: Event) -> list[Row]:
             return _messages(state, [turn.node]) if turn is not None else []
         case AgentCreated():
             return []
-        case CallStarted():
+        case CallStarted() | AttemptDelayed():
             return []  # an open turn's events are folded when it is loaded
         case TurnAccepted():
             nodes = [placed.node for placed in event.messages]

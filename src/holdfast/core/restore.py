@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import BadMessage
 from ..events import (
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -33,6 +34,8 @@ from .state import Node, State, Turn
 from .transitions import Status
 
 __all__ = ["restore"]
+
+_Replayed = AttemptStarted | AttemptDelayed | Chunk | CallStarted | CallAnswered
 
 
 def restore(
@@ -139,7 +142,7 @@ def _add_turn(state: State, row: TurnRow) -> None:
 
 def _stream(state: State, event: Event, at: Millis) -> None:
     """Fold one event of an open turn; others were projected already."""
-    if not isinstance(event, AttemptStarted | Chunk | CallStarted | CallAnswered) or event.turn is None:
+    if not isinstance(event, _Replayed) or event.turn is None:
         return
     turn = state.open.get(event.turn)
     if turn is None:

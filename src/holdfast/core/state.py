@@ -71,8 +71,8 @@ class Turn:
     """The calls of our own tools that were started, with the attempt that started them last."""
     progressed_at: Millis = Millis(0)
     """When its last chunk came, or else when it was accepted."""
-    is_recovering: bool = False
-    """A later attempt was started and has said nothing yet (R-17)."""
+    recovers_with: int | None = None
+    """The attempt that goes on from one that is over, and has said nothing yet (R-17)."""
     outcome: Outcome | None = None
     reason: str | None = None
     error: str | None = None

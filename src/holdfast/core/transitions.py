@@ -10,6 +10,7 @@ import enum
 from collections.abc import Mapping
 
 from ..events import (
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -48,6 +49,7 @@ TRANSITIONS: Mapping[Status | None, Mapping[type[Event], Status]] = {
     },
     Status.RUNNING: {
         AttemptStarted: Status.RUNNING,  # the attempt before died or gave up; the turn goes on
+        AttemptDelayed: Status.RUNNING,
         Chunk: Status.RUNNING,
         CallStarted: Status.RUNNING,
         CallAnswered: Status.RUNNING,

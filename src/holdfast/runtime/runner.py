@@ -11,7 +11,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ..core.accept import is_steered
-from ..core.commands import Begin, Emitted, Finish, Place, StartCall
+from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
 from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
@@ -135,9 +135,9 @@ class Runner:
             await self._finish(Attempt(recovery.attempt - 1), Outcome.COMPLETED)
             return None
         if self._has_failed:
-            await self._clock.sleep_until(Millis(self._clock.now() + backoff(recovery.attempt)))
+            await self._put_off(backoff(recovery.attempt))
         while isinstance(decision := await self._decided(recovery), Wait):
-            await self._clock.sleep_until(Millis(self._clock.now() + round(decision.seconds * 1000)))
+            await self._put_off(round(decision.seconds * 1000))
         match decision:
             case Continue():
                 return False
@@ -149,6 +149,12 @@ class Runner:
                 return None
             case _:
                 assert_never(decision)
+
+    async def _put_off(self, milliseconds: int) -> None:
+        """Wait before the next attempt; whoever looks meanwhile is told that the turn is being recovered."""
+        until = Millis(self._clock.now() + milliseconds)
+        await self._actor.insist(Delay(self.turn, self._cause))
+        await self._clock.sleep_until(until)
 
     async def _decided(self, recovery: Recovery) -> Decision:
         if not isinstance(self._responder, Recoverer) or recovery.attempt > self._rules.max_attempts:

@@ -58,7 +58,7 @@ def _known(turn: Turn) -> KnownTurn:
         message_ids=accepted.message_ids,
         has_chunks=turn.chunks > 0,
         outcome=turn.outcome,
-        recovers_with=turn.attempt if turn.is_recovering else None,
+        recovers_with=turn.recovers_with,
     )
 
 

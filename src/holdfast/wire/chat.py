@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ..events import (
+    AttemptDelayed,
     AttemptStarted,
     CallAnswered,
     ChatCleared,
@@ -384,12 +385,11 @@ class ChatView:
                     known.node, known.owner, known.origin = event.node, event.owner, event.origin
                 return []
             case AttemptStarted():
-                known = self._open.get(event.turn)
-                if known is None or event.attempt < 2:
-                    return []
-                was_recovering, known.recovers_with = known.recovers_with is not None, event.attempt
-                self._is_doubted = self._is_doubted or event.fresh  # what was shown of it counts no more
-                return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
+                # What was shown of it counts no more, if it begins anew.
+                self._is_doubted = self._is_doubted or (event.fresh and event.turn in self._open)
+                return self._recovers(event) if event.attempt > 1 else []
+            case AttemptDelayed():
+                return self._recovers(event)
             case CallAnswered():
                 told = self._updated(event.node)
                 self._is_doubted = self._is_doubted or not told  # no chunk says that something was approved (R-2)
@@ -513,6 +513,14 @@ class ChatView:
 
     def _streaming(self) -> KnownTurn | None:
         return next((known for known in self._open.values() if known.has_chunks), None)
+
+    def _recovers(self, event: AttemptStarted | AttemptDelayed) -> list[bytes]:
+        """Note the attempt whose first word ends a recovery; tell of one that is news."""
+        known = self._open.get(event.turn)
+        if known is None:
+            return []
+        was_recovering, known.recovers_with = known.recovers_with is not None, event.attempt
+        return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
 
     @staticmethod
     def _recovered(known: KnownTurn) -> list[bytes]:

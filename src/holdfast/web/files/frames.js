@@ -97,5 +97,5 @@ export class LogView extends Lines {
 function eventWord({ turn, index, chunk, outcome, attempt, t, tool, kind, request, cause, job }) {
   const place = turn == null ? "" : `#${turn} `;
   if (t === "chunk") return `${place}${index} ${chunk?.type ?? ""}${chunk?.toolName ? ` ${chunk.toolName}` : ""}`;
-  return place + [outcome, attempt && t === "attempt.started" && `${attempt} (${cause ?? "first"})`, tool, kind, request && t === "turn.accepted" && request, job].filter(Boolean).join(" ");
+  return place + [outcome, attempt && t.startsWith("attempt.") && `${attempt} (${cause ?? "first"})`, tool, kind, request && t === "turn.accepted" && request, job].filter(Boolean).join(" ");
 }

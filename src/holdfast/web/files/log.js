@@ -99,6 +99,11 @@ export class Log extends EventTarget {
         return this.chunk(turn, event);
       case "call.started":
         return void (this.call(turn, event.call, event.at).tool ||= event.tool);
+      case "attempt.delayed": {
+        const before = turn.attempts.at(-1);
+        if (before) before.end ??= event.at;
+        return void turn.marks.push({ at: event.at, word: `attempt ${event.attempt} put off` });
+      }
       case "call.answered":
         return void turn.marks.push({ at: event.at, word: `${event.kind} given` });
       case "turn.cancel_requested":
