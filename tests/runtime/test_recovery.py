@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.core import commands
 from holdfast.core.state import Rules
 from holdfast.errors import ChatError
-from holdfast.events import AttemptDelayed, AttemptStarted, Chunk, Outcome
-from holdfast.ids import Attempt, TurnId
+from holdfast.events import ABSENT, AttemptDelayed, AttemptStarted, Chunk, Outcome, TurnEnded
+from holdfast.ids import Attempt, RequestId, TurnId
 from holdfast.log.memory import MemoryLog
 from holdfast.runtime.directory import Settings
 from holdfast.runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait, backoff
@@ -141,7 +142,8 @@ async def test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_t
 async def test_an_answer_that_was_said_to_its_end_is_only_ended() -> None:
     store, clock = MemoryLog(), ManualClock()
     gate = Gate()
-    script = [{"type": "text-start", "id": "t"}, {"type": "text-delta", "id": "t", "delta": "all"}]
+    words = [{"type": "text-start", "id": "t"}, {"type": "text-delta", "id": "t", "delta": "all"}]
+    script = [*words, {"type": "finish", "messageMetadata": {"usage": {"outputTokens": 7}}}]
     async with running(store, ScriptedResponder([*script]), clock, Settings(grace=0.0)) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
@@ -151,12 +153,29 @@ async def test_an_answer_that_was_said_to_its_end_is_only_ended() -> None:
         log.events.pop()
     responder = ScriptedResponder(["again", gate])
     assert bytes(log.events[-1].body).count(b'"finish"') == 1
-    state = await _state_of(store, responder, clock)
-    assert state is Outcome.COMPLETED
+    ended = await _end_of(store, responder, clock)
+    assert (ended.outcome, bytes(ended.usage)) == (Outcome.COMPLETED, b'{"outputTokens":7}')
     assert responder.calls == []
 
 
-async def _state_of(store: MemoryLog, responder: ScriptedResponder, clock: ManualClock) -> Any:
+async def test_what_another_turn_of_the_message_took_is_not_taken_twice() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    took = {"type": "finish", "messageMetadata": {"usage": {"outputTokens": 7}}}
+    script = lambda call: ["more"] if call.is_continuation else ["all", took]  # noqa: E731 - the shape of a script
+    async with running(store, ScriptedResponder(script), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.ended(1)
+            await loaded.actor.ask(commands.Continue(RequestId("r2")))
+            await watcher.ended(2)
+    log = store._logs[AGENT]
+    while log.events[-1].kind != "chunk":
+        log.events.pop()
+    ended = await _end_of(store, ScriptedResponder([]), clock, turn=2)
+    assert (ended.outcome, ended.usage) == (Outcome.COMPLETED, ABSENT)
+
+
+async def _end_of(store: MemoryLog, responder: ScriptedResponder, clock: ManualClock, *, turn: int = 1) -> TurnEnded:
     """Rebuild the rows that the cut log implies, then load it."""
     from holdfast.runtime.rebuild import rebuild
 
@@ -165,7 +184,7 @@ async def _state_of(store: MemoryLog, responder: ScriptedResponder, clock: Manua
     await store.aclose()
     async with running(store, responder, clock) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
-            return (await watcher.ended(1)).outcome
+            return await watcher.ended(turn)
 
 
 async def test_a_failure_that_may_pass_is_tried_again_after_a_while_and_keeps_what_was_said() -> None:

@@ -132,6 +132,7 @@ class Runner:
             return False
         if await self._actor.inspect(self._is_finished):
             # Everything was said; only its end is missing.
+            self.usage = await self._actor.inspect(self._usage_said)
             await self._finish(Attempt(recovery.attempt - 1), Outcome.COMPLETED)
             return None
         if self._has_failed:
@@ -327,6 +328,16 @@ class Runner:
         turn = state.open.get(self.turn)
         return turn is not None and turn.fold is not None and turn.chunks > 0 and turn.fold.is_finished
 
+    def _usage_said(self, state: State) -> Any:
+        """Return what an answer says that it took; of one that goes on from another, only what is not that one's."""
+        turn = state.open.get(self.turn)
+        if turn is None or turn.fold is None:
+            return None
+        node = state.nodes.get(turn.node) if turn.is_continuation else None
+        base = UIMessage.decode(node.body) if node is not None and node.body is not None else None
+        said = _usage_of(turn.fold.message())
+        return said if base is None or said != _usage_of(base) else None
+
     def _partial(self, state: State) -> UIMessage | None:
         turn = state.open.get(self.turn)
         message = turn.fold.message() if turn is not None and turn.fold is not None else None
@@ -372,6 +383,10 @@ def _emitted(chunks: Iterable[Chunk]) -> list[Emitted]:
 
 async def _nobody(turn: TurnId) -> Millis | None:
     return None
+
+
+def _usage_of(message: UIMessage) -> Any:
+    return message.metadata.get("usage") if isinstance(message.metadata, dict) else None
 
 
 def _was_told_to_stop(exc: BaseException) -> bool:
