@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -168,7 +168,7 @@ async def test_it_stays_gone_when_the_file_is_opened_again(kind: str, tmp_path: 
     await new.answer(1, 3)
     assert len(await read_all(again, A)) == 5
     assert len(await read_all(again, B)) == other.head
-    with sqlite3.connect(file) as raw:
+    with closing(sqlite3.connect(file)) as raw:
         assert raw.execute("SELECT count(*) FROM event").fetchone()[0] == other.head + 5
     await again.aclose()
 
@@ -216,7 +216,7 @@ async def test_what_the_same_transaction_brought_goes_too(kind: str, tmp_path: P
         await new.answer(1, 3)
         assert seqs(await read_all(store, A)) == [1, 2, 3, 4, 5]
         if kind == "sqlite":
-            with sqlite3.connect(tmp_path / "log.db") as raw:
+            with closing(sqlite3.connect(tmp_path / "log.db")) as raw:
                 assert raw.execute("SELECT count(*) FROM event").fetchone()[0] == 5 + other.head + 21
 
 

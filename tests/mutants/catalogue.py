@@ -98,6 +98,13 @@ AGENTS = [
         "nobody knows that an answer is being recovered until it is",
     ),
     Mutant(
+        "core/restore.py",
+        "_Replayed = AttemptStarted | AttemptDelayed | Chunk",
+        "_Replayed = AttemptStarted | Chunk",
+        "tests/runtime/test_recovery.py::test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next",
+        "the next process does not know that an answer is being recovered",
+    ),
+    Mutant(
         "core/decide.py",
         "return [] if turn.recovers_with == attempt else [AttemptDelayed",
         "return [] if False else [AttemptDelayed",
@@ -314,8 +321,8 @@ CORE = [
     # -- properties that are nobody's invariant by number ------------------------------------------------------
     Mutant(
         "core/decide.py",
-        "    attempt = Attempt(turn.attempt + 1)\n",
-        "    attempt = turn.attempt = Attempt(turn.attempt + 1)\n",
+        "    attempt = Attempt(turn.attempt + 1)\n    cause",
+        "    attempt = turn.attempt = Attempt(turn.attempt + 1)\n    cause",
         f"{INVARIANTS}::test_deciding_changes_nothing",
         "an attempt is counted although its commit failed",
     ),
@@ -515,8 +522,8 @@ CORE = [
     ),
     Mutant(
         "core/restore.py",
-        "    if not isinstance(event, AttemptStarted | Chunk | CallStarted | CallAnswered) or event.turn is None:",
-        "    if not isinstance(event, AttemptStarted | Chunk | CallStarted) or event.turn is None:",
+        "_Replayed = AttemptStarted | AttemptDelayed | Chunk | CallStarted | CallAnswered",
+        "_Replayed = AttemptStarted | AttemptDelayed | Chunk | CallStarted",
         f"{RESTORE}::test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was",
         "an approval given before a crash is asked for again",
     ),
