@@ -68,8 +68,8 @@ class FiberRun:
 class _Recovery:
     """A fiber that is being handed back; adopted once somebody runs it again."""
 
-    def __init__(self, task: asyncio.Task[None]) -> None:
-        self.task = task
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
         self.is_adopted = False
         self.is_ending = True
         """Whether nobody needs to stop it: its own commands may end the fiber."""
@@ -87,7 +87,7 @@ class Fibers:
     def tasks(self) -> list[asyncio.Task[Any]]:
         """Everything that runs here, for whoever shuts it down."""
         runs = [run.task for run in self._runs.values() if run.task is not None]
-        return [*runs, *(recovery.task for recovery in self._recoveries.values())]
+        return [*runs, *(each.task for each in self._recoveries.values() if each.task is not None)]
 
     def retire(self, wanted: Sequence[FiberId]) -> None:
         """Stop what the log says is over."""
@@ -97,16 +97,18 @@ class Fibers:
         for fiber, recovery in self._recoveries.items():
             if fiber not in wanted and not recovery.is_adopted and not recovery.is_ending:
                 recovery.is_ending = True
-                recovery.task.cancel()
+                if recovery.task is not None:
+                    recovery.task.cancel()
 
     def hand_back(self, wanted: Sequence[FiberId]) -> None:
         """Give the agent's own code what should be running and is not."""
         for fiber in wanted:
             if fiber not in self._runs and fiber not in self._recoveries:
+                recovery = self._recoveries[fiber] = _Recovery()  # first: a loop may start tasks where they are made
                 work = self._recover(fiber)
                 task = asyncio.create_task(work, name=f"recovery of fiber {fiber}", context=Context())
-                self._recoveries[fiber] = _Recovery(task)
                 task.add_done_callback(lambda task, fiber=fiber: self._recovered(fiber, task))  # type: ignore[misc]
+                recovery.task = task
 
     async def start(
         self, fiber: FiberId, name: str, work: FiberWork, context: Context | None = None
