@@ -23,6 +23,8 @@ ROOT = Path(__file__).parent.parent
 PEER = Path(__file__).parent / "peer"
 PATIENCE = 20.0
 """Seconds that a server has to start or to stop."""
+SETTLING = 0.02
+"""Seconds that its threads have to come to rest before they are looked at: longer than a tick of any kernel."""
 
 
 _SPY = [str(Path(sys.executable).parent / "py-spy"), "record", "--rate", "200", "--threads"]
@@ -108,10 +110,20 @@ class Server:
 
     def usage(self) -> Usage:
         """Read all threads' CPU, the memory that is the process's own, and what it had written to disk."""
+        self._settle()
         # The kernel's CPU clock of another process: what /proc/<pid>/stat counts, in nanoseconds instead of ticks.
         cpu = time.clock_gettime(~self.pid << 3 | 2)
         memory = _field(f"/proc/{self.pid}/smaps_rollup", "Pss:") * 1024
         return Usage(cpu, memory, _field(f"/proc/{self.pid}/io", "write_bytes:"))
+
+    def _settle(self) -> None:
+        """Wait a moment for its threads to sleep: the kernel adds up what a thread took when it stops, or at a tick.
+
+        Who has the last frame of an answer asks while the server is still at work, and would miss most of a short one.
+        """
+        until = time.monotonic() + SETTLING
+        while time.monotonic() < until and any(map(_is_running, Path(f"/proc/{self.pid}/task").iterdir())):
+            time.sleep(0.0002)
 
     def request(self, method: str, path: str) -> bytes:
         """Make one HTTP request and wait for its answer; blocks, since nothing else is going on."""
@@ -202,6 +214,13 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _is_running(thread: Path) -> bool:
+    try:
+        return thread.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "R"
+    except FileNotFoundError:  # it has ended
+        return False
 
 
 def _field(path: str, name: str) -> int:
