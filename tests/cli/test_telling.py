@@ -110,7 +110,7 @@ def test_text_grows_and_reasoning_and_tools_have_lines_of_their_own() -> None:
     [
         (AttemptStarted(T, Attempt(1)), ""),
         (AttemptStarted(T, Attempt(2), "crash"), "attempt 2: the process died"),
-        (AttemptDelayed(T, Attempt(3), "retry"), "attempt 3 comes later: the model failed"),
+        (AttemptDelayed(T, Attempt(3), "retry"), "attempt 3 is delayed: the model failed"),
         (AttemptStarted(T, Attempt(3), "stall", fresh=True), "attempt 3: the model was silent; it begins anew"),
         (CancelRequested(T), "asked to stop"),
         (

@@ -225,7 +225,7 @@ def next_command(choices: Choices, history: History) -> Command:
             return Begin(current.id, "crash")
         case "delay":
             assert current is not None
-            return Delay(current.id, choices.of(["crash", "retry", "stall"]))
+            return Delay(current.id, Attempt(current.attempt), choices.of(["crash", "retry", "stall"]))
         case "overtake":
             return Begin(choices.of(list(state.open)))
         case "emit":
@@ -373,7 +373,7 @@ def odd(choices: Choices, history: History) -> Command:
     streams = [each for each in state.open.values() if each.accepted.kind.is_bare]
     options: list[Command] = [
         Begin(turn),
-        Delay(turn, "crash"),
+        Delay(turn, attempt, "crash"),
         Emit(turn, attempt, emitted({"type": "text-start", "id": "odd"})),
         finish(choices, turn, attempt),
         Cancel(RequestId("nobody")),

@@ -94,8 +94,8 @@ class Stage(History):
     def begin(self, turn: int, cause: AttemptCause = "first") -> list[Event]:
         return self.tell(Begin(TurnId(turn), cause))
 
-    def delay(self, turn: int, cause: AttemptCause = "retry") -> list[Event]:
-        return self.tell(Delay(TurnId(turn), cause))
+    def delay(self, turn: int, cause: AttemptCause = "retry", *, attempt: int = 1) -> list[Event]:
+        return self.tell(Delay(TurnId(turn), Attempt(attempt), cause))
 
     def emit(self, turn: int, *chunks: JsonObject, attempt: int = 1) -> list[Event]:
         return self.tell(Emit(TurnId(turn), Attempt(attempt), emitted(*chunks)))

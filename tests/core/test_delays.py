@@ -25,7 +25,7 @@ def test_an_attempt_that_comes_later_is_announced_once_and_the_turn_recovers_unt
     assert turn.recovers_with == 2
     told.begin(1, "retry")
     assert turn.recovers_with == 2
-    assert told.delay(1) == [AttemptDelayed(TurnId(1), Attempt(3), "retry")]
+    assert told.delay(1, attempt=2) == [AttemptDelayed(TurnId(1), Attempt(3), "retry")]
     told.begin(1, "retry")
     told.emit(1, *text("on", "t2"), attempt=3)
     assert turn.recovers_with is None
@@ -39,3 +39,11 @@ def test_no_attempt_of_a_turn_that_waits_is_stopped_or_is_over_comes_later() -> 
     assert told.delay(1) == []
     told.finish(1)
     assert told.delay(1) == []
+
+
+def test_who_is_late_with_it_delays_nothing_that_has_begun() -> None:
+    told = begun()
+    told.begin(1, "retry")
+    told.emit(1, *text("on"), attempt=2)
+    assert told.delay(1, attempt=1) == []
+    assert told.state.open[TurnId(1)].recovers_with is None

@@ -92,7 +92,7 @@ AGENTS = [
     ),
     Mutant(
         "runtime/runner.py",
-        "        await self._actor.insist(Delay(self.turn, self._cause))\n",
+        "        await self._actor.insist(Delay(self.turn, Attempt(recovery.attempt - 1), self._cause))\n",
         "",
         "tests/runtime/test_recovery.py::test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next",
         "nobody knows that an answer is being recovered until it is",
@@ -103,6 +103,13 @@ AGENTS = [
         "_Replayed = AttemptStarted | Chunk",
         "tests/runtime/test_recovery.py::test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next",
         "the next process does not know that an answer is being recovered",
+    ),
+    Mutant(
+        "core/decide.py",
+        "turn.status is not Status.RUNNING or turn.attempt != command.attempt:\n        return []",
+        "turn.status is not Status.RUNNING:\n        return []",
+        "tests/core/test_delays.py::test_who_is_late_with_it_delays_nothing_that_has_begun",
+        "an answer that is being given is shown as being recovered to its end",
     ),
     Mutant(
         "core/decide.py",

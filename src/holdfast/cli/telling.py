@@ -93,7 +93,7 @@ class Teller:
                 anew = "; it begins anew" if event.fresh else ""
                 self._remark(f"attempt {event.attempt}: {CAUSES[event.cause]}{anew}", "yellow")
             case AttemptDelayed():
-                self._remark(f"attempt {event.attempt} comes later: {CAUSES[event.cause]}", "yellow")
+                self._remark(f"attempt {event.attempt} is delayed: {CAUSES[event.cause]}", "yellow")
             case CancelRequested():
                 self._remark("asked to stop", "yellow")
             case TurnEnded():

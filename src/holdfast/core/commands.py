@@ -95,9 +95,10 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """Say that the next attempt of a turn comes after a while: until then it is being recovered."""
+    """Say that an attempt of a turn is over, and that the next comes after a while: until then it is recovered."""
 
     turn: TurnId
+    attempt: Attempt
     cause: AttemptCause
 
 

@@ -218,8 +218,8 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
 
 def _delay(state: State, command: Delay) -> list[Event]:
     turn = state.open.get(command.turn)
-    if turn is None or turn.status is not Status.RUNNING:
-        return []  # it has ended, or is about to: nothing comes after a while
+    if turn is None or turn.status is not Status.RUNNING or turn.attempt != command.attempt:
+        return []  # it has ended, or is about to, or the next attempt is here: nothing comes after a while
     attempt = Attempt(turn.attempt + 1)
     return [] if turn.recovers_with == attempt else [AttemptDelayed(turn.id, attempt, command.cause)]
 

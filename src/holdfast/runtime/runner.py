@@ -136,9 +136,9 @@ class Runner:
             await self._finish(Attempt(recovery.attempt - 1), Outcome.COMPLETED)
             return None
         if self._has_failed:
-            await self._put_off(backoff(recovery.attempt))
+            await self._delay(recovery, backoff(recovery.attempt))
         while isinstance(decision := await self._decided(recovery), Wait):
-            await self._put_off(round(decision.seconds * 1000))
+            await self._delay(recovery, round(decision.seconds * 1000))
         match decision:
             case Continue():
                 return False
@@ -151,10 +151,10 @@ class Runner:
             case _:
                 assert_never(decision)
 
-    async def _put_off(self, milliseconds: int) -> None:
+    async def _delay(self, recovery: Recovery, milliseconds: int) -> None:
         """Wait before the next attempt; whoever looks meanwhile is told that the turn is being recovered."""
         until = Millis(self._clock.now() + milliseconds)
-        await self._actor.insist(Delay(self.turn, self._cause))
+        await self._actor.insist(Delay(self.turn, Attempt(recovery.attempt - 1), self._cause))
         await self._clock.sleep_until(until)
 
     async def _decided(self, recovery: Recovery) -> Decision:

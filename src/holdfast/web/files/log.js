@@ -102,7 +102,7 @@ export class Log extends EventTarget {
       case "attempt.delayed": {
         const before = turn.attempts.at(-1);
         if (before) before.end ??= event.at;
-        return void turn.marks.push({ at: event.at, word: `attempt ${event.attempt} put off` });
+        return void turn.marks.push({ at: event.at, word: `attempt ${event.attempt} delayed` });
       }
       case "call.answered":
         return void turn.marks.push({ at: event.at, word: `${event.kind} given` });
