@@ -98,6 +98,13 @@ AGENTS = [
         "nobody knows that an answer is being recovered until it is",
     ),
     Mutant(
+        "log/base.py",
+        '"attempt.started", "attempt.delayed", "chunk"',
+        '"attempt.started", "chunk"',
+        "tests/crash/test_delayed_attempts.py::test_dying_at_any_append_delays_no_attempt_twice_and_ends_the_turn_once",
+        "a store does not give back that an attempt comes later",
+    ),
+    Mutant(
         "core/restore.py",
         "_Replayed = AttemptStarted | AttemptDelayed | Chunk",
         "_Replayed = AttemptStarted | Chunk",
