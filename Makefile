@@ -60,7 +60,7 @@ setup-browser:
 	@test -x $(CHROMIUM) || tools/install-chromium
 
 dev: setup-python ## set up, then start the product with a demo agent that needs no key
-	@exec $(BIN)/holdfast dev $(ARGS)
+	@exec $(BIN)/everyword dev $(ARGS)
 
 lint: setup-python
 	@$(BIN)/ruff check .
@@ -79,7 +79,7 @@ check: setup-python lint types ## the inner loop: lint, types and the fast tests
 	@$(BIN)/pytest -n $(WORKERS) -m 'not crash and not browser and not slow' $(INNER) $(ARGS)
 
 # The peer is only there to be compared with: without npm or a network the table says so and does without it.
-bench: $(BENCH_READY) ## all loads over real sockets in one table (ROWS=flat,tiny SERVERS=holdfast,stored SIZES=small)
+bench: $(BENCH_READY) ## all loads over real sockets in one table (ROWS=flat,tiny SERVERS=everyword,stored SIZES=small)
 	@$(MAKE) -s bench-peer || echo "bench: the peer is left out; npm could not install it" >&2
 	@exec $(BENCH_BIN)/python -m benchmarks $(ARGS)
 

@@ -1,7 +1,7 @@
 """Run the table: `make bench`, or a part of it.
 
-    ROWS=flat,fanout SIZES=small SERVERS=holdfast,stored make bench
-    PROFILE=1 ROWS=400 SERVERS=holdfast make bench       # a flame graph in benchmarks/profiles/
+    ROWS=flat,fanout SIZES=small SERVERS=everyword,stored make bench
+    PROFILE=1 ROWS=400 SERVERS=everyword make bench       # a flame graph in benchmarks/profiles/
     SOURCE=HEAD BASE=HEAD~3 make bench                   # committed revisions: this one beside that one
     NICE=-10 make bench                                  # before other programs on a busy machine, for who may
     ROUNDS=1 make bench                                  # every row once, on a quiet machine or in a hurry
@@ -105,13 +105,13 @@ async def _measure(row: Row, server: Server, sizes: Sizes) -> Figures:
 
 
 def _kinds(folder: Path) -> list[Kind]:
-    """Return the servers to measure; holdfast out of other revisions, if the environment says so."""
+    """Return the servers to measure; everyword out of other revisions, if the environment says so."""
     kinds = [kind for kind in _chosen("SERVERS", SERVERS) if kind.name != "peer" or _has_peer()]
     if revision := os.environ.get("SOURCE"):
-        source = taken_from(SERVERS["holdfast"], revision, folder / "source")
-        kinds = [source if kind.name == "holdfast" else kind for kind in kinds]
+        source = taken_from(SERVERS["everyword"], revision, folder / "source")
+        kinds = [source if kind.name == "everyword" else kind for kind in kinds]
     if revision := os.environ.get("BASE"):
-        kinds.insert(1, taken_from(SERVERS["holdfast"], revision, folder / "base", name="base"))
+        kinds.insert(1, taken_from(SERVERS["everyword"], revision, folder / "base", name="base"))
     return kinds
 
 

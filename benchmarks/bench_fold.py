@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from holdfast.messages.chunks import encode_chunk
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import Chunk
-from holdfast.messages.normalise import Normaliser
+from everyword.messages.chunks import encode_chunk
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import Chunk
+from everyword.messages.normalise import Normaliser
 
 PIECE = "hold fast "
 

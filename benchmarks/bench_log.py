@@ -18,10 +18,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.ids import AgentId, Millis, Seq, TurnId
-from holdfast.log.base import Batch, Entry
-from holdfast.log.sqlite.connection import Durability
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.ids import AgentId, Millis, Seq, TurnId
+from everyword.log.base import Batch, Entry
+from everyword.log.sqlite.connection import Durability
+from everyword.log.sqlite.store import SqliteLog
 
 BODY = b'{"t":"chunk","turn":3,"attempt":1,"index":%d,"body":{"type":"text-delta","id":"txt-0","delta":"some words "}}'
 NOW = 1_763_240_000_000

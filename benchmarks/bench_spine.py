@@ -14,16 +14,16 @@ from time import perf_counter
 
 import msgspec
 
-from holdfast.core.commands import Submit
-from holdfast.events import TurnEnded
-from holdfast.ids import AgentId, MessageId, Millis, RequestId, Seq, TurnId
-from holdfast.log.base import Batch, Entry, LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.message import Chunk
-from holdfast.runtime.api import TurnCall
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.testing import ScriptedResponder
+from everyword.core.commands import Submit
+from everyword.events import TurnEnded
+from everyword.ids import AgentId, MessageId, Millis, RequestId, Seq, TurnId
+from everyword.log.base import Batch, Entry, LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.message import Chunk
+from everyword.runtime.api import TurnCall
+from everyword.runtime.directory import Directory, Settings
+from everyword.testing import ScriptedResponder
 
 CHUNKS = 20_000
 WORD = "some words "

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.commands import Submit
-from holdfast.events import TurnEnded
-from holdfast.ids import AgentId, MessageId, Millis, RequestId, Seq
-from holdfast.log.base import Batch
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.testing import ManualClock, ScriptedResponder
+from everyword.core.commands import Submit
+from everyword.events import TurnEnded
+from everyword.ids import AgentId, MessageId, Millis, RequestId, Seq
+from everyword.log.base import Batch
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.runtime.directory import Directory, Settings
+from everyword.testing import ManualClock, ScriptedResponder
 
 __all__ = ["CHUNKS", "DAY", "fill", "prune", "record"]
 

@@ -1,4 +1,4 @@
-"""What a flame graph says, in words: `python -m benchmarks.flames benchmarks/profiles/400-holdfast.svg`.
+"""What a flame graph says, in words: `python -m benchmarks.flames benchmarks/profiles/400-everyword.svg`.
 
 Shares are of all samples of the process, its start left out. *Self* is the function's own; *all* has what it calls.
 """

@@ -98,7 +98,7 @@ def _stored(folder: Path, conversations: int, size: str) -> None:
 
 
 def _on_file(folder: Path, stored: range, size: str) -> Figures:
-    server = Server(SERVERS["holdfast"], folder)
+    server = Server(SERVERS["everyword"], folder)
     began = time.monotonic()
     server.start()
     started = time.monotonic() - began
@@ -147,7 +147,7 @@ def _retention(folder: Path, conversations: int, size: str) -> None:
     for title, days in (("nothing is old enough", 30), ("all that is stored is too old", 1)):
         os.environ["BENCH_RETENTION_DAYS"] = str(days)
         before = _old_chunks(path, now - DAY)
-        server = Server(SERVERS["holdfast"], folder)
+        server = Server(SERVERS["everyword"], folder)
         server.start()
         try:
             found = uvloop.run(rows.chats100(server, replace(_paced(size), seconds=6)))
@@ -172,7 +172,7 @@ def _streams(folder: Path, lengths: tuple[int, ...]) -> None:
     say("\n| chunks of one stream | µs CPU per chunk | chunks/s | to come back in the middle ms | ms CPU |")
     say("|---:|---:|---:|---:|---:|")
     folder.mkdir()
-    server = Server(SERVERS["holdfast"], folder)
+    server = Server(SERVERS["everyword"], folder)
     server.start()
     try:
         for length in lengths:
@@ -194,7 +194,7 @@ def _idle(folder: Path, most: int, size: str) -> None:
     say("\n| idle agents, each with a socket | memory MB | % of a core at rest | µs CPU per chunk besides | p50 ms |")
     say("|---:|---:|---:|---:|---:|")
     folder.mkdir()
-    server = Server(SERVERS["holdfast"], folder)
+    server = Server(SERVERS["everyword"], folder)
     server.start()
     try:
         for count in (0, most):

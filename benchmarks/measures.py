@@ -18,7 +18,7 @@ Figures = dict[str, float]
 class Metric:
     """One figure of a row.
 
-    `times_peer` is by how much holdfast promised to be better than the peer; `at_least` and `at_most` are promises of
+    `times_peer` is by how much everyword promised to be better than the peer; `at_least` and `at_most` are promises of
     their own.
     """
 

@@ -53,7 +53,7 @@ class Kind:
     rests: bool = False
     """Whether it lets go of what is left alone."""
     source: Path | None = None
-    """Where its holdfast is, if not in this tree."""
+    """Where its everyword is, if not in this tree."""
     lacks: frozenset[str] = frozenset()
 
 
@@ -159,8 +159,8 @@ def running(kind: Kind, folder: Path, **options: Any) -> Iterator[Server]:
         server.stop()
 
 
-def _holdfast(folder: Path, port: int) -> list[str]:
-    program = Path(sys.executable).parent / "holdfast"
+def _everyword(folder: Path, port: int) -> list[str]:
+    program = Path(sys.executable).parent / "everyword"
     return [sys.executable, str(program), "serve", f"{ROOT}/benchmarks/servers/chat.py", "--port", str(port)]
 
 
@@ -181,7 +181,7 @@ def _peer(folder: Path, port: int) -> list[str]:
 SERVERS = {
     kind.name: kind
     for kind in (
-        Kind("holdfast", "holdfast, SQLite", _holdfast, rests=True),
+        Kind("everyword", "everyword, SQLite", _everyword, rests=True),
         Kind("peer", "the peer on workerd", _peer, rests=True),
         Kind("stored", "floor with storage", _module("asgi"), lacks=frozenset({"kill"})),
         Kind("floor", "floor", _module("asgi"), stores=False, lacks=frozenset({"cold", "kill"})),

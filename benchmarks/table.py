@@ -46,7 +46,7 @@ def verdicts(rows: Sequence[Row], results: Results, taken_over: Results) -> list
             peer = _advantage(metric, measured, "peer", taken_over.get(row.name, {}))
             if metric.times_peer is not None and peer is not None and peer < metric.times_peer:
                 found.append(f"{name}: {peer:.2f} × the peer, {metric.times_peer:g} × was wanted")
-            ours = measured.get("holdfast", {}).get(metric.name)
+            ours = measured.get("everyword", {}).get(metric.name)
             if metric.at_least is not None and ours is not None and ours < metric.at_least:
                 found.append(f"{name}: {ours:.1f}, at least {metric.at_least:g} was wanted")
             if metric.at_most is not None and ours is not None and ours > metric.at_most:
@@ -70,7 +70,7 @@ def _cell(metric: Metric, server: str, measured: dict[str, Figures], elsewhere: 
 def _advantage(
     metric: Metric, measured: dict[str, Figures], other: str, elsewhere: dict[str, Figures] | None = None
 ) -> float | None:
-    ours = measured.get("holdfast", {}).get(metric.name)
+    ours = measured.get("everyword", {}).get(metric.name)
     theirs = measured.get(other, {}).get(metric.name)
     if theirs is None and elsewhere is not None:
         theirs = elsewhere.get(other, {}).get(metric.name)

@@ -1,10 +1,10 @@
-"""The smallest useful server: `holdfast dev examples/echo.py`, or `uvicorn examples.echo:app`."""
+"""The smallest useful server: `everyword dev examples/echo.py`, or `uvicorn examples.echo:app`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from holdfast import AIChatAgent, Holdfast, Turn
+from everyword import AIChatAgent, Everyword, Turn
 
 
 class Echo(AIChatAgent):
@@ -18,4 +18,4 @@ class Echo(AIChatAgent):
             yield f"{word} "
 
 
-app = Holdfast([Echo])
+app = Everyword([Echo])

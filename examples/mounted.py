@@ -1,4 +1,4 @@
-"""holdfast inside another application: `holdfast dev examples/mounted.py`.
+"""everyword inside another application: `everyword dev examples/mounted.py`.
 
 Mounted applications get no lifespan of their own, so the outer one runs it. Who may use which agent is decided in one
 place, for HTTP and sockets alike.
@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
+from everyword import Connecting, Everyword, Principal, Reject
 from examples.echo import Echo
-from holdfast import Connecting, Holdfast, Principal, Reject
 
 TOKENS = {"open sesame": "ann"}
 
@@ -31,5 +31,5 @@ async def home(request: Request) -> PlainTextResponse:
     return PlainTextResponse("the rest of your application\n")
 
 
-agents = Holdfast([Echo], authorize=authorize, origins=["https://app.example"])
+agents = Everyword([Echo], authorize=authorize, origins=["https://app.example"])
 app = Starlette(routes=[Route("/", home), Mount("/api", agents)], lifespan=agents.lifespan)

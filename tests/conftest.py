@@ -20,10 +20,12 @@ _TALLY = pytest.StashKey[Tally]()
 _PROPERTY = "obligation"
 
 # A slow machine must not fail a property; CI draws the same examples every time.
-hypothesis.settings.register_profile("holdfast", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("everyword", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
 hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2000)
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "holdfast"))
+hypothesis.settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "everyword")
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from holdfast.events import (
+from everyword.events import (
     ABSENT,
     AgentCreated,
     AgentDestroyed,

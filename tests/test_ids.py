@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ids import (
+from everyword.ids import (
     AgentId,
     agent_depth,
     agent_id,

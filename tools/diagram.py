@@ -12,10 +12,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.transitions import TRANSITIONS
+from everyword.core.transitions import TRANSITIONS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "protocol.md"
-BEGIN = "<!-- generated from holdfast.core.transitions by tools/diagram.py: begin -->"
+BEGIN = "<!-- generated from everyword.core.transitions by tools/diagram.py: begin -->"
 END = "<!-- generated: end -->"
 
 Table = Mapping[Any, Mapping[Any, Enum]]

@@ -1,7 +1,7 @@
 """Count which obligations a passing test proves, and list the open ones.
 
 `docs/obligations.md` is the list. A test claims some with `@pytest.mark.obligation("000-9.1", …)`; every test
-run records what it proved in `.stamps/obligations.json`, or where HOLDFAST_OBLIGATIONS says
+run records what it proved in `.stamps/obligations.json`, or where EVERYWORD_OBLIGATIONS says
 (see tests/conftest.py).
 """
 
@@ -56,7 +56,7 @@ class Tally:
         return set(self.passed) - set(self.failed)
 
     def save(self, path: Path | None = None) -> None:
-        path = path or Path(os.environ.get("HOLDFAST_OBLIGATIONS") or RECORD)
+        path = path or Path(os.environ.get("EVERYWORD_OBLIGATIONS") or RECORD)
         path.parent.mkdir(exist_ok=True)
         text = json.dumps({"passed": self.passed, "failed": self.failed}, indent=1, sort_keys=True)
         # Two runs may end at the same moment; a rename leaves one whole record, never a mixture.
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     # A record of our own: another run in the same tree must not answer for this one.
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "obligations.json"
-        environment = {**os.environ, "HOLDFAST_OBLIGATIONS": str(record)}
+        environment = {**os.environ, "EVERYWORD_OBLIGATIONS": str(record)}
         ran = subprocess.run(command, cwd=ROOT, env=environment, check=False, stdin=subprocess.DEVNULL)
         if not record.exists():
             print("unable to count; the test run left no record (see the output above)", file=sys.stderr)

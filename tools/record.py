@@ -1,6 +1,6 @@
 """Record the demo: a question, `kill -9` in the middle of the answer, a restart, and the same message that goes on.
 
-What is seen is what happens: `holdfast dev` runs as a process, a browser shows its page, the process is really killed
+What is seen is what happens: `everyword dev` runs as a process, a browser shows its page, the process is really killed
 and really started again on the same file. Above the page stands what the terminal said. `make recording` writes
 docs/images/kill-9.gif.
 """
@@ -115,9 +115,9 @@ def _picture(png: bytes) -> Image.Image:
 @asynccontextmanager
 async def _serving(film: Film, folder: Path, port: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """Run the demo on a file in the folder, film what it says of itself, and yield the process and its port."""
-    await film.say("<b>$ holdfast dev</b>")
+    await film.say("<b>$ everyword dev</b>")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "dev", "--no-reload", "--port", port),
+        *(sys.executable, "-m", "everyword", "dev", "--no-reload", "--port", port),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,

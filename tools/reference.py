@@ -16,8 +16,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 Groups = dict[str, tuple[str, ...]]
 
 PACKAGES: dict[str, tuple[str, Groups]] = {
-    "holdfast": (
-        "What agents and servers are made of. Everything here is imported from `holdfast`.",
+    "everyword": (
+        "What agents and servers are made of. Everything here is imported from `everyword`.",
         {
             "Agents": ("Agent", "AIChatAgent", "Think", "Turn", "SaveMessagesResult", "UIMessage"),
             "Tools": ("tool", "ToolContext", "agent_tool", "AgentToolResult", "create_ui_message_stream"),
@@ -25,16 +25,16 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
                 *("Debounce", "Recovery", "Continue", "Wait", "Stop", "Retry", "Every", "FiberContext"),
             ),
             "Clients and callables": ("callable", "Connection", "get_current_agent", "SubAgentAddress"),
-            "The server": ("Holdfast", "Connecting", "Principal", "Reject", "Limits"),
+            "The server": ("Everyword", "Connecting", "Principal", "Reject", "Limits"),
             "Streams of your own": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
             ),
             "Messages": ("prune_messages", "convert_to_model_messages", "validate_ui_messages"),
-            "Errors": ("HoldfastError", "ChatError", "ToolError"),
+            "Errors": ("EverywordError", "ChatError", "ToolError"),
         },
     ),
-    "holdfast.client": (
-        "Clients for Python. They need `holdfast[client]`.",
+    "everyword.client": (
+        "Clients for Python. They need `everyword[client]`.",
         {
             "Clients": ("ChatClient", "AgentClient", "Reply", "Options", "Backoff"),
             "Errors": (
@@ -43,7 +43,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             ),
         },
     ),
-    "holdfast.models": (
+    "everyword.models": (
         "Providers' streams as chunks, and conversations as providers want them. No SDK is needed to import it.",
         {
             "From a provider's stream": ("from_openai", "from_anthropic", "from_pydantic_ai", "from_iterator"),
@@ -55,7 +55,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Failures": ("ModelFailure", "classify", "failure_of"),
         },
     ),
-    "holdfast.testing": (
+    "everyword.testing": (
         "The test kit: real implementations with one job each, and a check that every client sees the same.",
         {
             "A model and a server": ("ScriptedModel", "LocalServer", "ManualClock"),
@@ -90,7 +90,7 @@ def borrowed(package: str, name: str) -> list[str]:
     }
     known = {id(each) for base in documented.__mro__[1:] if id(base) in public for each in base.__mro__}
     hidden = [
-        base for base in documented.__mro__[1:] if id(base) not in known and base.__module__.startswith("holdfast.")
+        base for base in documented.__mro__[1:] if id(base) not in known and base.__module__.startswith("everyword.")
     ]
     return sorted({each for base in hidden for each in vars(base) if not each.startswith("_")})
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from holdfast.testing.simulation import simulate
+from everyword.testing.simulation import simulate
 
 PROGRESS = 5.0
 """Seconds between two lines of progress."""

@@ -114,12 +114,12 @@ def settings(source: str, target: str) -> dict[str, Any]:
     }
     schemes = [("default", "auto", "light", "dark"), ("slate", "auto-dark", "dark", "light")]
     return {
-        "site_name": "holdfast",
+        "site_name": "everyword",
         "site_description": "AI chat agents that do not lose a word",
         "docs_dir": source,
         "site_dir": target,
         "use_directory_urls": False,
-        "nav": [{"holdfast": "README.md"}, *({name: pages} for name, pages in navigation(index))],
+        "nav": [{"everyword": "README.md"}, *({name: pages} for name, pages in navigation(index))],
         "extra_css": ["site.css"],
         "extra": {"generator": False},
         "theme": {

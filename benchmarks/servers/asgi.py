@@ -1,4 +1,4 @@
-"""The floor under uvicorn, set up as `holdfast serve` sets it up: `python -m benchmarks.servers.asgi PORT`."""
+"""The floor under uvicorn, set up as `everyword serve` sets it up: `python -m benchmarks.servers.asgi PORT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""holdfast, as users run it: `holdfast serve`, one SQLite file. Only the limits of one client are lifted."""
+"""everyword, as users run it: `everyword serve`, one SQLite file. Only the limits of one client are lifted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from benchmarks.servers.source import ask_of, deltas, filling
-from holdfast import AIChatAgent, Holdfast, Limits, Turn
+from everyword import AIChatAgent, Everyword, Limits, Turn
 
 
 class Chat(AIChatAgent):
@@ -26,7 +26,7 @@ class Chat(AIChatAgent):
         return PlainTextResponse(str(len(messages)))
 
 
-app = Holdfast(
+app = Everyword(
     [Chat],
     store=os.environ["BENCH_STORE"],
     limits=Limits(sockets_per_agent=10_000, requests_per_minute=10_000_000),

@@ -1,4 +1,4 @@
-"""The few frames that a floor needs: the same bytes as holdfast's, made with nothing around them."""
+"""The few frames that a floor needs: the same bytes as everyword's, made with nothing around them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
-from holdfast import AIChatAgent, ChatError, Holdfast, SaveMessagesResult, Turn
+from everyword import AIChatAgent, ChatError, Everyword, SaveMessagesResult, Turn
 
 PAGE = Path(__file__).parent / "page"
 PAUSE = 0.1
@@ -40,7 +40,7 @@ class Chat(AIChatAgent):
         print(f"{self.name}: {result.status}")
 
 
-agents = Holdfast([Chat], base_path="/")  # mounted below /agents; the log is ./holdfast.db
+agents = Everyword([Chat], base_path="/")  # mounted below /agents; the log is ./everyword.db
 app = FastAPI(lifespan=agents.lifespan)
 
 

@@ -1,7 +1,7 @@
 """A researcher: reads a small library, and ends with a report of a given form.
 
     RESEARCH_MODEL=openai:gpt-5.2 python -m examples.research_agent.app "why are tides late?"
-    holdfast dev examples/research_agent/app.py
+    everyword dev examples/research_agent/app.py
 
 Run as a program, it asks for a `Report` and prints it. Run it again after a `kill -9`: the turn goes on where it was,
 because the question is its own idempotency key. `RESEARCH_MODEL=test` needs no provider, and makes its report up.
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from holdfast import Holdfast, ToolError, tool
-from holdfast.agents import StepContext, Think
+from everyword import Everyword, ToolError, tool
+from everyword.agents import StepContext, Think
 
 LIBRARY = {
     "tides": "Tides follow the moon, but the water has to travel: high water comes after the moon has passed.",
@@ -58,7 +58,7 @@ class Research(Think):
             ctx.only_tools = []
 
 
-app = Holdfast([Research])
+app = Everyword([Research])
 
 
 async def main(words: Sequence[str]) -> Report:

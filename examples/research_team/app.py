@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.routing import Mount, Route
 
-from holdfast import AIChatAgent, ChatError, Holdfast, Turn, agent_tool
+from everyword import AIChatAgent, ChatError, Everyword, Turn, agent_tool
 
 PAGE = Path(__file__).parent / "page"
 PAUSE = float(os.environ.get("RESEARCH_PAUSE", "0.08"))
@@ -104,6 +104,6 @@ async def page(request: Request) -> FileResponse:
     return FileResponse(PAGE / request.url.path.lstrip("/") if request.url.path != "/" else PAGE / "index.html")
 
 
-agents = Holdfast([Lead], store=os.environ.get("RESEARCH_STORE", "holdfast.db"))
+agents = Everyword([Lead], store=os.environ.get("RESEARCH_STORE", "everyword.db"))
 files = [Route(path, page) for path in ("/", "/page.js", "/style.css")]
 app = Starlette(routes=[*files, Mount("/", agents)], lifespan=agents.lifespan)

@@ -16,8 +16,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from holdfast import Agent, ChatError, Holdfast, ResumableStreamManager, callable
-from holdfast.agents.stream_manager import GenerateAIResponseOptions, SentMessage, StreamHistory
+from everyword import Agent, ChatError, Everyword, ResumableStreamManager, callable
+from everyword.agents.stream_manager import GenerateAIResponseOptions, SentMessage, StreamHistory
 
 PAGE = Path(__file__).parent / "page"
 PAUSE = float(os.environ.get("STREAM_PAUSE", "0.12"))
@@ -77,7 +77,7 @@ class StreamChat(Agent):
         await self.set_state(self.initial_state)
 
 
-agents = Holdfast([StreamChat], store=os.environ.get("STREAM_STORE", "holdfast.db"), base_path="/")
+agents = Everyword([StreamChat], store=os.environ.get("STREAM_STORE", "everyword.db"), base_path="/")
 app = Starlette(
     routes=[Mount("/agents", agents), Mount("/", StaticFiles(directory=PAGE, html=True))], lifespan=agents.lifespan
 )

@@ -1,6 +1,6 @@
 """A support desk: looks orders up by itself, asks before it pays much back, and asks the page where the customer is.
 
-    SUPPORT_MODEL=anthropic:claude-sonnet-4-5 holdfast dev examples/support_agent/app.py
+    SUPPORT_MODEL=anthropic:claude-sonnet-4-5 everyword dev examples/support_agent/app.py
 
 The model's key comes from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY). `SUPPORT_MODEL=test` needs none: it
 calls every tool once with made-up input, and then waits for the page to say where it is.
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 from pydantic import BaseModel
 
-from holdfast import Holdfast, Think, ToolContext, ToolError, tool
+from everyword import Everyword, Think, ToolContext, ToolError, tool
 
 
 class Order(BaseModel):
@@ -64,4 +64,4 @@ class Support(Think):
         raise NotImplementedError
 
 
-app = Holdfast([Support])
+app = Everyword([Support])

@@ -22,9 +22,9 @@ from pydantic_ai.messages import BinaryContent, FilePart, ModelResponseStreamEve
 from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.function import FunctionModel
 
-from holdfast.agents import AIChatAgent, StepContext, Think, Turn
-from holdfast.errors import ChatError
-from holdfast.messages.message import UIMessage
+from everyword.agents import AIChatAgent, StepContext, Think, Turn
+from everyword.errors import ChatError
+from everyword.messages.message import UIMessage
 
 __all__ = ["BASES", "Asked", "Base", "answering"]
 

@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from holdfast import AIChatAgent, ChatError, Holdfast, Think, UIMessage, tool
-from holdfast.agents.agent_tool_types import AgentToolResult, AgentToolRun
-from holdfast.agents.agent_tools import agent_tool
-from holdfast.agents.current import turn_of_agent
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.calls import tool_parts
-from holdfast.testing import Gate
+from everyword import AIChatAgent, ChatError, Everyword, Think, UIMessage, tool
+from everyword.agents.agent_tool_types import AgentToolResult, AgentToolRun
+from everyword.agents.agent_tools import agent_tool
+from everyword.agents.current import turn_of_agent
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.messages.calls import tool_parts
+from everyword.testing import Gate
 from tests.runtime.kit import PATIENCE
 
 __all__ = ["BASES", "GATES", "Crew", "asked", "crew", "running", "until", "user"]
@@ -174,7 +174,7 @@ def crew(base: str, **members: Any) -> Crew:
 @asynccontextmanager
 async def running(crew: Crew, store: LogStore | None = None, name: str = "ann") -> AsyncIterator[Any]:
     """Serve the crew and yield a boss."""
-    app = Holdfast([crew.boss], store=store if store is not None else MemoryLog())
+    app = Everyword([crew.boss], store=store if store is not None else MemoryLog())
     app.grace = 0.0
     async with app:
         boss = app.get(crew.boss, name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from holdfast.agents import AIChatAgent, ChatResponder, responder_for
-from holdfast.ids import AgentId
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import ManualClock
+from everyword.agents import AIChatAgent, ChatResponder, responder_for
+from everyword.ids import AgentId
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import ManualClock
 
 AGENT = AgentId("chat/ann")
 

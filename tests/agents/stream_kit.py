@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from holdfast import Agent, ResumableStreamManager, callable
-from holdfast.agents.chat import responder_for
-from holdfast.agents.stream_manager import GenerateAIResponseOptions, StreamHistory
-from holdfast.ids import AgentId
-from holdfast.log.base import LogStore
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import ManualClock
+from everyword import Agent, ResumableStreamManager, callable
+from everyword.agents.chat import responder_for
+from everyword.agents.stream_manager import GenerateAIResponseOptions, StreamHistory
+from everyword.ids import AgentId
+from everyword.log.base import LogStore
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import ManualClock
 from tests.patience import PATIENCE
 
 AGENT = AgentId("talk/ann")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Agent, AIChatAgent, ChatError, Holdfast
-from holdfast.agents.agent_tools import agent_tool
-from holdfast.errors import Rejected, UsageError
-from holdfast.log.memory import MemoryLog
+from everyword import Agent, AIChatAgent, ChatError, Everyword
+from everyword.agents.agent_tools import agent_tool
+from everyword.errors import Rejected, UsageError
+from everyword.log.memory import MemoryLog
 from tests.agents.crew import BASES, GATES, asked, crew, running, until, user
 
 pytestmark = pytest.mark.parametrize("base", BASES)
@@ -293,7 +293,7 @@ def _structured(base: str) -> type[Any]:
         return Structured
     from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
-    from holdfast import Think
+    from everyword import Think
     from tests.agents.crew import _question
 
     async def give(messages: Any, info: Any) -> AsyncIterator[Any]:
@@ -396,7 +396,7 @@ def _kid(boss: Any) -> type[Any]:
 
 def test_an_agents_tools_say_which_sub_agents_it_has(base: str) -> None:
     crewed = crew(base)
-    assert Holdfast([crewed.boss], store="memory:").agents == {"boss": crewed.boss}
-    from holdfast.agents.sub_agents import child_classes
+    assert Everyword([crewed.boss], store="memory:").agents == {"boss": crewed.boss}
+    from everyword.agents.sub_agents import child_classes
 
     assert child_classes(crewed.boss) == {"kid": crewed.kid}

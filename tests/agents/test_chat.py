@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents import AIChatAgent, Debounce, SaveMessagesResult, Turn, kebab
-from holdfast.agents.answers import answer_items
-from holdfast.errors import ChatError, UsageError
-from holdfast.messages.message import UIMessage
+from everyword.agents import AIChatAgent, Debounce, SaveMessagesResult, Turn, kebab
+from everyword.agents.answers import answer_items
+from everyword.errors import ChatError, UsageError
+from everyword.messages.message import UIMessage
 from tests.agents.kit import served
 
 
@@ -342,7 +342,7 @@ def test_a_wrong_concurrency_policy_is_refused_with_the_choices() -> None:
     class Chat(AIChatAgent):
         message_concurrency = "newest"  # type: ignore[assignment]
 
-    from holdfast.agents import ChatResponder
+    from everyword.agents import ChatResponder
 
     with pytest.raises(UsageError, match="Debounce"):
         _ = ChatResponder(Chat(None)).rules  # type: ignore[arg-type]

@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import AIChatAgent
-from holdfast.agents.agent import Agent
-from holdfast.agents.chat import responder_for
-from holdfast.errors import AgentGone, LogUnavailable
-from holdfast.ids import AgentId, Epoch, Seq
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.agents import AIChatAgent
+from everyword.agents.agent import Agent
+from everyword.agents.chat import responder_for
+from everyword.errors import AgentGone, LogUnavailable
+from everyword.ids import AgentId, Epoch, Seq
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.crash.world import kill_everything
 from tests.patience import PATIENCE
 

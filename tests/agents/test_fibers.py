@@ -9,19 +9,19 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import Agent, AIChatAgent
-from holdfast.agents.agent import get_current_agent
-from holdfast.agents.chat import responder_for
-from holdfast.agents.fibers import FiberContext
-from holdfast.core.fibers import MOST_ATTEMPTS
-from holdfast.errors import AgentStopped, FiberCancelled, LogUnavailable, Rejected, UsageError
-from holdfast.events import FiberEnded, FiberStarted, FiberStashed
-from holdfast.ids import AgentId
-from holdfast.log.base import Batch
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.agents import Agent, AIChatAgent
+from everyword.agents.agent import get_current_agent
+from everyword.agents.chat import responder_for
+from everyword.agents.fibers import FiberContext
+from everyword.core.fibers import MOST_ATTEMPTS
+from everyword.errors import AgentStopped, FiberCancelled, LogUnavailable, Rejected, UsageError
+from everyword.events import FiberEnded, FiberStarted, FiberStashed
+from everyword.ids import AgentId
+from everyword.log.base import Batch
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import of_kind, read_all
 from tests.crash.world import kill_everything
 from tests.patience import PATIENCE

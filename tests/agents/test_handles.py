@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import AIChatAgent, Holdfast, Turn
-from holdfast.errors import UsageError
+from everyword import AIChatAgent, Everyword, Turn
+from everyword.errors import UsageError
 
 
 class Chat(AIChatAgent):
@@ -22,14 +22,14 @@ def user(text: str) -> dict[str, object]:
 
 
 async def test_an_agent_can_be_asked_from_outside_and_read_afterwards() -> None:
-    async with Holdfast([Chat], store="memory:") as app:
+    async with Everyword([Chat], store="memory:") as app:
         result = await app.get(Chat, "ann").save_messages([user("hi")])
         assert result.status == "completed"
         assert [message.text for message in app.get(Chat, "ann").messages] == ["hi", "re hi"]
 
 
 async def test_reading_an_agent_that_is_not_loaded_says_what_to_do() -> None:
-    async with Holdfast([Chat], store="memory:") as app:
+    async with Everyword([Chat], store="memory:") as app:
         agent = app.get(Chat, "bob")
         with pytest.raises(UsageError, match="load"):
             _ = agent.messages
@@ -38,7 +38,7 @@ async def test_reading_an_agent_that_is_not_loaded_says_what_to_do() -> None:
 
 
 async def test_an_app_that_does_not_run_or_serve_the_class_says_so() -> None:
-    app = Holdfast([Chat], store="memory:")
+    app = Everyword([Chat], store="memory:")
     with pytest.raises(UsageError, match="not running"):
         app.get(Chat, "ann")
     async with app:

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import Agent, Every
-from holdfast.agents.chat import responder_for
-from holdfast.errors import UsageError
-from holdfast.ids import AgentId
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.agents import Agent, Every
+from everyword.agents.chat import responder_for
+from everyword.errors import UsageError
+from everyword.ids import AgentId
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.crash.world import kill_everything
 from tests.patience import PATIENCE
 

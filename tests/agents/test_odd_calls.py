@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import AIChatAgent
-from holdfast.agents.tools import tool
-from holdfast.agents.turn import Turn
-from holdfast.messages.message import UIMessage
-from holdfast.models import to_anthropic, to_openai, to_openai_responses
+from everyword.agents import AIChatAgent
+from everyword.agents.tools import tool
+from everyword.agents.turn import Turn
+from everyword.messages.message import UIMessage
+from everyword.models import to_anthropic, to_openai, to_openai_responses
 from tests.agents.kit import served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import AIChatAgent, Continue, Recovery, Retry, SaveMessagesResult, Stop, Think, Wait
-from holdfast.core.commands import Submit
-from holdfast.errors import ChatError
-from holdfast.ids import MessageId, RequestId
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.message import UIMessage
-from holdfast.runtime.recovery import backoff
+from everyword.agents import AIChatAgent, Continue, Recovery, Retry, SaveMessagesResult, Stop, Think, Wait
+from everyword.core.commands import Submit
+from everyword.errors import ChatError
+from everyword.ids import MessageId, RequestId
+from everyword.log.memory import MemoryLog
+from everyword.messages.message import UIMessage
+from everyword.runtime.recovery import backoff
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
 from tests.patience import PATIENCE

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.resumable import ResumableStream
-from holdfast.errors import Rejected, UsageError
-from holdfast.ids import AgentId
-from holdfast.log.base import Batch, LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Directory
-from holdfast.runtime.streams import Streams
-from holdfast.testing import ManualClock, ScriptedResponder
+from everyword.agents.resumable import ResumableStream
+from everyword.errors import Rejected, UsageError
+from everyword.ids import AgentId
+from everyword.log.base import Batch, LogStore
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Directory
+from everyword.runtime.streams import Streams
+from everyword.testing import ManualClock, ScriptedResponder
 
 AGENT = AgentId("chat/ann")
 

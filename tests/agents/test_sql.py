@@ -17,16 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Agent, AIChatAgent, Holdfast
-from holdfast.agents.sql import Row, Rows, drop_database
-from holdfast.errors import LogUnavailable, SqlError, UsageError
-from holdfast.ids import AgentId
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite import database
-from holdfast.log.sqlite.databases import Databases, MemoryHome
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.log.views import VIEWS
+from everyword import Agent, AIChatAgent, Everyword
+from everyword.agents.sql import Row, Rows, drop_database
+from everyword.errors import LogUnavailable, SqlError, UsageError
+from everyword.ids import AgentId
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite import database
+from everyword.log.sqlite.databases import Databases, MemoryHome
+from everyword.log.sqlite.store import SqliteLog
+from everyword.log.views import VIEWS
 from tests.agents.stream_kit import until
 
 SECRET = "the others' secret"
@@ -57,7 +57,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
 
 @asynccontextmanager
 async def notes(store: LogStore) -> AsyncIterator[Notes]:
-    async with Holdfast([Notes, Chat], store=store) as app:
+    async with Everyword([Notes, Chat], store=store) as app:
         yield await app.get(Notes, "ann").prepare()
 
 
@@ -226,7 +226,7 @@ async def test_a_store_in_memory_that_is_closed_and_opened_again_keeps_databases
 
 async def test_a_database_is_opened_at_first_use_and_closed_when_its_agent_is_unloaded(tmp_path: Path) -> None:
     store = SqliteLog(tmp_path / "log.db")
-    async with Holdfast([Notes], store=store) as app:
+    async with Everyword([Notes], store=store) as app:
         ann = app.get(Notes, "ann")
         await ann.load()
         assert files_in(tmp_path) == []
@@ -250,7 +250,7 @@ async def test_only_so_many_databases_are_open_and_only_so_many_threads_run() ->
     found = [few.submit(agent, "select text from note", ()).result(20).rows for agent in agents]
     assert found == [[(agent,)] for agent in agents]
     assert few.open_count <= 8
-    assert sum(thread.name.startswith("holdfast-sql") for thread in threading.enumerate()) <= 8
+    assert sum(thread.name.startswith("everyword-sql") for thread in threading.enumerate()) <= 8
     await few.aclose()
     assert few.open_count == 0
     with pytest.raises(LogUnavailable):
@@ -269,7 +269,7 @@ async def test_a_dropped_database_is_gone_and_the_next_one_is_new(store: LogStor
 
 
 async def test_a_destroyed_agent_leaves_no_database(store: LogStore, tmp_path: Path) -> None:
-    async with Holdfast([Notes], store=store) as app:
+    async with Everyword([Notes], store=store) as app:
         ann, bob = await app.get(Notes, "ann").prepare(), await app.get(Notes, "bob").prepare()
         await ann.load()
         await ann.destroy()
@@ -304,7 +304,7 @@ async def test_a_store_without_databases_says_so() -> None:
             return getattr(self._inner, name)
 
     store: Any = Bare(MemoryLog())
-    async with Holdfast([Notes], store=store) as app:
+    async with Everyword([Notes], store=store) as app:
         with pytest.raises(UsageError, match="Bare keeps no databases"):
             app.get(Notes, "ann").sql("select 1")
         await drop_database(store, AgentId("notes/ann"))
@@ -316,7 +316,7 @@ async def test_a_store_without_databases_says_so() -> None:
 @asynccontextmanager
 async def chatting(store: LogStore) -> AsyncIterator[Chat]:
     """Ann has asked something, and so has somebody else."""
-    async with Holdfast([Notes, Chat], store=store) as app:
+    async with Everyword([Notes, Chat], store=store) as app:
         await app.get(Chat, "zoe").save_messages([user(SECRET)])
         ann = app.get(Chat, "ann")
         await ann.save_messages([user("hi")])

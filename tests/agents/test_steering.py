@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import AIChatAgent, ToolContext, tool
-from holdfast.agents.steps import is_final
-from holdfast.core.commands import Policy, Submit
-from holdfast.errors import UsageError
-from holdfast.ids import MessageId, RequestId
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.calls import tool_parts
-from holdfast.messages.message import UIMessage
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.agents import AIChatAgent, ToolContext, tool
+from everyword.agents.steps import is_final
+from everyword.core.commands import Policy, Submit
+from everyword.errors import UsageError
+from everyword.ids import MessageId, RequestId
+from everyword.log.memory import MemoryLog
+from everyword.messages.calls import tool_parts
+from everyword.messages.message import UIMessage
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
 from tests.crash.world import kill_everything

@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import AIChatAgent
-from holdfast.agents.tools import ToolContext, tool
-from holdfast.agents.turn import Turn
-from holdfast.core.commands import Answer
-from holdfast.errors import ChatError
-from holdfast.ids import CallId, RequestId
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.calls import Approval, ToolResult
-from holdfast.messages.message import UIMessage
+from everyword.agents import AIChatAgent
+from everyword.agents.tools import ToolContext, tool
+from everyword.agents.turn import Turn
+from everyword.core.commands import Answer
+from everyword.errors import ChatError
+from everyword.ids import CallId, RequestId
+from everyword.log.memory import MemoryLog
+from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.message import UIMessage
 from tests.agents.kit import AGENT, Served, served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, AIChatAgent, ChatError, ResumableStreamManager
-from holdfast.agents.jobs import QueuedJob
-from holdfast.agents.stream_manager import (
+from everyword import Agent, AIChatAgent, ChatError, ResumableStreamManager
+from everyword.agents.jobs import QueuedJob
+from everyword.agents.stream_manager import (
     GenerateAIResponseOptions,
     ResumableMessage,
     ResumableStreamAgent,
@@ -19,11 +19,11 @@ from holdfast.agents.stream_manager import (
     ResumableStreamMetadata,
     ResumableStreamState,
 )
-from holdfast.errors import SqlError, UsageError
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.testing import ManualClock
+from everyword.errors import SqlError, UsageError
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.testing import ManualClock
 from tests.agents.stream_kit import AGENT, Talk, fresh_script, over, said, talking, text_of, until
 
 DAY = 24 * 60 * 60 * 1000

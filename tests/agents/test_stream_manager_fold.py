@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agents.stream_manager import _Pen
-from holdfast.errors import Rejected
-from holdfast.ids import Attempt, Millis, TurnId
-from holdfast.messages.managed import decode_piece, fold_stream
+from everyword.agents.stream_manager import _Pen
+from everyword.errors import Rejected
+from everyword.ids import Attempt, Millis, TurnId
+from everyword.messages.managed import decode_piece, fold_stream
 from tests.agents.stream_kit import PageStream
 
 

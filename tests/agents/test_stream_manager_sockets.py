@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.client import AgentClient
+from everyword import Everyword
+from everyword.client import AgentClient
 from tests.agents.stream_kit import Script, Talk, fresh_script, until
 from tests.agents.stream_tabs import tab
 from tests.server.kit import serving
 
 
 @asynccontextmanager
-async def served(store: Any = "memory:", *words: str) -> AsyncIterator[tuple[str, Script, Holdfast]]:
+async def served(store: Any = "memory:", *words: str) -> AsyncIterator[tuple[str, Script, Everyword]]:
     """Serve an agent that says the question again, or these words."""
     script = fresh_script()
     if words:
         script.say = lambda options: list(words)
-    app = Holdfast([Talk], store=store)
+    app = Everyword([Talk], store=store)
     app.grace = 0.0
     async with serving(app) as url:
         yield url, script, app

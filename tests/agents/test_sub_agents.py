@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast import Agent, AIChatAgent, Holdfast, UIMessage
-from holdfast.agents.sub_agents import SubAgentAddress
-from holdfast.errors import UsageError
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.testing import Gate
+from everyword import Agent, AIChatAgent, Everyword, UIMessage
+from everyword.agents.sub_agents import SubAgentAddress
+from everyword.errors import UsageError
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.testing import Gate
 
 GATES: dict[str, Gate] = {}
 
@@ -47,8 +47,8 @@ def user(message_id: str, text: str) -> UIMessage:
 
 
 @asynccontextmanager
-async def running(store: LogStore | None = None) -> AsyncIterator[Holdfast]:
-    app = Holdfast([Boss], store=store if store is not None else MemoryLog())
+async def running(store: LogStore | None = None) -> AsyncIterator[Everyword]:
+    app = Everyword([Boss], store=store if store is not None else MemoryLog())
     app.grace = 0.0
     async with app:
         yield app
@@ -166,7 +166,7 @@ async def test_names_and_classes_that_would_be_mistaken_for_paths_are_refused() 
         pass
 
     with pytest.raises(UsageError, match="Rename"):
-        Holdfast([Sub])
+        Everyword([Sub])
     async with running() as app:
         boss = app.get(Boss, "ann")
         with pytest.raises(UsageError, match="Rename"):

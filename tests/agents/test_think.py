@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from holdfast.agents.think import StepContext, Think, TurnContext
-from holdfast.agents.tools import ToolContext, tool
-from holdfast.core.commands import Submit
-from holdfast.errors import ChatError, UsageError
-from holdfast.events import to_raw
-from holdfast.ids import MessageId, RequestId
-from holdfast.messages.calls import Approval, ToolResult
-from holdfast.messages.message import Chunk
+from everyword.agents.think import StepContext, Think, TurnContext
+from everyword.agents.tools import ToolContext, tool
+from everyword.core.commands import Submit
+from everyword.errors import ChatError, UsageError
+from everyword.events import to_raw
+from everyword.ids import MessageId, RequestId
+from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.message import Chunk
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, calls_of, think, thinker
 

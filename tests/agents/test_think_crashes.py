@@ -13,16 +13,16 @@ from pydantic import BaseModel
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from holdfast.agents import responder_for
-from holdfast.agents.think import Submission, Think, TurnContext
-from holdfast.agents.think_output import ExpectedOutput
-from holdfast.agents.tools import ToolContext, tool
-from holdfast.ids import AgentId
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.message import UIMessage
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.agents import responder_for
+from everyword.agents.think import Submission, Think, TurnContext
+from everyword.agents.think_output import ExpectedOutput
+from everyword.agents.tools import ToolContext, tool
+from everyword.ids import AgentId
+from everyword.log.memory import MemoryLog
+from everyword.messages.message import UIMessage
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.agents.think_kit import calls_of
 from tests.crash.world import kill_everything
 from tests.runtime.facts import rounds

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast.agents.think import Think, TurnContext
-from holdfast.agents.think_output import MARK, REJECTED_TEXT, ExpectedOutput
-from holdfast.agents.tools import tool
-from holdfast.errors import CallPending, ChatError, ModelError, UsageError
-from holdfast.log.memory import MemoryLog
+from everyword.agents.think import Think, TurnContext
+from everyword.agents.think_output import MARK, REJECTED_TEXT, ExpectedOutput
+from everyword.agents.tools import tool
+from everyword.errors import CallPending, ChatError, ModelError, UsageError
+from everyword.log.memory import MemoryLog
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Item, Script, call, calls_of, think, thinker
 from tests.server.kit import chat, serving

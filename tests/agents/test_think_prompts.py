@@ -16,11 +16,11 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from holdfast.agents.think import Think
-from holdfast.agents.tools import tool
-from holdfast.core.commands import Submit
-from holdfast.ids import MessageId, RequestId
-from holdfast.log.memory import MemoryLog
+from everyword.agents.think import Think
+from everyword.agents.tools import tool
+from everyword.core.commands import Submit
+from everyword.ids import MessageId, RequestId
+from everyword.log.memory import MemoryLog
 from tests.agents.kit import AGENT, Served, served
 from tests.agents.think_kit import think
 from tests.models import recordings as r

@@ -17,14 +17,14 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from holdfast.agents.think import Think
-from holdfast.agents.think_model import resolved_model
-from holdfast.agents.tools import tool
-from holdfast.core.commands import Submit
-from holdfast.ids import MessageId, RequestId
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.message import Chunk
+from everyword.agents.think import Think
+from everyword.agents.think_model import resolved_model
+from everyword.agents.tools import tool
+from everyword.core.commands import Submit
+from everyword.ids import MessageId, RequestId
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.messages.message import Chunk
 from tests.agents.kit import AGENT, Served, served
 from tests.agents.think_kit import calls_of, think
 from tests.models import recordings as r

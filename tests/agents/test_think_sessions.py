@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.think import Think
-from holdfast.agents.tools import tool
-from holdfast.core import evolve
-from holdfast.core.commands import Submit
-from holdfast.errors import Rejected, UsageError
-from holdfast.ids import AgentId, MessageId, RequestId
-from holdfast.log.memory import MemoryLog
-from holdfast.testing import Gate
+from everyword.agents.think import Think
+from everyword.agents.tools import tool
+from everyword.core import evolve
+from everyword.core.commands import Submit
+from everyword.errors import Rejected, UsageError
+from everyword.ids import AgentId, MessageId, RequestId
+from everyword.log.memory import MemoryLog
+from everyword.testing import Gate
 from tests.agents.kit import AGENT, Served, served
 from tests.agents.think_kit import Script, call, calls_of, think, thinker
 

@@ -8,10 +8,10 @@ from pydantic_ai import ModelRetry, RunContext, ToolReturn
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
 
-from holdfast.agents.think import Think
-from holdfast.agents.tools import tool
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.calls import Approval, ToolResult
+from everyword.agents.think import Think
+from everyword.agents.tools import tool
+from everyword.log.memory import MemoryLog
+from everyword.messages.calls import Approval, ToolResult
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, calls_of, think, thinker
 

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.agents.think import StepContext, Think
-from holdfast.agents.tools import tool
-from holdfast.core.commands import Submit
-from holdfast.ids import MessageId, RequestId
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.calls import Approval
-from holdfast.messages.message import UIMessage
-from holdfast.testing import CrashingLog
+from everyword.agents.think import StepContext, Think
+from everyword.agents.tools import tool
+from everyword.core.commands import Submit
+from everyword.ids import MessageId, RequestId
+from everyword.log.memory import MemoryLog
+from everyword.messages.calls import Approval
+from everyword.messages.message import UIMessage
+from everyword.testing import CrashingLog
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, think, thinker
 from tests.crash.world import kill_everything

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.agents.toolbelt import tools_of
-from holdfast.agents.tools import ToolResult, tool
-from holdfast.errors import UsageError
+from everyword.agents.toolbelt import tools_of
+from everyword.agents.tools import ToolResult, tool
+from everyword.errors import UsageError
 
 if TYPE_CHECKING:
     pass  # type: ignore[import-not-found]

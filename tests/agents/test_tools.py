@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from holdfast.agents.tools import ToolContext, ToolFailed, ToolProgress, ToolResult, client_tool, tool
-from holdfast.errors import BadInput, ChatError, UsageError
+from everyword.agents.tools import ToolContext, ToolFailed, ToolProgress, ToolResult, client_tool, tool
+from everyword.errors import BadInput, ChatError, UsageError
 
 if TYPE_CHECKING:
     from nowhere import Missing  # type: ignore[import-not-found]
@@ -195,7 +195,7 @@ def test_a_tool_without_a_usable_name_or_timeout_is_refused() -> None:
 
 
 def test_importing_the_module_does_not_import_pydantic() -> None:
-    code = "import sys, holdfast.agents.tools; sys.exit('pydantic' in sys.modules)"
+    code = "import sys, everyword.agents.tools; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

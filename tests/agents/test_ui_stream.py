@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.agents.ui_stream import ROOM, SAFE_TEXT, UIMessageStreamFinish, UIMessageStreamWriter
-from holdfast.agents.ui_stream import create_ui_message_stream as create
-from holdfast.errors import BadChunk, ChatError, UsageError
-from holdfast.messages.chunks import TextStart
-from holdfast.messages.message import UIMessage
+from everyword.agents import AIChatAgent, Turn
+from everyword.agents.ui_stream import ROOM, SAFE_TEXT, UIMessageStreamFinish, UIMessageStreamWriter
+from everyword.agents.ui_stream import create_ui_message_stream as create
+from everyword.errors import BadChunk, ChatError, UsageError
+from everyword.messages.chunks import TextStart
+from everyword.messages.message import UIMessage
 from tests.agents.kit import served
 
 Writer = UIMessageStreamWriter

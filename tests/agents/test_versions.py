@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.agents.callables import check_arguments, find_callable
-from holdfast.core.commands import Submit
-from holdfast.errors import Rejected, UsageError
-from holdfast.ids import MessageId, RequestId
+from everyword.agents import AIChatAgent, Turn
+from everyword.agents.callables import check_arguments, find_callable
+from everyword.core.commands import Submit
+from everyword.errors import Rejected, UsageError
+from everyword.ids import MessageId, RequestId
 from tests.agents.kit import AGENT, Served, served
 
 

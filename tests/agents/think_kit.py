@@ -9,11 +9,11 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from holdfast.agents.think import Think
-from holdfast.core.commands import Answer
-from holdfast.ids import CallId, RequestId
-from holdfast.messages.calls import CallAnswer, tool_parts
-from holdfast.messages.message import Part, UIMessage
+from everyword.agents.think import Think
+from everyword.core.commands import Answer
+from everyword.ids import CallId, RequestId
+from everyword.messages.calls import CallAnswer, tool_parts
+from everyword.messages.message import Part, UIMessage
 from tests.agents.kit import AGENT, Served
 
 Item = str | dict[int, DeltaToolCall] | BaseException

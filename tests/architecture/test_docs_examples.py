@@ -57,11 +57,11 @@ def unexplained(page: str) -> list[int]:
 
 
 def commands(page: str) -> Iterator[tuple[str, str]]:
-    """Yield (program, subcommand) of every `make …` and `holdfast …` in console blocks and inline code."""
+    """Yield (program, subcommand) of every `make …` and `everyword …` in console blocks and inline code."""
     for block in blocks(page):
         if block.language in {"console", "sh", "bash"}:
-            yield from re.findall(r"(?:^|[$;&|]\s*)(make|holdfast)\s+([a-z-]+)", block.text, re.MULTILINE)
-    yield from re.findall(r"`(make|holdfast) ([a-z-]+)[^`\n]*`", page)
+            yield from re.findall(r"(?:^|[$;&|]\s*)(make|everyword)\s+([a-z-]+)", block.text, re.MULTILINE)
+    yield from re.findall(r"`(make|everyword) ([a-z-]+)[^`\n]*`", page)
 
 
 def make_targets() -> set[str]:
@@ -124,7 +124,7 @@ def test_examples_that_do_not_run_say_why(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=_name)
 def test_the_commands_a_page_shows_exist(page: Path) -> None:
-    known = {"make": make_targets(), "holdfast": cli_commands()}
+    known = {"make": make_targets(), "everyword": cli_commands()}
     shown = set(commands(page.read_text(encoding="utf-8")))
     assert sorted(f"{program} {name}" for program, name in shown if name not in known[program]) == []
 
@@ -147,6 +147,6 @@ def test_a_block_left_out_without_a_reason_is_reported() -> None:
 
 
 def test_commands_are_found_in_console_blocks_and_inline() -> None:
-    page = "```console\n$ make dev     # x\n$ cd x && holdfast dev app.py\n```\nand `make test` too\n"
-    assert list(commands(page)) == [("make", "dev"), ("holdfast", "dev"), ("make", "test")]
+    page = "```console\n$ make dev     # x\n$ cd x && everyword dev app.py\n```\nand `make test` too\n"
+    assert list(commands(page)) == [("make", "dev"), ("everyword", "dev"), ("make", "test")]
     assert {"setup", "dev", "test", "check", "bench", "obligations", "clean"} <= make_targets()

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections import Counter
 
-from holdfast import errors
+from everyword import errors
 from tests.architecture.tree import ROOT, read_source
 
 _ROW = re.compile(r"^\| `(?P<code>[a-z_]+)` \| `(?P<name>\w+)` \| (?P<means>.+?) \| (?P<cure>.+?) \|$", re.MULTILINE)
@@ -18,7 +18,7 @@ def defined() -> dict[str, str]:
     found = {
         name: each.code
         for name, each in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(each, errors.HoldfastError)
+        if issubclass(each, errors.EverywordError)
     }
     assert len(found) > 5, "errors.py lost its classes"
     return found

@@ -11,7 +11,7 @@ from tests.architecture.tree import read_source
 
 # package → its `__all__`, sorted. A package without `__all__` promises nothing and is not listed.
 PUBLIC: dict[str, list[str]] = {
-    "holdfast": [
+    "everyword": [
         "AIChatAgent",
         "Agent",
         "AgentToolResult",
@@ -22,8 +22,8 @@ PUBLIC: dict[str, list[str]] = {
         "Debounce",
         "Every",
         "FiberContext",
-        "Holdfast",
-        "HoldfastError",
+        "Everyword",
+        "EverywordError",
         "LifecycleTracker",
         "Limits",
         "Principal",
@@ -52,7 +52,7 @@ PUBLIC: dict[str, list[str]] = {
         "tool",
         "validate_ui_messages",
     ],
-    "holdfast.agents": [
+    "everyword.agents": [
         "AIChatAgent",
         "Agent",
         "AgentTool",
@@ -96,7 +96,7 @@ PUBLIC: dict[str, list[str]] = {
         "tool",
         "tools_of",
     ],
-    "holdfast.client": [
+    "everyword.client": [
         "AgentClient",
         "Backoff",
         "CallFailed",
@@ -110,8 +110,8 @@ PUBLIC: dict[str, list[str]] = {
         "TurnedAway",
         "Unreachable",
     ],
-    "holdfast.demo": ["Demo"],
-    "holdfast.errors": [
+    "everyword.demo": ["Demo"],
+    "everyword.errors": [
         "AgentGone",
         "AgentStopped",
         "BadChunk",
@@ -126,7 +126,7 @@ PUBLIC: dict[str, list[str]] = {
         "Fenced",
         "FiberCancelled",
         "FoldError",
-        "HoldfastError",
+        "EverywordError",
         "LogCorrupt",
         "LogError",
         "LogLocked",
@@ -146,7 +146,7 @@ PUBLIC: dict[str, list[str]] = {
         "Unreachable",
         "UsageError",
     ],
-    "holdfast.models": [
+    "everyword.models": [
         "ModelFailure",
         "anthropic_tools",
         "classify",
@@ -164,9 +164,9 @@ PUBLIC: dict[str, list[str]] = {
         "to_openai_responses",
         "to_pydantic_ai",
     ],
-    "holdfast.observe": ["EventHook", "Happened", "JsonFormatter", "Metrics", "Observer", "Tracing"],
-    "holdfast.server": ["Connecting", "Holdfast", "Limits", "Principal", "Reject"],
-    "holdfast.testing": [
+    "everyword.observe": ["EventHook", "Happened", "JsonFormatter", "Metrics", "Observer", "Tracing"],
+    "everyword.server": ["Connecting", "Everyword", "Limits", "Principal", "Reject"],
+    "everyword.testing": [
         "Approve",
         "Ask",
         "AskAndStop",
@@ -185,8 +185,8 @@ PUBLIC: dict[str, list[str]] = {
         "ScriptedResponder",
         "assert_parity",
     ],
-    "holdfast.testing.simulation": ["Run", "simulate"],
-    "holdfast.web": ["Page"],
+    "everyword.testing.simulation": ["Run", "simulate"],
+    "everyword.web": ["Page"],
 }
 
 # Modules that users import from although they are no packages.
@@ -196,7 +196,7 @@ MODULES = {"errors"}
 def packages() -> list[str]:
     """Return every package, and the modules that count as one."""
     names = [module.name for module in read_source() if module.is_package or module.name in MODULES]
-    return ["holdfast" if name == "__init__" else f"holdfast.{name}" for name in names]
+    return ["everyword" if name == "__init__" else f"everyword.{name}" for name in names]
 
 
 def actual() -> dict[str, list[str]]:

@@ -67,14 +67,14 @@ def against_the_direction(modules: Iterable[Module]) -> list[str]:
         for target, line in module.imports():
             if not _is_ours(target):
                 continue
-            inner = target.removeprefix("holdfast").removeprefix(".") or "__init__"
+            inner = target.removeprefix("everyword").removeprefix(".") or "__init__"
             if not _may_import(module, inner):
                 found.append(f"{module.name}:{line} may not import {inner}")
     return found
 
 
 def _is_ours(target: str) -> bool:
-    return target == "holdfast" or target.startswith("holdfast.")
+    return target == "everyword" or target.startswith("everyword.")
 
 
 def _may_import(module: Module, inner: str) -> bool:
@@ -135,7 +135,7 @@ def test_every_exception_to_the_directions_is_still_needed() -> None:
         (module.name, target.split(".")[1])
         for module in read_source()
         for target, _ in module.imports()
-        if target.startswith("holdfast.")
+        if target.startswith("everyword.")
     }
     assert {key: reason for key, reason in EXCEPTIONS.items() if key not in used} == {}
 
@@ -143,23 +143,23 @@ def test_every_exception_to_the_directions_is_still_needed() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("core.decide", "from holdfast.wire import frames"),
+        ("core.decide", "from everyword.wire import frames"),
         ("core.decide", "from ..wire.frames import Frame"),
         ("core.decide", "from .. import runtime"),
-        ("core.decide", "import holdfast.log.base"),
-        ("core.decide", "def f():\n    from holdfast.server import app"),
+        ("core.decide", "import everyword.log.base"),
+        ("core.decide", "def f():\n    from everyword.server import app"),
         (
             "wire.server",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from holdfast.core import state",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from everyword.core import state",
         ),
-        ("runtime.actor", "from holdfast.log import memory"),
+        ("runtime.actor", "from everyword.log import memory"),
         ("runtime.actor", "from ..log.sqlite.store import SqliteLog"),
-        ("runtime.actor", "from holdfast import log"),
-        ("agents.chat", "from holdfast.runtime.actor import Actor"),
-        ("agents.chat", "from holdfast.models import openai"),
+        ("runtime.actor", "from everyword import log"),
+        ("agents.chat", "from everyword.runtime.actor import Actor"),
+        ("agents.chat", "from everyword.models import openai"),
         ("events", "from .messages.message import UIMessage"),
-        ("messages.fold", "from holdfast import UIMessage"),
-        ("server.app", "from holdfast.testing import ManualClock"),
+        ("messages.fold", "from everyword import UIMessage"),
+        ("server.app", "from everyword.testing import ManualClock"),
         ("newlayer.thing", "x = 1"),
     ],
 )
@@ -171,10 +171,10 @@ def test_an_import_against_the_direction_is_reported(name: str, text: str) -> No
     ("name", "text"),
     [
         ("core.decide", "from ..events import Event\nfrom .state import State\nfrom ..codec import compact"),
-        ("runtime.actor", "from ..log.base import LogStore\nfrom holdfast.log import base"),
-        ("agents.chat", "from holdfast.runtime.api import Runtime\nfrom ..models.base import Model"),
+        ("runtime.actor", "from ..log.base import LogStore\nfrom everyword.log import base"),
+        ("agents.chat", "from everyword.runtime.api import Runtime\nfrom ..models.base import Model"),
         ("log.sqlite.store", "from ..base import LogStore\nfrom ...rows import Row"),
-        ("testing.kit", "from holdfast.server import app\nfrom holdfast.core import decide"),
+        ("testing.kit", "from everyword.server import app\nfrom everyword.core import decide"),
     ],
 )
 def test_an_import_along_the_direction_is_accepted(name: str, text: str) -> None:
@@ -184,8 +184,8 @@ def test_an_import_along_the_direction_is_accepted(name: str, text: str) -> None
 def test_relative_imports_of_a_package_resolve_from_the_package_itself() -> None:
     package = parse_module("from .decide import decide\nfrom ..wire import frames", "core", is_package=True)
     assert [target for target, _ in package.imports()] == [
-        "holdfast.core.decide.decide",
-        "holdfast.wire.frames",
+        "everyword.core.decide.decide",
+        "everyword.wire.frames",
     ]
 
 

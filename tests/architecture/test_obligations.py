@@ -128,7 +128,7 @@ def test_a_run_records_what_its_passing_tests_prove(workers: str, tmp_path: Path
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-n", workers, "."],
         cwd=tmp_path,
-        env={**outside, "PYTHONPATH": str(ROOT), "HOLDFAST_OBLIGATIONS": str(record)},
+        env={**outside, "PYTHONPATH": str(ROOT), "EVERYWORD_OBLIGATIONS": str(record)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

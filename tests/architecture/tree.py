@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "src" / "holdfast"
+SOURCE = ROOT / "src" / "everyword"
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class Module:
     def _resolve(self, node: ast.ImportFrom) -> str:
         if not node.level:
             return node.module or ""
-        parts = ["holdfast", *self.name.split(".")] if self.name != "__init__" else ["holdfast"]
+        parts = ["everyword", *self.name.split(".")] if self.name != "__init__" else ["everyword"]
         keep = len(parts) - node.level + (1 if self.is_package else 0)
         return ".".join([*parts[:keep], *([node.module] if node.module else [])])
 
 
 def parse_module(text: str, name: str, *, is_package: bool = False) -> Module:
-    """Make a module of `text`, as if it stood at `holdfast.<name>`: for seeding violations."""
+    """Make a module of `text`, as if it stood at `everyword.<name>`: for seeding violations."""
     path = Path(*name.split(".")).with_suffix(".py")
     return Module(path=path, name=name, text=text, is_package=is_package)
 

@@ -25,7 +25,7 @@ CLIENTS: Final[dict[str, dict[str, str]]] = {
 
 def build(client: str, page: str = "page") -> Path:
     """Return a page's bundle for one client version, building it unless the same sources were built before."""
-    kept = MODULES / ".cache" / "holdfast" / f"{page}-{client}-{_fingerprint(client)}.js"
+    kept = MODULES / ".cache" / "everyword" / f"{page}-{client}-{_fingerprint(client)}.js"
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:

@@ -92,6 +92,6 @@ async def open_tab(browser: Browser, url: str, **options: Any) -> Tab:
 
 @asynccontextmanager
 async def demonstrating(folder: Path, port: str = "0") -> AsyncIterator[tuple[Running, str]]:
-    """Run `holdfast dev` on a file in the folder; yield the process and its URL."""
+    """Run `everyword dev` on a file in the folder; yield the process and its URL."""
     async with running("dev", "--port", port, "--db", "log.db", folder=folder) as server:
         yield server, await server.url()

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from holdfast import callable
+from everyword import callable
 from tests.browser.scripted import BOOK, Chat, Script
 
 __all__ = ["DRIVEN", "Driven"]

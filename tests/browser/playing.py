@@ -11,12 +11,12 @@ from typing import Any
 
 from playwright.async_api import Browser
 
-from holdfast.agents import Agent, AIChatAgent, Turn, tool
-from holdfast.cli.playground import playground
-from holdfast.errors import ChatError
-from holdfast.server import Holdfast
-from holdfast.testing import Gate
-from holdfast.web import Page
+from everyword.agents import Agent, AIChatAgent, Turn, tool
+from everyword.cli.playground import playground
+from everyword.errors import ChatError
+from everyword.server import Everyword
+from everyword.testing import Gate
+from everyword.web import Page
 from tests.browser.demonstrating import Tab, browsing, open_tab
 from tests.server.kit import PATIENCE, serving
 
@@ -104,7 +104,7 @@ async def playing(folder: Path | None = None, *, bare: bool = False) -> AsyncIte
     """
     gates: dict[str, Gate] = defaultdict(Gate)
     parrot: type[Parrot] = type("Parrot", (Parrot,), {"gates": gates})
-    app = Holdfast([parrot, Lamp], store=str(folder / "log.db") if folder is not None else "memory:")
+    app = Everyword([parrot, Lamp], store=str(folder / "log.db") if folder is not None else "memory:")
     app.grace = 0.0
     shown = Page(["parrot"], behind=app) if bare else playground(app)
     async with serving(shown) as url, browsing() as browser:

@@ -6,7 +6,7 @@ import ast
 from types import ModuleType
 from typing import Any, Final
 
-from holdfast.agents import AIChatAgent
+from everyword.agents import AIChatAgent
 from tests.architecture.test_docs_examples import script_of
 from tests.architecture.tree import ROOT
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Continue, Recovery, Retry, Stop, Turn, Wait
-from holdfast.agents.tools import ToolContext, tool
+from everyword import Continue, Recovery, Retry, Stop, Turn, Wait
+from everyword.agents.tools import ToolContext, tool
 from tests.browser import serving
 from tests.browser.scripted import BOOK, Chat, Script
 from tests.browser.tooled import Tooled

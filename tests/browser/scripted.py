@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.agents import AIChatAgent, Debounce, SaveMessagesResult, Turn
-from holdfast.errors import ChatError
-from holdfast.messages.message import UIMessage
+from everyword.agents import AIChatAgent, Debounce, SaveMessagesResult, Turn
+from everyword.errors import ChatError
+from everyword.messages.message import UIMessage
 
 __all__ = ["AGENTS", "BOOK", "Book", "Script"]
 

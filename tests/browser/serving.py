@@ -1,4 +1,4 @@
-"""The server under test: holdfast with the scripted agents, the page, and a door for the test (`/control`).
+"""The server under test: everyword with the scripted agents, the page, and a door for the test (`/control`).
 
 In a process of its own (`tests.nursery`) it serves one file on one port until it is killed, and says `ready` when it
 does.
@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from holdfast.server import Holdfast, Limits
+from everyword.server import Everyword, Limits
 from tests.browser.bundling import INDEX, build
 from tests.browser.driven import DRIVEN
 from tests.browser.printed import PRINTED
@@ -36,8 +36,8 @@ LIMITS: Final = Limits(requests_per_minute=100_000, calls_per_minute=100_000)
 def stage(store: str) -> Starlette:
     """Return the application: everything that the page and the test ask for, under one origin."""
     agents = (*AGENTS, *TOOLED, *STATEFUL, *DRIVEN, *TEAMED, *THINKING, *PRINTED)
-    holdfast = Holdfast(agents, store=store, limits=LIMITS)
-    holdfast.grace = 1.0  # a browser holds back sockets of a server that was away for long
+    everyword = Everyword(agents, store=store, limits=LIMITS)
+    everyword.grace = 1.0  # a browser holds back sockets of a server that was away for long
     routes = [
         Route("/stock/{client}/index.html", lambda request: FileResponse(INDEX)),
         Route("/stock/{client}/page.js", _bundle),
@@ -48,9 +48,9 @@ def stage(store: str) -> Starlette:
         Route("/control/left", _wait_for(lambda gate: BOOK.left[gate])),
         Route("/control/book", _read_book),
         Route("/control/result", _result),
-        Mount("/", holdfast),
+        Mount("/", everyword),
     ]
-    return Starlette(routes=routes, lifespan=holdfast.lifespan)
+    return Starlette(routes=routes, lifespan=everyword.lifespan)
 
 
 def _bundle(request: Request, page: str = "page") -> Response:
@@ -93,7 +93,7 @@ def configured(store: str) -> uvicorn.Config:
         access_log=False,
         timeout_graceful_shutdown=1,
         ws_max_size=64 * 1024 * 1024,
-        ws="holdfast.server.gathering:GatheringProtocol",
+        ws="everyword.server.gathering:GatheringProtocol",
     )
 
 

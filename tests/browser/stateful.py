@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
-from holdfast import AIChatAgent, ChatError, callable
+from everyword import AIChatAgent, ChatError, callable
 
 __all__ = ["STATEFUL", "Desk"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.agents.agent_tools import agent_tool
+from everyword.agents.agent_tools import agent_tool
 from tests.browser.scripted import Chat
 from tests.browser.tooled import Tooled
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import expect
 
-from holdfast.demo import Demo
-from holdfast.demo.words import ERROR_BEFORE, ERROR_TEXT, HELLO, TOOL_AFTER, TOOL_BEFORE
+from everyword.demo import Demo
+from everyword.demo.words import ERROR_BEFORE, ERROR_TEXT, HELLO, TOOL_AFTER, TOOL_BEFORE
 from tests.browser.demonstrating import Tab, browsing, demonstrating, letters, open_tab
 from tests.server.kit import PATIENCE
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
-from holdfast.messages.partial_json import UNREADABLE, parse_partial_json
-from holdfast.web.page import FOLDER
-from holdfast.wire.client import ChatProtocol
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
+from everyword.messages.partial_json import UNREADABLE, parse_partial_json
+from everyword.web.page import FOLDER
+from everyword.wire.client import ChatProtocol
 from tests.messages.sequences import json_value, legal_sequence
 
 BATCH = 400

@@ -168,7 +168,7 @@ async def visit(browser: Browser, url: str, answer: str, **options: Any) -> Read
 @pytest.fixture
 def harbour(tmp_path: Path) -> Path:
     """The folder of somebody who has done everything up to "A React page", short of installing."""
-    (tmp_path / "app.py").write_text(printed(TUTORIAL, "python", "app = Holdfast([Chat])"), encoding="utf-8")
+    (tmp_path / "app.py").write_text(printed(TUTORIAL, "python", "app = Everyword([Chat])"), encoding="utf-8")
     (tmp_path / "www").mkdir()
     (tmp_path / "www" / "index.html").write_text(printed(TUTORIAL, "html"), encoding="utf-8")
     (tmp_path / "main.jsx").write_text(printed(TUTORIAL, "jsx"), encoding="utf-8")
@@ -186,7 +186,7 @@ def improve(folder: Path) -> None:
 
 
 def developing(folder: Path, port: int = 0) -> Any:
-    return started(f"{command(TUTORIAL, 'holdfast dev')} --port {port}", folder)
+    return started(f"{command(TUTORIAL, 'everyword dev')} --port {port}", folder)
 
 
 async def port_of(server: Running) -> int:
@@ -219,7 +219,7 @@ async def test_the_first_agent_runs_as_printed_through_a_reload_and_in_two_tabs(
         assert await two.text() != story(harbour / "app.py")
         for reader in (one, two):
             await reader.expect_whole(story(harbour / "app.py"))
-        assert (harbour / "holdfast.db").is_file()
+        assert (harbour / "everyword.db").is_file()
 
 
 @pytest.mark.obligation("003-10")
@@ -274,7 +274,7 @@ async def test_the_last_agent_finishes_the_story_on_both_pages_after_a_kill(harb
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the example with its page built."""
     folder = tmp_path_factory.mktemp("example") / "fastapi_chat"
-    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("node_modules", "main.js", "holdfast.db*"))
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("node_modules", "main.js", "everyword.db*"))
     (folder / "node_modules").symlink_to(MODULES)
     installs, builds = command(README, "npm install").split(" && ")
     assert installs == "npm install"
@@ -289,7 +289,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def example(built: Path) -> Iterator[Path]:
     """The built example, with an empty log."""
     yield built
-    for file in built.glob("holdfast.db*"):
+    for file in built.glob("everyword.db*"):
         file.unlink()
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel
 
-from holdfast.agents import SaveMessagesResult, Think, TurnContext
+from everyword.agents import SaveMessagesResult, Think, TurnContext
 from tests.agents.bases import Asked, answering
 from tests.browser.scripted import BOOK, Chat, _exchange, _rest, _script
 from tests.browser.tooled import Tooled

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.agents.tools import ToolContext, tool
-from holdfast.agents.ui_stream import UIMessageStreamWriter, create_ui_message_stream
-from holdfast.messages.message import UIMessage
+from everyword.agents import AIChatAgent, Turn
+from everyword.agents.tools import ToolContext, tool
+from everyword.agents.ui_stream import UIMessageStreamWriter, create_ui_message_stream
+from everyword.messages.message import UIMessage
 from tests.browser.scripted import BOOK, Chat, Script, _exchange, _rest, _script
 
 __all__ = ["TOOLED", "Painter", "Tooled"]

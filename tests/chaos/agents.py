@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Final
 
-from holdfast import AIChatAgent, ChatError, Recovery, Retry, SaveMessagesResult, Stop, Turn
-from holdfast.agents.tools import ToolContext, tool
-from holdfast.messages.message import UIMessage
+from everyword import AIChatAgent, ChatError, Recovery, Retry, SaveMessagesResult, Stop, Turn
+from everyword.agents.tools import ToolContext, tool
+from everyword.messages.message import UIMessage
 
 __all__ = ["AGENTS", "FORGETFUL", "IDEMPOTENT", "KINDS", "Notes"]
 

@@ -13,9 +13,9 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import WebSocketException
 
-from holdfast.messages.calls import open_calls
-from holdfast.messages.message import UIMessage
-from holdfast.wire.client import ChatProtocol
+from everyword.messages.calls import open_calls
+from everyword.messages.message import UIMessage
+from everyword.wire.client import ChatProtocol
 from tests.chaos.agents import FORGETFUL
 
 __all__ = ["Looker", "Server", "Tab", "text_of"]

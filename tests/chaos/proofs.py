@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.state import State
-from holdfast.core.tree import shown_path
-from holdfast.core.wanted import continuation_is_due
-from holdfast.events import Chunk, TurnAccepted, TurnEnded, decode_event
-from holdfast.ids import AgentId
-from holdfast.log.base import Stored
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.runtime.rebuild import Projections, fold_log, rebuild
+from everyword.core.state import State
+from everyword.core.tree import shown_path
+from everyword.core.wanted import continuation_is_due
+from everyword.events import Chunk, TurnAccepted, TurnEnded, decode_event
+from everyword.ids import AgentId
+from everyword.log.base import Stored
+from everyword.log.sqlite.store import SqliteLog
+from everyword.runtime.rebuild import Projections, fold_log, rebuild
 from tests.chaos.agents import IDEMPOTENT
 from tests.chaos.crowd import Memory, Tab
 from tests.chaos.serving import EFFECTS, LOG, STORE

@@ -15,7 +15,7 @@ from typing import Final
 
 import uvicorn
 
-from holdfast.server import Holdfast, Limits
+from everyword.server import Everyword, Limits
 from tests.browser.serving import listening
 from tests.chaos.agents import AGENTS, Notes, Speaker
 
@@ -31,7 +31,7 @@ async def live(folder: Path, port: int) -> None:
     logging.basicConfig(filename=folder / LOG, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     Speaker.notes = Notes(folder / EFFECTS)
     limits = Limits(requests_per_minute=1_000_000)
-    app = Holdfast(AGENTS, store=str(folder / STORE), limits=limits)
+    app = Everyword(AGENTS, store=str(folder / STORE), limits=limits)
     app.grace = GRACE
 
     class Server(uvicorn.Server):
@@ -39,7 +39,7 @@ async def live(folder: Path, port: int) -> None:
             await super().startup(sockets)  # type: ignore[arg-type]
             report("ready")
 
-    options = {"ws": "holdfast.server.gathering:GatheringProtocol", "log_config": None, "access_log": False}
+    options = {"ws": "everyword.server.gathering:GatheringProtocol", "log_config": None, "access_log": False}
     config = uvicorn.Config(app, timeout_graceful_shutdown=2, log_level="warning", **options)  # type: ignore[arg-type]
     await Server(config).serve(sockets=[listening(port)])
 

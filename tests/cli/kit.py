@@ -15,15 +15,15 @@ from typing import Any
 
 import httpx
 
-from holdfast.agents import AIChatAgent
-from holdfast.testing import Gate
+from everyword.agents import AIChatAgent
+from everyword.testing import Gate
 from tests.server.kit import PATIENCE, ask, chat, question, scripted
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class Running:
-    """A `holdfast` process; `url` once it has said where it is."""
+    """An `everyword` process; `url` once it has said where it is."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -60,9 +60,9 @@ class Running:
 
 @asynccontextmanager
 async def running(*arguments: str, folder: Path | None = None) -> AsyncIterator[Running]:
-    """Run `holdfast` with these arguments; whatever happens, it is gone afterwards."""
+    """Run `everyword` with these arguments; whatever happens, it is gone afterwards."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", *arguments),
+        *(sys.executable, "-m", "everyword", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,

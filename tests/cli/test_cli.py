@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import __version__
-from holdfast.cli import main
-from holdfast.cli.loading import load_app
-from holdfast.errors import UsageError
-from holdfast.server import Holdfast
+from everyword import __version__
+from everyword.cli import main
+from everyword.cli.loading import load_app
+from everyword.errors import UsageError
+from everyword.server import Everyword
 
 APP = """
-from holdfast.agents import AIChatAgent
-from holdfast.server import Holdfast
+from everyword.agents import AIChatAgent
+from everyword.server import Everyword
 
 class Echo(AIChatAgent):
     async def on_chat_message(self, turn):
         yield self.messages[-1].text
 
-{name} = Holdfast([Echo], store="memory:")
+{name} = Everyword([Echo], store="memory:")
 """
 
 
@@ -41,7 +41,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out == f"holdfast {__version__}\n"
+    assert capsys.readouterr().out == f"everyword {__version__}\n"
 
 
 COMMANDS = ["new", "dev", "serve", "ls", "show", "tail", "replay", "fork"]
@@ -53,13 +53,13 @@ def test_help_teaches_every_command(command: str, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
-    assert f"holdfast {command}" in capsys.readouterr().out
+    assert f"everyword {command}" in capsys.readouterr().out
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
     help_of_it = capsys.readouterr().out
     assert len(help_of_it) > 400
-    assert f"\n  holdfast {command}" in help_of_it.partition("examples:")[2]
+    assert f"\n  everyword {command}" in help_of_it.partition("examples:")[2]
 
 
 @pytest.mark.parametrize("arguments", [["sing"], ["serve"], ["dev", "--port", "many"], ["rebuild", "--fast"]])
@@ -67,7 +67,7 @@ def test_what_is_not_understood_exits_with_2(arguments: list[str], capsys: pytes
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert "usage: holdfast" in capsys.readouterr().err
+    assert "usage: everyword" in capsys.readouterr().err
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,11 +79,11 @@ def test_help_does_not_need_the_packages_of_the_server() -> None:
     script = (
         "import sys\n"
         "for name in ('uvicorn', 'uvloop', 'websockets'): sys.modules[name] = None\n"
-        "from holdfast.cli import main\n"
+        "from everyword.cli import main\n"
         "main([])"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "holdfast dev" in ran.stdout, ran.stderr
+    assert "everyword dev" in ran.stdout, ran.stderr
 
 
 def test_a_missing_server_package_is_named_with_how_to_install_it(
@@ -91,14 +91,14 @@ def test_a_missing_server_package_is_named_with_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["dev", "--db", str(tmp_path / "log.db"), "--port", "0"]) == 2
-    assert "pip install 'holdfast[server]'" in capsys.readouterr().err
+    assert "pip install 'everyword[server]'" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure(stored: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     ran = subprocess.run(
-        [sys.executable, "-m", "holdfast", "ls"], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-m", "everyword", "ls"], stdout=write, stderr=subprocess.PIPE, text=True, check=False
     )
     os.close(write)
     assert (ran.returncode, "Error" in ran.stderr) == (0, False), ran.stderr
@@ -110,7 +110,7 @@ def test_an_interrupt_ends_a_command_without_a_traceback(
     def interrupt(chosen: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.cli.listing.run", interrupt)
+    monkeypatch.setattr("everyword.cli.listing.run", interrupt)
     assert main(["ls"]) == 130
     assert capsys.readouterr().err == ""
 
@@ -123,7 +123,7 @@ def test_an_app_is_found_in_a_file(name: str, named: str, tmp_path: Path) -> Non
     path = tmp_path / "my_server.py"
     path.write_text(APP.format(name=name), encoding="utf-8")
     app = load_app(f"{path}{named}")
-    assert isinstance(app, Holdfast)
+    assert isinstance(app, Everyword)
     assert list(app.agents) == ["echo"]
 
 
@@ -134,11 +134,11 @@ def test_an_app_is_found_in_a_module_beside_its_neighbours(tmp_path: Path, monke
     (package / "__init__.py").touch()
     (package / "names.py").write_text(APP.format(name="app"), encoding="utf-8")
     (package / "main.py").write_text("from .names import app as chats", encoding="utf-8")
-    assert isinstance(load_app("my_package.main:chats"), Holdfast)
-    assert isinstance(load_app("my_package.main"), Holdfast)
+    assert isinstance(load_app("my_package.main:chats"), Everyword)
+    assert isinstance(load_app("my_package.main"), Everyword)
     neighbour = tmp_path / "neighbour_app.py"
     neighbour.write_text("from my_package.names import app", encoding="utf-8")
-    assert isinstance(load_app("neighbour_app.py"), Holdfast)
+    assert isinstance(load_app("neighbour_app.py"), Everyword)
 
 
 @pytest.mark.parametrize(

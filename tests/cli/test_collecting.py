@@ -1,4 +1,4 @@
-"""`holdfast gc`: what retention may take is gone, and nothing else."""
+"""`everyword gc`: what retention may take is gone, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from everyword.cli import main
 from tests.cli.kit import damage
 
 

@@ -1,4 +1,4 @@
-"""`holdfast new`: a project that works, made once and tried as its maker would."""
+"""`everyword new`: a project that works, made once and tried as its maker would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from everyword.cli import main
 from tests.cli.kit import running
 from tests.server.kit import ask, connect, folded, question, text_of
 
@@ -29,8 +29,8 @@ def test_the_files_of_a_project_are_made_and_named_after_it(
     assert _made(folder) == FILES
     assert 'name = "my-chat"' in (folder / "pyproject.toml").read_text(encoding="utf-8")
     readme = (folder / "README.md").read_text(encoding="utf-8")
-    assert readme.startswith("# my-chat\n") and "\n$ holdfast dev " in readme
-    assert "cd My Chat && holdfast dev" in capsys.readouterr().out
+    assert readme.startswith("# my-chat\n") and "\n$ everyword dev " in readme
+    assert "cd My Chat && everyword dev" in capsys.readouterr().out
 
 
 def test_a_project_is_made_in_an_empty_folder_and_in_no_other(
@@ -40,7 +40,7 @@ def test_a_project_is_made_in_an_empty_folder_and_in_no_other(
     folder.mkdir()
     monkeypatch.chdir(folder)
     assert main(["new", "."]) == 0
-    assert "Try it:  holdfast dev" in capsys.readouterr().out
+    assert "Try it:  everyword dev" in capsys.readouterr().out
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert main(["new", "."]) == 2
     assert "there is something already" in capsys.readouterr().err

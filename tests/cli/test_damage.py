@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.cli import main
+from everyword.cli import main
 from tests.cli.kit import damage
 
 COMMANDS = [

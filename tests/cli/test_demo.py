@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client import ChatClient
-from holdfast.demo import Demo, words
-from holdfast.demo.agent import Sailor
-from holdfast.demo.scripts import script_for
-from holdfast.demo.words import ERROR_BEFORE, ERROR_TEXT, HELLO, LONG, TOOL_AFTER, TOOL_BEFORE
-from holdfast.log.memory import MemoryLog
-from holdfast.server import Holdfast
-from holdfast.testing import CrashingLog
+from everyword.client import ChatClient
+from everyword.demo import Demo, words
+from everyword.demo.agent import Sailor
+from everyword.demo.scripts import script_for
+from everyword.demo.words import ERROR_BEFORE, ERROR_TEXT, HELLO, LONG, TOOL_AFTER, TOOL_BEFORE
+from everyword.log.memory import MemoryLog
+from everyword.server import Everyword
+from everyword.testing import CrashingLog
 from tests.server.kit import ask, ending, folded, question, serving, text_of
 
 
@@ -27,13 +27,13 @@ class Quick(Demo):
     pause = 0.0
 
 
-def _app(store: Any) -> Holdfast:
-    app = Holdfast([Quick], store=store)
+def _app(store: Any) -> Everyword:
+    app = Everyword([Quick], store=store)
     app.grace = 0.0
     return app
 
 
-def _client(app: Holdfast) -> httpx.AsyncClient:
+def _client(app: Everyword) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost/agents/quick/ann")
 
 
@@ -92,7 +92,7 @@ async def test_a_boat_is_chartered_after_a_yes_and_only_then(approved: bool, sai
         async with ChatClient(url, "quick", "ann") as chat:
             await chat.send("Charter a boat")
             (asked,) = chat.pending_approvals
-            assert asked["input"] == {"boat": "Holdfast", "price": 120}
+            assert asked["input"] == {"boat": "Everyword", "price": 120}
             await (chat.approve if approved else chat.deny)(asked["toolCallId"])
             answer = await chat.follow()
             assert answer.text == words.CHARTER_BEFORE + said

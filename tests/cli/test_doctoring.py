@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what is stored well is found well, and every damage is found, named and mended if it can be."""
+"""`everyword doctor`: what is stored well is found well, and every damage is found, named and mended if it can be."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.cli import main
-from holdfast.cli.copying import Copied, read_log, write_agent
-from holdfast.cli.examining import examine
-from holdfast.cli.readonly import ReadOnlyLog
-from holdfast.events import decode_event, encode_event
-from holdfast.ids import AgentId, Millis
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.testing import Gate
+from everyword.cli import main
+from everyword.cli.copying import Copied, read_log, write_agent
+from everyword.cli.examining import examine
+from everyword.cli.readonly import ReadOnlyLog
+from everyword.events import decode_event, encode_event
+from everyword.ids import AgentId, Millis
+from everyword.log.sqlite.store import SqliteLog
+from everyword.testing import Gate
 from tests.cli.kit import damage, speaker
 from tests.core.histories import History, histories
 from tests.server.kit import chat, question, talking
@@ -187,7 +187,7 @@ def test_a_sound_store_is_said_to_be_and_only_what_is_named_is_examined(
 
 def test_what_the_store_has_to_say_is_heard_again_afterwards(stored: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert main(["doctor"]) == 0
-    logging.getLogger("holdfast.log.sqlite").warning("still heard")
+    logging.getLogger("everyword.log.sqlite").warning("still heard")
     assert "still heard" in caplog.text
 
 

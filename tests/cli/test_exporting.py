@@ -1,4 +1,4 @@
-"""`holdfast export` and `import`: an agent in another store is the same agent, or nothing is written."""
+"""`everyword export` and `import`: an agent in another store is the same agent, or nothing is written."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.cli import main
-from holdfast.cli.copying import Copied, read_log, write_agent
-from holdfast.cli.packing import pack, unpack
-from holdfast.cli.readonly import ReadOnlyLog
-from holdfast.core.wanted import wanted
-from holdfast.errors import BadInput, UsageError
-from holdfast.events import decode_event, encode_event
-from holdfast.ids import AgentId, Millis, Seq
-from holdfast.log.base import Stored
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.cli import main
+from everyword.cli.copying import Copied, read_log, write_agent
+from everyword.cli.packing import pack, unpack
+from everyword.cli.readonly import ReadOnlyLog
+from everyword.core.wanted import wanted
+from everyword.errors import BadInput, UsageError
+from everyword.events import decode_event, encode_event
+from everyword.ids import AgentId, Millis, Seq
+from everyword.log.base import Stored
+from everyword.log.sqlite.store import SqliteLog
 from tests.cli.kit import damage
 from tests.core.histories import History, histories
 
@@ -80,7 +80,7 @@ def test_a_log_written_in_two_goes_has_the_rows_that_it_had_while_it_lived(
         asyncio.run(run(folder))
 
 
-@pytest.mark.parametrize("name", ["ann.holdfast.gz", "ann.jsonl"])
+@pytest.mark.parametrize("name", ["ann.everyword.gz", "ann.jsonl"])
 def test_an_agent_is_the_same_in_another_store(name: str, stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for agent in ("ann", "bob", "cid", "dan"):
         assert main(["export", agent, "-o", name, "--force"]) == 0
@@ -96,7 +96,7 @@ def test_an_agent_is_the_same_in_another_store(name: str, stored: Path, capsys: 
 def test_what_retention_left_is_the_same_in_another_store(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gc", "--keep", "0s"]) == 0
     assert main(["export", "ann"]) == 0
-    assert main(["import", "chat-ann.holdfast.gz", "--db", "other.db", "--as", "chat/zed"]) == 0
+    assert main(["import", "chat-ann.everyword.gz", "--db", "other.db", "--as", "chat/zed"]) == 0
     copied, original = asyncio.run(_dump(Path("other.db"), "chat/zed")), asyncio.run(_dump(stored))
     assert copied == original
     assert main(["doctor", "--db", "other.db"]) == 0
@@ -108,9 +108,9 @@ def test_importing_twice_changes_nothing_and_another_agent_of_the_name_is_left_a
 ) -> None:
     assert main(["export", "ann"]) == 0
     before = asyncio.run(_dump(stored))
-    assert main(["import", "chat-ann.holdfast.gz", "--json"]) == 0
+    assert main(["import", "chat-ann.everyword.gz", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["events"] == 0
-    assert main(["import", "chat-ann.holdfast.gz", "--as", "chat/bob"]) == 2
+    assert main(["import", "chat-ann.everyword.gz", "--as", "chat/bob"]) == 2
     assert "there is another agent of that name" in capsys.readouterr().err
     assert asyncio.run(_dump(stored)) == before
 
@@ -132,7 +132,7 @@ def test_sub_agents_go_along_and_are_renamed_with_their_parent(
     asyncio.run(add_children())
     assert main(["export", "chat/ann"]) == 0
     assert "chat/ann and 2 sub-agents" in capsys.readouterr().out
-    assert main(["import", "chat-ann.holdfast.gz", "--db", "other.db", "--as", "chat/zed"]) == 0
+    assert main(["import", "chat-ann.everyword.gz", "--db", "other.db", "--as", "chat/zed"]) == 0
     assert main(["ls", "--db", "other.db", "--json", "--sort", "name"]) == 0
     names = [each["agent"] for each in json.loads(capsys.readouterr().out.splitlines()[-1])]
     assert names == ["chat/zed", "chat/zed/sub/search/one", "chat/zed/sub/search/one/sub/read/two"]
@@ -150,13 +150,13 @@ def test_a_file_that_is_there_is_replaced_only_by_force(stored: Path, capsys: py
     assert path.read_text(encoding="utf-8") == "mine"
     assert main(["export", "ann", "-o", "no/such/folder/x.jsonl"]) == 2
     assert main(["export", "ann", "-o", "kept.jsonl", "--force"]) == 0
-    assert [each.name for each in Path().iterdir() if not each.name.startswith("holdfast.db")] == ["kept.jsonl"]
+    assert [each.name for each in Path().iterdir() if not each.name.startswith("everyword.db")] == ["kept.jsonl"]
 
 
 def test_standard_output_gets_the_lines(stored: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["export", "ann", "-o", "-"]) == 0
     lines = capfdbinary.readouterr().out.splitlines()
-    assert json.loads(lines[0])["format"] == "holdfast.agent"
+    assert json.loads(lines[0])["format"] == "everyword.agent"
     assert json.loads(lines[-1])["events"] == len(lines) - 3
 
 
@@ -181,11 +181,11 @@ def _without_a_line(lines: list[bytes]) -> bytes:
     [
         (lambda lines: b"", "it is empty"),
         (lambda lines: b"hello\n", "line 1 cannot be read"),
-        (lambda lines: b'{"format":"other"}\n{}\n', "was not written by `holdfast export`"),
+        (lambda lines: b'{"format":"other"}\n{}\n', "was not written by `everyword export`"),
         (lambda lines: b"".join(lines[:-1]), "its end is missing"),
         (lambda lines: b"".join(lines[:7]), "its end is missing"),
         (lambda lines: b"".join(lines).replace(b"Hello", b"Hallo"), "changed or damaged"),
-        (lambda lines: b"".join(lines).replace(b'"version":1', b'"version":2'), "Upgrade holdfast"),
+        (lambda lines: b"".join(lines).replace(b'"version":1', b'"version":2'), "Upgrade everyword"),
         (lambda lines: gzip.compress(b"".join(lines))[:-20], "Was it cut short"),
         (
             lambda lines: _summed([lines[0], lines[1], b'{"seq":1,"at":1,"event":{"t":"new.kind"}}\n', *lines[3:]]),
@@ -209,7 +209,7 @@ def test_a_file_that_is_not_what_was_exported_is_refused_whole(
         unpack("bad.jsonl")
     capsys.readouterr()
     assert main(["import", "bad.jsonl", "--db", "other.db"]) == 2
-    assert capsys.readouterr().err.startswith("holdfast: unable to import 'bad.jsonl'")
+    assert capsys.readouterr().err.startswith("everyword: unable to import 'bad.jsonl'")
     assert not Path("other.db").exists()
 
 

@@ -1,4 +1,4 @@
-"""`holdfast fork`: the messages up to one of them, as a new agent; the old one stays as it was."""
+"""`everyword fork`: the messages up to one of them, as a new agent; the old one stays as it was."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import main
+from everyword.cli import main
 from tests.cli.kit import speaker
 from tests.server.kit import ask, chat, connect, question, serving
 

@@ -1,4 +1,4 @@
-"""`holdfast ls`: what is running, stuck, failed; filtered, sorted, for people and for scripts."""
+"""`everyword ls`: what is running, stuck, failed; filtered, sorted, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import main
-from holdfast.testing import Gate
+from everyword.cli import main
+from everyword.testing import Gate
 from tests.cli.kit import speaker
 from tests.server.kit import chat, question, talking
 
@@ -30,7 +30,7 @@ def test_every_agent_has_a_line_that_says_how_it_stands(stored: Path, capsys: py
     assert lines["chat/cid"].startswith("stuck") and "goes on with the next start" in lines["chat/cid"]
     assert lines["chat/dan"].startswith("idle") and "a [31mred[0m word" in lines["chat/dan"]
     assert "\033" not in said.out
-    assert "4 agents in holdfast.db; no server runs: 1 stuck, 1 failed, 1 asking, 1 idle" in said.err
+    assert "4 agents in everyword.db; no server runs: 1 stuck, 1 failed, 1 asking, 1 idle" in said.err
 
 
 def test_scripts_get_the_same_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,7 @@ async def test_beside_a_running_server_a_turn_that_streams_runs(
         (["ls", "--db", "postgresql://x/y"], "commands work on SQLite files"),
         (["ls", "--stuck-after", "soon"], "write 90s, 30m, 24h or 7d"),
         (["show", "an"], "Did you mean 'chat/ann'"),
-        (["show", "zzz"], "`holdfast ls` lists them"),
+        (["show", "zzz"], "`everyword ls` lists them"),
         (["replay", "ann", "77"], "it has turns 1 to 4"),
         (["doctor", "nobody"], "has no such agent"),
     ],
@@ -119,4 +119,4 @@ def test_what_is_not_there_is_a_sentence_and_exit_code_2(
 ) -> None:
     assert main(arguments) == 2
     said = capsys.readouterr()
-    assert said.out == "" and sentence in said.err and said.err.startswith("holdfast: unable to ")
+    assert said.out == "" and sentence in said.err and said.err.startswith("everyword: unable to ")

@@ -8,9 +8,9 @@ from importlib import import_module
 
 import pytest
 
-from holdfast.cli.opening import parse_duration
-from holdfast.cli.parser import make_parser
-from holdfast.errors import UsageError
+from everyword.cli.opening import parse_duration
+from everyword.cli.parser import make_parser
+from everyword.errors import UsageError
 from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def _options(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def test_the_reference_page_has_every_command_and_every_option() -> None:
-    missing = [name for name in _commands() if f"`holdfast {name}" not in PAGE]
+    missing = [name for name in _commands() if f"`everyword {name}" not in PAGE]
     missing += [
         f"{name} {option}"
         for name, parser in _commands().items()
@@ -46,7 +46,7 @@ def test_the_reference_page_has_no_option_that_is_not_there() -> None:
 def test_every_command_has_somebody_who_runs_it(name: str) -> None:
     run = _commands()[name].get_default("run")
     module, _, function = run.partition(":")
-    assert callable(getattr(import_module(f"holdfast.cli.{module}"), function or "run"))
+    assert callable(getattr(import_module(f"everyword.cli.{module}"), function or "run"))
 
 
 @pytest.mark.parametrize(

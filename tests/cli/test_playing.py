@@ -10,12 +10,12 @@ import httpx
 import msgspec
 import pytest
 
-from holdfast.cli.playing import Frame, Play, Role, read_play
-from holdfast.cli.readonly import ReadOnlyLog
-from holdfast.core.commands import Answer
-from holdfast.errors import LogCorrupt, UsageError
-from holdfast.ids import AgentId, CallId, RequestId, TurnId
-from holdfast.messages.calls import Approval
+from everyword.cli.playing import Frame, Play, Role, read_play
+from everyword.cli.readonly import ReadOnlyLog
+from everyword.core.commands import Answer
+from everyword.errors import LogCorrupt, UsageError
+from everyword.ids import AgentId, CallId, RequestId, TurnId
+from everyword.messages.calls import Approval
 from tests.cli.kit import PAY, damage
 from tests.server.kit import PATIENCE, ask, chat, question, scripted
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.readonly import ReadOnlyLog, holder_of
-from holdfast.errors import LogError, LogTooNew, LogUnavailable, UsageError
-from holdfast.ids import AgentId, Millis, Seq, TurnId
-from holdfast.log.base import Batch, Entry
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.cli.readonly import ReadOnlyLog, holder_of
+from everyword.errors import LogError, LogTooNew, LogUnavailable, UsageError
+from everyword.ids import AgentId, Millis, Seq, TurnId
+from everyword.log.base import Batch, Entry
+from everyword.log.sqlite.store import SqliteLog
 from tests.cli.kit import damage
 
 ANN, BOB = AgentId("chat/ann"), AgentId("chat/bob")
@@ -143,9 +143,9 @@ async def test_what_a_killed_owner_left_in_the_write_ahead_log_is_read(tmp_path:
     path = tmp_path / "log.db"
     script = f"""
 import asyncio, os, signal
-from holdfast.ids import *
-from holdfast.log.base import Batch, Entry
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.ids import *
+from everyword.log.base import Batch, Entry
+from everyword.log.sqlite.store import SqliteLog
 async def main():
     store = SqliteLog({str(path)!r})
     await store.open()
@@ -172,8 +172,8 @@ asyncio.run(main())
         (lambda path: path.write_bytes(b""), LogError, "it is empty"),
         (lambda path: path.write_text("not a database at all " * 90), LogError, "file is not a database"),
         (_foreign, LogError, "the database of another program"),
-        (lambda path: _versioned(path, 99), LogTooNew, "it has version 99.*Upgrade holdfast"),
-        (lambda path: _versioned(path, 1), LogError, "it has version 1.*holdfast rebuild"),
+        (lambda path: _versioned(path, 99), LogTooNew, "it has version 99.*Upgrade everyword"),
+        (lambda path: _versioned(path, 1), LogError, "it has version 1.*everyword rebuild"),
     ],
 )
 async def test_what_cannot_be_read_is_a_sentence(

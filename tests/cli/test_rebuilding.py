@@ -1,4 +1,4 @@
-"""Everything beside the log can be thrown away: `holdfast rebuild` computes it anew, and exactly (I-9)."""
+"""Everything beside the log can be thrown away: `everyword rebuild` computes it anew, and exactly (I-9)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import httpx
 import pytest
 from hypothesis import given
 
-from holdfast.cli import main
-from holdfast.core.wanted import wanted
-from holdfast.errors import LogCorrupt
-from holdfast.events import encode_event, kind_of, turn_of
-from holdfast.ids import AgentId, Millis, Seq
-from holdfast.log.base import Batch, Entry
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.rebuild import Projections, fold_log, rebuild
-from holdfast.testing import Gate
+from everyword.cli import main
+from everyword.core.wanted import wanted
+from everyword.errors import LogCorrupt
+from everyword.events import encode_event, kind_of, turn_of
+from everyword.ids import AgentId, Millis, Seq
+from everyword.log.base import Batch, Entry
+from everyword.log.memory import MemoryLog
+from everyword.runtime.rebuild import Projections, fold_log, rebuild
+from everyword.testing import Gate
 from tests.core.histories import History, histories
 from tests.server.kit import ask, chat, question, scripted
 

@@ -1,4 +1,4 @@
-"""`holdfast dev` starts anew when a file changes, and leaves nobody behind when it ends."""
+"""`everyword dev` starts anew when a file changes, and leaves nobody behind when it ends."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.cli import main
-from holdfast.cli.reloading import LIVED, Watch
+from everyword.cli import main
+from everyword.cli.reloading import LIVED, Watch
 from tests.cli.kit import Running, running
 from tests.server.kit import PATIENCE, ask, connect, folded, question, reading, text_of
 
 APP = """
 import asyncio
-from holdfast import AIChatAgent, Holdfast
+from everyword import AIChatAgent, Everyword
 
 class Slow(AIChatAgent):
     async def on_chat_message(self, turn):
@@ -27,7 +27,7 @@ class Slow(AIChatAgent):
         if "wait" in self.messages[0].text and not said:
             await asyncio.Event().wait()
 
-app = Holdfast([Slow], store="log.db")
+app = Everyword([Slow], store="log.db")
 """
 
 

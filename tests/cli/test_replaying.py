@@ -1,4 +1,4 @@
-"""`holdfast replay`: frames for people and for scripts, at the pace that they ask for."""
+"""`everyword replay`: frames for people and for scripts, at the pace that they ask for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main, replaying
+from everyword.cli import main, replaying
 from tests.cli.kit import damage
 
 
@@ -73,7 +73,7 @@ def test_what_retention_has_taken_cannot_be_played_chunk_by_chunk(
 def test_a_client_that_would_show_something_else_is_exit_code_1(
     stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.cli.playing.ChatView.happened", lambda view, committed: [])
+    monkeypatch.setattr("everyword.cli.playing.ChatView.happened", lambda view, committed: [])
     assert main(["replay", "ann", "look", "--as", "watching"]) == 1
     assert "something else than what was stored" in capsys.readouterr().err
 

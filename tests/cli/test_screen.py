@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.screen import Bar, Screen, age, clean, count_of, iso, measure, one_line, size_of
+from everyword.cli.screen import Bar, Screen, age, clean, count_of, iso, measure, one_line, size_of
 from tests.cli.kit import ESCAPE, Tty
 
 

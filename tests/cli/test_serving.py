@@ -1,4 +1,4 @@
-"""`holdfast dev` and `holdfast serve` as real processes: what they say, serve, survive, and how they stop."""
+"""`everyword dev` and `everyword serve` as real processes: what they say, serve, survive, and how they stop."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast import __version__
-from holdfast.cli import main
-from holdfast.demo.words import HELLO
+from everyword import __version__
+from everyword.cli import main
+from everyword.demo.words import HELLO
 from tests.cli.kit import running
 from tests.cli.test_cli import APP
 from tests.server.kit import ask, connect, folded, question, reading, text_of
@@ -21,16 +21,16 @@ async def test_dev_greets_with_where_it_is_and_what_to_try_and_serves_page_and_d
     async with running("dev", "--port", "0", folder=tmp_path) as server:
         url = await server.url()
         await server.until("Ctrl\\+C")
-        assert f"holdfast {__version__}" in server.said
+        assert f"everyword {__version__}" in server.said
         assert f"kill -9 {server.process.pid}" in server.said
-        assert "holdfast.db" in server.said
+        assert "everyword.db" in server.said
         async with connect(f"{url}/agents/demo/ann") as client:
             page = await client.get(f"{url}/")
             assert page.headers["content-type"].startswith("text/html")
             origin = {"origin": "http://localhost:5173"}
             answer = await client.get("get-messages", headers=origin)
             assert (answer.json(), answer.headers["access-control-allow-origin"]) == ([], origin["origin"])
-    assert (tmp_path / "holdfast.db").exists()
+    assert (tmp_path / "everyword.db").exists()
 
 
 async def test_dev_serves_the_page_in_front_of_an_app(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast show`: the messages that clients see, the turns and how they ended."""
+"""`everyword show`: the messages that clients see, the turns and how they ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import main
+from everyword.cli import main
 from tests.cli.kit import damage
 
 
@@ -74,6 +74,6 @@ def test_a_row_that_cannot_be_read_is_told_of_and_the_rest_is_shown(
     damage(stored, "UPDATE message SET body = CAST('{broken' AS BLOB) WHERE agent = 1 AND node = 4")
     assert main(["show", "ann"]) == 0
     said = capsys.readouterr()
-    assert "It is clear." in said.out and "`holdfast doctor` says more" in said.err
+    assert "It is clear." in said.out and "`everyword doctor` says more" in said.err
     assert main(["show", "ann", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agent"] == "chat/ann"

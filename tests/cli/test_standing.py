@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.readonly import Glance
-from holdfast.cli.standing import SILENT_AFTER, standing_of
-from holdfast.ids import AgentId, Seq
+from everyword.cli.readonly import Glance
+from everyword.cli.standing import SILENT_AFTER, standing_of
+from everyword.ids import AgentId, Seq
 
 NOW = 10_000_000
 ASKS = b'{"id":"m","role":"assistant","parts":[{"type":"tool-pay","toolCallId":"k","state":"approval-requested"}]}'

@@ -1,4 +1,4 @@
-"""`holdfast tail`: a conversation as it grows, from the file and from the server, told alike."""
+"""`everyword tail`: a conversation as it grows, from the file and from the server, told alike."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.cli import main
-from holdfast.cli.following import events_url
-from holdfast.cli.parser import make_parser
-from holdfast.cli.screen import Screen
-from holdfast.cli.tailing import tail
-from holdfast.errors import UsageError
-from holdfast.testing import Gate
+from everyword.cli import main
+from everyword.cli.following import events_url
+from everyword.cli.parser import make_parser
+from everyword.cli.screen import Screen
+from everyword.cli.tailing import tail
+from everyword.errors import UsageError
+from everyword.testing import Gate
 from tests.cli.kit import Paper, running, speaker
 from tests.server.kit import ask, chat, connect, question, serving
 
@@ -96,7 +96,7 @@ async def test_an_answer_grows_in_the_terminal_while_it_is_given(way: str, tmp_p
 
 
 async def test_a_terminal_follows_a_file_beside_its_server(tmp_path: Path) -> None:
-    app = chat(speaker(), store=str(tmp_path / "holdfast.db"))
+    app = chat(speaker(), store=str(tmp_path / "everyword.db"))
     async with serving(app) as url, connect(f"{url}/agents/chat/ann") as client:
         await ask(client, question("u1", "first"))
         async with running("tail", "ann", folder=tmp_path) as follower:
@@ -172,7 +172,7 @@ def test_what_cannot_be_followed_is_a_sentence(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("holdfast.cli.following.TRIES", 1)
+    monkeypatch.setattr("everyword.cli.following.TRIES", 1)
     assert main(["tail", *arguments]) == 2
     assert sentence in capsys.readouterr().err
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.following import Happened, Here
-from holdfast.cli.screen import Screen
-from holdfast.cli.telling import Teller
-from holdfast.events import (
+from everyword.cli.following import Happened, Here
+from everyword.cli.screen import Screen
+from everyword.cli.telling import Teller
+from everyword.events import (
     AttemptDelayed,
     AttemptStarted,
     CallAnswered,
@@ -37,7 +37,7 @@ from holdfast.events import (
     TurnKind,
     to_raw,
 )
-from holdfast.ids import (
+from everyword.ids import (
     Attempt,
     CallId,
     FiberId,
@@ -51,7 +51,7 @@ from holdfast.ids import (
     Seq,
     TurnId,
 )
-from holdfast.messages.message import UIMessage
+from everyword.messages.message import UIMessage
 
 T, N = TurnId(1), NodeId(1)
 

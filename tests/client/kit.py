@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from holdfast.client import Backoff, ChatClient, Reply
-from holdfast.messages.message import UIMessage
+from everyword.client import Backoff, ChatClient, Reply
+from everyword.messages.message import UIMessage
 from tests.patience import PATIENCE
 
 QUICK = Backoff(first=0.005, factor=1.2, most=0.05)

@@ -14,8 +14,8 @@ from typing import Any
 
 import uvicorn
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.server import Holdfast
+from everyword.agents import AIChatAgent, Turn
+from everyword.server import Everyword
 from tests.nursery import Child, born
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,5 +68,7 @@ class _Announced(uvicorn.Server):
 
 def main(file: str, port: str) -> None:
     """Serve until somebody ends it."""
-    config = uvicorn.Config(Holdfast([Chat], store=file), log_level="warning", access_log=False, ws="websockets-sansio")
+    config = uvicorn.Config(
+        Everyword([Chat], store=file), log_level="warning", access_log=False, ws="websockets-sansio"
+    )
     asyncio.run(_Announced(config).serve(sockets=[socket.create_server(("127.0.0.1", int(port)))]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.addressing import Address
-from holdfast.errors import UsageError
+from everyword.client.addressing import Address
+from everyword.errors import UsageError
 
 
 @pytest.mark.parametrize(

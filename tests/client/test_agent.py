@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.client import AgentClient, Backoff, CallFailed, ClientError, ConnectionLost, StateRefused, TurnedAway
-from holdfast.testing import ManualClock
+from everyword.client import AgentClient, Backoff, CallFailed, ClientError, ConnectionLost, StateRefused, TurnedAway
+from everyword.testing import ManualClock
 from tests.client.fake import FakeAgent, fake_agent
 from tests.client.kit import QUICK, patiently
 

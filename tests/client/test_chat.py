@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents import Turn
-from holdfast.client import ChatFailed
-from holdfast.errors import ChatError, UsageError
-from holdfast.testing import Gate
+from everyword.agents import Turn
+from everyword.client import ChatFailed
+from everyword.errors import ChatError, UsageError
+from everyword.testing import Gate
 from tests.client.kit import client, is_growing, patiently, settled, shown_is_stored, snapshots, until_text
 from tests.server.kit import chat, scripted, serving
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.client import ChatClient, ChatFailed
-from holdfast.errors import ChatError
-from holdfast.ids import Millis
-from holdfast.testing import Gate
+from everyword.client import ChatClient, ChatFailed
+from everyword.errors import ChatError
+from everyword.ids import Millis
+from everyword.testing import Gate
 from tests.client.kit import client, is_growing, patiently, port_of, shown_is_stored, snapshots, until_text
 from tests.client.network import network
 from tests.client.test_chat import FINISH, asks, call, two_steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client import Backoff
+from everyword.client import Backoff
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Unreachable
+from everyword.client import Unreachable
 from tests.client.kit import client, is_growing, patiently, shown_is_stored, snapshots, until_text
 from tests.client.serving import Killable
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.client import ChatFailed, ClientError, Unreachable
-from holdfast.client.sync import SyncChatClient
-from holdfast.errors import ChatError
+from everyword.client import ChatFailed, ClientError, Unreachable
+from everyword.client.sync import SyncChatClient
+from everyword.errors import ChatError
 from tests.client.kit import QUICK, is_growing
 from tests.client.test_chat import FINISH, asks, call, two_steps
 from tests.server.kit import chat, scripted, serving

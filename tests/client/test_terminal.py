@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.terminal import Terminal
-from holdfast.errors import ChatError
-from holdfast.testing import Gate
+from everyword.client.terminal import Terminal
+from everyword.errors import ChatError
+from everyword.testing import Gate
 from tests.client.kit import PATIENCE, client, patiently
 from tests.client.serving import ROOT
 from tests.client.test_chat import FINISH, asks, call, two_steps
@@ -135,7 +135,7 @@ async def test_an_interrupt_of_the_command_stops_the_turn_and_the_next_one_leave
 async def start(*arguments: str) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast.client", *arguments), cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe
+        *(sys.executable, "-m", "everyword.client", *arguments), cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from holdfast.client.tools import ClientTool, declare
-from holdfast.errors import BadInput, UsageError
+from everyword.client.tools import ClientTool, declare
+from everyword.errors import BadInput, UsageError
 
 
 @dataclass

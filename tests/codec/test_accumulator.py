@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.codec.accumulator import MessageAccumulator
-from holdfast.codec.aisdk import ChunkWriter, aisdk_decoder
-from holdfast.codec.decoder import Action, Decoded, Delivery
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
+from everyword.codec.accumulator import MessageAccumulator
+from everyword.codec.aisdk import ChunkWriter, aisdk_decoder
+from everyword.codec.decoder import Action, Decoded, Delivery
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
 START: Chunk = {"type": "start"}

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.codec.aisdk import ChunkWriter, aisdk_decoder
-from holdfast.codec.decoder import Action, Decoder, Delivery, Status, Stream, decode_history
-from holdfast.errors import FoldError
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
+from everyword.codec.aisdk import ChunkWriter, aisdk_decoder
+from everyword.codec.decoder import Action, Decoder, Delivery, Status, Stream, decode_history
+from everyword.errors import FoldError
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m"}

@@ -4,8 +4,8 @@ from random import Random
 
 from hypothesis import given
 
-from holdfast.codec.catchup import catch_up, fold_of, open_names
-from holdfast.messages.fold import MessageFold
+from everyword.codec.catchup import catch_up, fold_of, open_names
+from everyword.messages.fold import MessageFold
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m1"}

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import given
 
-from holdfast.codec.compact import compact, replay_from_fold
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
-from holdfast.messages.normalise import Normaliser
+from everyword.codec.compact import compact, replay_from_fold
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
+from everyword.messages.normalise import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence, seeded
 
 

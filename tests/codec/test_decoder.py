@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.codec.decoder import Action, Decoded, Decoder, Delivery, Status, Stream, decode_history
+from everyword.codec.decoder import Action, Decoded, Decoder, Delivery, Status, Stream, decode_history
 
 CREATE, APPEND, UPDATE, DELETE = Action.CREATE, Action.APPEND, Action.UPDATE, Action.DELETE
 STREAMING, COMPLETE, CANCELLED = Status.STREAMING, Status.COMPLETE, Status.CANCELLED

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.codec.encode import encode_message
-from holdfast.messages.calls import Approval, CallAnswer, ToolError, ToolResult
-from holdfast.messages.chunks import encode_chunk
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
-from holdfast.messages.normalise import Normaliser
+from everyword.codec.encode import encode_message
+from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.chunks import encode_chunk
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
+from everyword.messages.normalise import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence, json_value, legal_sequence, seeded
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.codec.join import StreamJoin
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.normalise import Normaliser
+from everyword.codec.join import StreamJoin
+from everyword.messages.fold import MessageFold
+from everyword.messages.normalise import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m"}

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.codec.catchup import fold_of
-from holdfast.codec.compact import compact, replay_from_fold
-from holdfast.codec.encode import encode_message
-from holdfast.codec.joiner import StreamJoiner
-from holdfast.errors import FoldError
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
-from holdfast.messages.normalise import Normaliser
+from everyword.codec.catchup import fold_of
+from everyword.codec.compact import compact, replay_from_fold
+from everyword.codec.encode import encode_message
+from everyword.codec.joiner import StreamJoiner
+from everyword.errors import FoldError
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
+from everyword.messages.normalise import Normaliser
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m"}

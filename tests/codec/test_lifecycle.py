@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.codec.lifecycle import Context, LifecycleTracker, Phase, create_lifecycle_tracker
+from everyword.codec.lifecycle import Context, LifecycleTracker, Phase, create_lifecycle_tracker
 
 
 def tracker() -> LifecycleTracker[str]:

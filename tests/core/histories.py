@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from hypothesis import strategies as st
 
-from holdfast.core.commands import (
+from everyword.core.commands import (
     Answer,
     Begin,
     Cancel,
@@ -30,19 +30,19 @@ from holdfast.core.commands import (
     RemoveMessages,
     Submit,
 )
-from holdfast.core.decide import decide
-from holdfast.core.evolve import evolve
-from holdfast.core.project import project
-from holdfast.core.state import Rules, State, Turn
-from holdfast.core.transitions import Status
-from holdfast.core.tree import shown_path
-from holdfast.core.wanted import wanted
-from holdfast.errors import Rejected
-from holdfast.events import Event, Outcome, TurnKind, to_raw
-from holdfast.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
-from holdfast.messages.calls import Approval, ToolError, ToolResult, open_calls
-from holdfast.messages.message import UIMessage
-from holdfast.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from everyword.core.decide import decide
+from everyword.core.evolve import evolve
+from everyword.core.project import project
+from everyword.core.state import Rules, State, Turn
+from everyword.core.transitions import Status
+from everyword.core.tree import shown_path
+from everyword.core.wanted import wanted
+from everyword.errors import Rejected
+from everyword.events import Event, Outcome, TurnKind, to_raw
+from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
+from everyword.messages.calls import Approval, ToolError, ToolResult, open_calls
+from everyword.messages.message import UIMessage
+from everyword.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]

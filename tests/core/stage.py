@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.core.commands import (
+from everyword.core.commands import (
     Answer,
     Begin,
     Cancel,
@@ -24,14 +24,24 @@ from holdfast.core.commands import (
     RemoveMessages,
     Submit,
 )
-from holdfast.core.restore import restore
-from holdfast.core.state import Rules, State
-from holdfast.core.tree import shown_path
-from holdfast.core.wanted import Wanted, wanted
-from holdfast.events import AttemptCause, Chunk, Event, MessageEnded, Outcome, TurnAccepted, TurnEnded, kind_of, turn_of
-from holdfast.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
-from holdfast.log.base import REPLAYED
-from holdfast.messages.calls import CallAnswer
+from everyword.core.restore import restore
+from everyword.core.state import Rules, State
+from everyword.core.tree import shown_path
+from everyword.core.wanted import Wanted, wanted
+from everyword.events import (
+    AttemptCause,
+    Chunk,
+    Event,
+    MessageEnded,
+    Outcome,
+    TurnAccepted,
+    TurnEnded,
+    kind_of,
+    turn_of,
+)
+from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
+from everyword.log.base import REPLAYED
+from everyword.messages.calls import CallAnswer
 from tests.core.histories import History, emitted, user
 
 E = TypeVar("E")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.commands import Continue, OpenStream
-from holdfast.errors import Rejected, TooManyQueued
-from holdfast.events import MessageReplaced, MessagesPut, Outcome, TurnAccepted, TurnKind
-from holdfast.ids import MessageId, RequestId
+from everyword.core.commands import Continue, OpenStream
+from everyword.errors import Rejected, TooManyQueued
+from everyword.events import MessageReplaced, MessagesPut, Outcome, TurnAccepted, TurnKind
+from everyword.ids import MessageId, RequestId
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, decoded, kinds, open_text, pick, stage, text, the
 

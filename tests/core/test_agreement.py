@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import msgspec
 from hypothesis import given, settings
 
-from holdfast.core.commands import Begin, Clear, Command, Finish, MoveLeaf, Place, RemoveMessages, Submit
-from holdfast.core.decide import decide
-from holdfast.core.project import all_rows
-from holdfast.core.state import State
-from holdfast.core.transcript import Transcript
-from holdfast.core.tree import active_path, known_ids, shown_path
-from holdfast.core.wanted import wanted
-from holdfast.events import Event, MessagesRemoved, Outcome, TurnAccepted
-from holdfast.ids import Attempt, Millis, NodeId
+from everyword.core.commands import Begin, Clear, Command, Finish, MoveLeaf, Place, RemoveMessages, Submit
+from everyword.core.decide import decide
+from everyword.core.project import all_rows
+from everyword.core.state import State
+from everyword.core.transcript import Transcript
+from everyword.core.tree import active_path, known_ids, shown_path
+from everyword.core.wanted import wanted
+from everyword.events import Event, MessagesRemoved, Outcome, TurnAccepted
+from everyword.ids import Attempt, Millis, NodeId
 from tests.core.histories import History, Rows, histories
 
 MANY = settings(max_examples=150, deadline=None)

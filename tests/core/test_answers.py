@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from holdfast.events import ABSENT, CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
-from holdfast.messages.calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.events import ABSENT, CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
+from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.core.histories import user
 from tests.core.stage import (
     Stage,

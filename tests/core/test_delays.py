@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.events import AttemptDelayed
-from holdfast.ids import Attempt, TurnId
+from everyword.events import AttemptDelayed
+from everyword.ids import Attempt, TurnId
 from tests.core.histories import user
 from tests.core.stage import Stage, stage, text
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import Rejected
-from holdfast.events import Outcome
-from holdfast.messages.calls import ToolError, ToolResult
+from everyword.errors import Rejected
+from everyword.events import Outcome
+from everyword.messages.calls import ToolError, ToolResult
 from tests.core.histories import assistant, user
 from tests.core.stage import call, kinds, stage
 

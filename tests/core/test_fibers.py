@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.commands import (
+from everyword.core.commands import (
     Command,
     Destroy,
     EndFiber,
@@ -16,15 +16,15 @@ from holdfast.core.commands import (
     StartFiber,
     StashFiber,
 )
-from holdfast.core.fibers import KEPT_FIBERS, MOST_ATTEMPTS
-from holdfast.core.project import all_rows
-from holdfast.core.restore import restore
-from holdfast.core.state import State
-from holdfast.core.wanted import NOW, wanted
-from holdfast.errors import AgentGone, Rejected
-from holdfast.events import AgentDestroyed, FiberEnded, FiberPaused, FiberStarted, FiberStashed, to_raw
-from holdfast.ids import FiberId, Millis
-from holdfast.rows import KeptRow
+from everyword.core.fibers import KEPT_FIBERS, MOST_ATTEMPTS
+from everyword.core.project import all_rows
+from everyword.core.restore import restore
+from everyword.core.state import State
+from everyword.core.wanted import NOW, wanted
+from everyword.errors import AgentGone, Rejected
+from everyword.events import AgentDestroyed, FiberEnded, FiberPaused, FiberStarted, FiberStashed, to_raw
+from everyword.ids import FiberId, Millis
+from everyword.rows import KeptRow
 from tests.core.histories import Choices, History, refold
 
 A, B = FiberId("a"), FiberId("b")

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.commands import Begin, Emit, Finish
-from holdfast.core.decide import decide
-from holdfast.core.evolve import evolve
-from holdfast.core.prune import is_redundant, turn_is_prunable
-from holdfast.core.restore import restore
-from holdfast.core.state import Rules, State
-from holdfast.core.transcript import Transcript
-from holdfast.core.tree import active_path, ancestors, shown_path
-from holdfast.core.wanted import wanted
-from holdfast.errors import Rejected, StaleAttempt
-from holdfast.events import (
+from everyword.core.commands import Begin, Emit, Finish
+from everyword.core.decide import decide
+from everyword.core.evolve import evolve
+from everyword.core.prune import is_redundant, turn_is_prunable
+from everyword.core.restore import restore
+from everyword.core.state import Rules, State
+from everyword.core.transcript import Transcript
+from everyword.core.tree import active_path, ancestors, shown_path
+from everyword.core.wanted import wanted
+from everyword.errors import Rejected, StaleAttempt
+from everyword.events import (
     ChatCleared,
     Chunk,
     Event,
@@ -35,8 +35,8 @@ from holdfast.events import (
     kind_of,
     turn_of,
 )
-from holdfast.ids import Attempt, Millis, NodeId, TurnId
-from holdfast.log.base import REPLAYED
+from everyword.ids import Attempt, Millis, NodeId, TurnId
+from everyword.log.base import REPLAYED
 from tests.core.histories import (
     History,
     Rows,
@@ -130,7 +130,7 @@ def test_restoring_the_rows_gives_the_state_that_folding_the_log_gives(history: 
 @MANY
 @given(histories())
 def test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live(history: History) -> None:
-    from holdfast.core.project import project
+    from everyword.core.project import project
 
     state, rows = State(), Rows()
     for event, at in history.log:

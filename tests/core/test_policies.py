@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.events import MessagesRemoved, TurnAccepted, TurnKind
+from everyword.events import MessagesRemoved, TurnAccepted, TurnKind
 from tests.core.histories import user
 from tests.core.stage import Stage, endings, kinds, stage, text, text_of, the
 

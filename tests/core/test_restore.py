@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from holdfast.core.restore import restore
-from holdfast.core.state import State
-from holdfast.core.transitions import Status
-from holdfast.core.tree import shown_path
-from holdfast.events import Chunk, HookDone, encode_event
-from holdfast.ids import Attempt, Millis, NodeId, TurnId
-from holdfast.messages.calls import Approval, ToolResult
-from holdfast.rows import MessageRow, TurnRow
+from everyword.core.restore import restore
+from everyword.core.state import State
+from everyword.core.transitions import Status
+from everyword.core.tree import shown_path
+from everyword.events import Chunk, HookDone, encode_event
+from everyword.ids import Attempt, Millis, NodeId, TurnId
+from everyword.messages.calls import Approval, ToolResult
+from everyword.rows import MessageRow, TurnRow
 from tests.core.histories import fingerprint, user
 from tests.core.stage import Stage, approval, call, decoded, kinds, open_text, stage, states, text
 

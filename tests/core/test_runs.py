@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.commands import Begin, Cancel, Command, EndRun, Finish, MarkRunTold, StartRun, Submit
-from holdfast.core.project import all_rows
-from holdfast.core.restore import restore
-from holdfast.core.runs import RECENT_RUNS
-from holdfast.core.state import Rules, State
-from holdfast.core.wanted import NOW, wanted
-from holdfast.events import Outcome, RunEnded, RunStarted, RunTold, TurnEnded, to_raw
-from holdfast.ids import Attempt, CallId, MessageId, Millis, RequestId, RunId, TurnId
-from holdfast.rows import KeptRow
+from everyword.core.commands import Begin, Cancel, Command, EndRun, Finish, MarkRunTold, StartRun, Submit
+from everyword.core.project import all_rows
+from everyword.core.restore import restore
+from everyword.core.runs import RECENT_RUNS
+from everyword.core.state import Rules, State
+from everyword.core.wanted import NOW, wanted
+from everyword.events import Outcome, RunEnded, RunStarted, RunTold, TurnEnded, to_raw
+from everyword.ids import Attempt, CallId, MessageId, Millis, RequestId, RunId, TurnId
+from everyword.rows import KeptRow
 from tests.core.histories import Choices, History, refold, user
 
 A, B, C = RunId("a"), RunId("b"), RunId("c")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.prune import is_redundant, turn_is_prunable
-from holdfast.core.transcript import Ending, Transcript
-from holdfast.events import Chunk, Event, Outcome, TurnKind
-from holdfast.ids import Millis, TurnId
-from holdfast.messages.calls import Approval, ToolResult
+from everyword.core.prune import is_redundant, turn_is_prunable
+from everyword.core.transcript import Ending, Transcript
+from everyword.events import Chunk, Event, Outcome, TurnKind
+from everyword.ids import Millis, TurnId
+from everyword.messages.calls import Approval, ToolResult
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, approval, call, open_text, stage, states, text, text_of
 

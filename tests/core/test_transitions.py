@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 from msgspec import Raw
 
-from holdfast.core.commands import MarkHookDone, StartCall
-from holdfast.core.evolve import evolve
-from holdfast.core.state import State
-from holdfast.core.transitions import TRANSITIONS, Status, next_status
-from holdfast.events import (
+from everyword.core.commands import MarkHookDone, StartCall
+from everyword.core.evolve import evolve
+from everyword.core.state import State
+from everyword.core.transitions import TRANSITIONS, Status, next_status
+from everyword.events import (
     AgentCreated,
     AgentDestroyed,
     AttemptDelayed,
@@ -47,8 +47,8 @@ from holdfast.events import (
     TurnRetargeted,
     turn_of,
 )
-from holdfast.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
-from holdfast.messages.calls import ToolResult
+from everyword.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
+from everyword.messages.calls import ToolResult
 from tests.core.histories import user
 from tests.core.stage import Stage, call, open_text, stage, text
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.tree import active_path, ancestors, node_of_message, shown_path, versions
-from holdfast.errors import Rejected
-from holdfast.events import LeafMoved
-from holdfast.ids import MessageId, NodeId
+from everyword.core.tree import active_path, ancestors, node_of_message, shown_path, versions
+from everyword.errors import Rejected
+from everyword.events import LeafMoved
+from everyword.ids import MessageId, NodeId
 from tests.core.histories import user
 from tests.core.stage import Stage, kinds, open_text, stage, text
 

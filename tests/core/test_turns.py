@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from holdfast.core.commands import MarkHookDone
-from holdfast.core.state import RECENT_TURNS
-from holdfast.core.transitions import Status
-from holdfast.errors import Rejected, StaleAttempt, UnknownTurn
-from holdfast.events import (
+from everyword.core.commands import MarkHookDone
+from everyword.core.state import RECENT_TURNS
+from everyword.core.transitions import Status
+from everyword.errors import Rejected, StaleAttempt, UnknownTurn
+from everyword.events import (
     AttemptStarted,
     CancelRequested,
     ChatCleared,
@@ -21,7 +21,7 @@ from holdfast.events import (
     Outcome,
     TurnEnded,
 )
-from holdfast.ids import TurnId
+from everyword.ids import TurnId
 from tests.core.histories import user
 from tests.core.stage import (
     Stage,

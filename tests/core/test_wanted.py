@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.wanted import NOW, Wanted, continuation_is_due, wanted
-from holdfast.events import Outcome
-from holdfast.ids import Millis, TurnId
-from holdfast.messages.calls import ToolResult
+from everyword.core.wanted import NOW, Wanted, continuation_is_due, wanted
+from everyword.events import Outcome
+from everyword.ids import Millis, TurnId
+from everyword.messages.calls import ToolResult
 from tests.core.histories import user
 from tests.core.stage import Stage, call, endings, open_text, stage, text
 

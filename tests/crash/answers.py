@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.agents import SaveMessagesResult, Turn
-from holdfast.core.state import Rules, State
-from holdfast.messages.calls import find_call
-from holdfast.messages.message import Chunk, UIMessage
-from holdfast.runtime.api import TurnCall, TurnResult
-from holdfast.runtime.directory import Directory
+from everyword.agents import SaveMessagesResult, Turn
+from everyword.core.state import Rules, State
+from everyword.messages.calls import find_call
+from everyword.messages.message import Chunk, UIMessage
+from everyword.runtime.api import TurnCall, TurnResult
+from everyword.runtime.directory import Directory
 from tests.agents.bases import Asked
 
 

@@ -14,15 +14,15 @@ import sys
 from collections.abc import AsyncIterator
 from typing import ClassVar
 
-from holdfast.agents import SaveMessagesResult, Turn, responder_for
-from holdfast.core.commands import Submit
-from holdfast.core.state import State
-from holdfast.errors import AgentStopped
-from holdfast.events import encode_event
-from holdfast.ids import AgentId, MessageId, RequestId, Seq
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.runtime.directory import Directory, Loaded, Settings
-from holdfast.runtime.port import Port
+from everyword.agents import SaveMessagesResult, Turn, responder_for
+from everyword.core.commands import Submit
+from everyword.core.state import State
+from everyword.errors import AgentStopped
+from everyword.events import encode_event
+from everyword.ids import AgentId, MessageId, RequestId, Seq
+from everyword.log.sqlite.store import SqliteLog
+from everyword.runtime.directory import Directory, Loaded, Settings
+from everyword.runtime.port import Port
 from tests.agents.bases import BASES, Asked, answering
 
 AGENTS = [AgentId(f"chat/{name}") for name in ("ann", "bob", "cleo", "dan", "eve", "fay", "gus", "hal")]

@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, ClassVar
 
-from holdfast.agents import SaveMessagesResult, responder_for
-from holdfast.agents.tools import ToolContext, tool
-from holdfast.agents.turn import Turn
-from holdfast.errors import ChatError
-from holdfast.log.base import LogStore
-from holdfast.messages.calls import tool_parts
-from holdfast.messages.message import Part, UIMessage
-from holdfast.runtime.directory import Directory
-from holdfast.runtime.port import Port
+from everyword.agents import SaveMessagesResult, responder_for
+from everyword.agents.tools import ToolContext, tool
+from everyword.agents.turn import Turn
+from everyword.errors import ChatError
+from everyword.log.base import LogStore
+from everyword.messages.calls import tool_parts
+from everyword.messages.message import Part, UIMessage
+from everyword.runtime.directory import Directory
+from everyword.runtime.port import Port
 from tests.agents.bases import Asked, answering
 from tests.crash.world import Process, World
 from tests.runtime.kit import QUICK

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agents import Agent, Every
-from holdfast.agents.chat import responder_for
-from holdfast.agents.fibers import FiberContext
-from holdfast.events import Event, FiberEnded, FiberStarted, JobAdded, JobEnded, JobStarted, StateSet, decode_event
-from holdfast.ids import AgentId, JobId
-from holdfast.log.base import LogStore
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.agents import Agent, Every
+from everyword.agents.chat import responder_for
+from everyword.agents.fibers import FiberContext
+from everyword.events import Event, FiberEnded, FiberStarted, JobAdded, JobEnded, JobStarted, StateSet, decode_event
+from everyword.ids import AgentId, JobId
+from everyword.log.base import LogStore
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import read_all
 from tests.crash.world import ROUNDS, Crash, OnCrash, kill_everything
 from tests.patience import PATIENCE

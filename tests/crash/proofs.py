@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.evolve import evolve
-from holdfast.core.project import project
-from holdfast.core.restore import restore
-from holdfast.core.state import State
-from holdfast.events import Chunk, Event, HookDone, MessageEnded, TurnAccepted, TurnEnded, decode_event, turn_of
-from holdfast.ids import AgentId, Seq
-from holdfast.log.base import LogAdmin, LogStore, Stored
-from holdfast.messages.message import Part
+from everyword.core.evolve import evolve
+from everyword.core.project import project
+from everyword.core.restore import restore
+from everyword.core.state import State
+from everyword.events import Chunk, Event, HookDone, MessageEnded, TurnAccepted, TurnEnded, decode_event, turn_of
+from everyword.ids import AgentId, Seq
+from everyword.log.base import LogAdmin, LogStore, Stored
+from everyword.messages.message import Part
 from tests.core.histories import Rows, fingerprint, refold
 
 PAGE = 1000

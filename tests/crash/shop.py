@@ -17,20 +17,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from holdfast.agents import responder_for
-from holdfast.agents.tools import ToolContext, tool
-from holdfast.core.commands import Answer, Submit
-from holdfast.core.state import State
-from holdfast.core.tree import shown_path
-from holdfast.events import CallAnswered
-from holdfast.ids import AgentId, CallId, MessageId, RequestId
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.calls import Approval, open_calls, tool_parts
-from holdfast.messages.message import UIMessage
-from holdfast.runtime.clock import Clock, SystemClock
-from holdfast.runtime.directory import Directory, Loaded, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import ManualClock
+from everyword.agents import responder_for
+from everyword.agents.tools import ToolContext, tool
+from everyword.core.commands import Answer, Submit
+from everyword.core.state import State
+from everyword.core.tree import shown_path
+from everyword.events import CallAnswered
+from everyword.ids import AgentId, CallId, MessageId, RequestId
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.calls import Approval, open_calls, tool_parts
+from everyword.messages.message import UIMessage
+from everyword.runtime.clock import Clock, SystemClock
+from everyword.runtime.directory import Directory, Loaded, Settings
+from everyword.runtime.port import Port
+from everyword.testing import ManualClock
 from tests.agents.bases import Asked, answering
 
 AGENT = AgentId("shop/ann")

@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 
 import uvicorn
 
-from holdfast import Holdfast
-from holdfast.agents.chat import responder_for
-from holdfast.agents.stream_manager import GenerateAIResponseOptions
-from holdfast.events import ChatCleared
-from holdfast.ids import AgentId
-from holdfast.log.base import LogStore
-from holdfast.runtime.directory import Directory
-from holdfast.runtime.port import Port
+from everyword import Everyword
+from everyword.agents.chat import responder_for
+from everyword.agents.stream_manager import GenerateAIResponseOptions
+from everyword.events import ChatCleared
+from everyword.ids import AgentId
+from everyword.log.base import LogStore
+from everyword.runtime.directory import Directory
+from everyword.runtime.port import Port
 from tests.agents.stream_kit import Talk, until, words
 from tests.crash.world import Person, Step, World
 from tests.runtime.kit import QUICK
@@ -131,7 +131,9 @@ class _Announced(uvicorn.Server):
 
 def serve(path: str, port: str) -> None:
     Talk.script.say = lambda options: [word.strip() for word in LONG]
-    config = uvicorn.Config(Holdfast([Talk], store=path), log_level="warning", access_log=False, ws="websockets-sansio")
+    config = uvicorn.Config(
+        Everyword([Talk], store=path), log_level="warning", access_log=False, ws="websockets-sansio"
+    )
     listener = socket.create_server(("127.0.0.1", int(port)), backlog=128)
     asyncio.run(_Announced(config).serve(sockets=[listener]))
 

@@ -14,16 +14,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from holdfast.agents import responder_for
-from holdfast.agents.agent_tools import agent_tool
-from holdfast.agents.sub_agents import class_of
-from holdfast.core.commands import Cancel, Submit
-from holdfast.core.state import State
-from holdfast.ids import AgentId, MessageId, RequestId, sub_agent_id
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.calls import tool_parts
-from holdfast.runtime.directory import Directory, Loaded, Settings
-from holdfast.runtime.port import Port
+from everyword.agents import responder_for
+from everyword.agents.agent_tools import agent_tool
+from everyword.agents.sub_agents import class_of
+from everyword.core.commands import Cancel, Submit
+from everyword.core.state import State
+from everyword.ids import AgentId, MessageId, RequestId, sub_agent_id
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.calls import tool_parts
+from everyword.runtime.directory import Directory, Loaded, Settings
+from everyword.runtime.port import Port
 from tests.agents.bases import Asked, answering
 
 LEAD = AgentId("lead/ann")

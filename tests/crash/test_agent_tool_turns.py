@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents import responder_for
-from holdfast.agents.sub_agents import class_of
-from holdfast.events import AttemptStarted, MessageEnded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnEnded
-from holdfast.ids import AgentId, RequestId, RunId, agent_id, sub_agent_id
-from holdfast.log.base import LogStore, Stored
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.calls import tool_parts
-from holdfast.messages.message import UIMessage
-from holdfast.messages.repair import INTERRUPTED
-from holdfast.runtime.directory import Directory
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.agents import responder_for
+from everyword.agents.sub_agents import class_of
+from everyword.events import AttemptStarted, MessageEnded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnEnded
+from everyword.ids import AgentId, RequestId, RunId, agent_id, sub_agent_id
+from everyword.log.base import LogStore, Stored
+from everyword.log.memory import MemoryLog
+from everyword.messages.calls import tool_parts
+from everyword.messages.message import UIMessage
+from everyword.messages.repair import INTERRUPTED
+from everyword.runtime.directory import Directory
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.agents.crew import BASES, Crew, asked, crew
 from tests.core.histories import refold
 from tests.crash.proofs import check_log, of_kind, read_all

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents.tools import tool
-from holdfast.core.commands import Answer
-from holdfast.ids import CallId, RequestId
-from holdfast.messages.calls import Approval, CallAnswer, ToolResult, open_calls, tool_parts
+from everyword.agents.tools import tool
+from everyword.core.commands import Answer
+from everyword.ids import CallId, RequestId
+from everyword.messages.calls import Approval, CallAnswer, ToolResult, open_calls, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
 

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
-from holdfast.ids import Epoch, Millis, Seq
-from holdfast.log.base import Batch, Entry
-from holdfast.log.memory import MemoryLog
-from holdfast.testing import CrashingLog
+from everyword.ids import Epoch, Millis, Seq
+from everyword.log.base import Batch, Entry
+from everyword.log.memory import MemoryLog
+from everyword.testing import CrashingLog
 from tests.runtime.facts import rounds
 from tests.runtime.kit import AGENT
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ChatError
-from holdfast.events import AttemptDelayed, Outcome, TurnEnded
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Directory
-from holdfast.runtime.recovery import backoff
-from holdfast.testing import ManualClock, ScriptedResponder
+from everyword.errors import ChatError
+from everyword.events import AttemptDelayed, Outcome, TurnEnded
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Directory
+from everyword.runtime.recovery import backoff
+from everyword.testing import ManualClock, ScriptedResponder
 from tests.crash.proofs import check_log, check_projections, of_kind, read_all
 from tests.crash.world import Crash, Person, World, bodies, play
 from tests.runtime.kit import AGENT, QUICK

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.events import AttemptStarted, CallAnswered, Outcome, TurnAccepted, TurnEnded
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.events import AttemptStarted, CallAnswered, Outcome, TurnAccepted, TurnEnded
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
 from tests.agents.bases import BASES
 from tests.crash.proofs import Outcomes, check_log, check_projections, of_kind, outcomes, read_all
 from tests.crash.world import SCENES, SPOKEN, STEPS, Crash, Step, World, bodies, play, scripted, speaking

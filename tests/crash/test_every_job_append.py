@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import pytest
 
-from holdfast.core.restore import restore
-from holdfast.events import FiberEnded, FiberStarted, JobEnded, JobStarted, StateSet, decode_event
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.runtime.rebuild import fold_log
+from everyword.core.restore import restore
+from everyword.events import FiberEnded, FiberStarted, JobEnded, JobStarted, StateSet, decode_event
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.runtime.rebuild import fold_log
 from tests.core.histories import fingerprint
 from tests.crash.errands import AGENT, World, done_of, payloads, play
 from tests.crash.proofs import check_log, read_all

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.events import Event, MessageEnded, RunEnded, RunStarted, TurnEnded, decode_event
-from holdfast.ids import AgentId
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.message import UIMessage
+from everyword.events import Event, MessageEnded, RunEnded, RunStarted, TurnEnded, decode_event
+from everyword.ids import AgentId
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.message import UIMessage
 from tests.agents.bases import BASES
 from tests.crash.proofs import check_log, read_all
 from tests.crash.team import LEAD, WORKER

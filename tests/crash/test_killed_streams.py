@@ -20,17 +20,17 @@ import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from holdfast.core.evolve import evolve
-from holdfast.core.project import project
-from holdfast.core.restore import restore
-from holdfast.core.state import State
-from holdfast.events import Chunk, TurnAccepted, TurnEnded, TurnKind, decode_event
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.managed import fold_stream
-from holdfast.runtime.tail import Committed
-from holdfast.wire.streams import StreamView
+from everyword.core.evolve import evolve
+from everyword.core.project import project
+from everyword.core.restore import restore
+from everyword.core.state import State
+from everyword.events import Chunk, TurnAccepted, TurnEnded, TurnKind, decode_event
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.managed import fold_stream
+from everyword.runtime.tail import Committed
+from everyword.wire.streams import StreamView
 from tests.agents.stream_kit import PageStream, Talk, talking
 from tests.agents.stream_tabs import tab
 from tests.core.histories import Rows, fingerprint

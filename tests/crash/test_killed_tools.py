@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.calls import tool_parts
-from holdfast.messages.message import Part, UIMessage
-from holdfast.messages.repair import INTERRUPTED
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.calls import tool_parts
+from everyword.messages.message import Part, UIMessage
+from everyword.messages.repair import INTERRUPTED
 from tests.agents.bases import BASES
 from tests.crash.proofs import check_log, check_projections, read_all
 from tests.crash.shop import AGENT

@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.events import MessageEnded, Outcome, TurnAccepted, TurnEnded
-from holdfast.log.base import Stored
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.message import UIMessage
+from everyword.events import MessageEnded, Outcome, TurnAccepted, TurnEnded
+from everyword.log.base import Stored
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.message import UIMessage
 from tests.crash.child import AGENTS, ANSWER
 from tests.crash.proofs import check_log, check_projections, of_kind, read_all
 from tests.crash.reader import Record

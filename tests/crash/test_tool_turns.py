@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.commands import Answer
-from holdfast.events import CallAnswered, CallStarted, Outcome, TurnAccepted, TurnEnded, TurnKind
-from holdfast.ids import CallId, RequestId
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.calls import Approval, ToolResult, tool_parts
-from holdfast.messages.message import Part, UIMessage
-from holdfast.messages.repair import INTERRUPTED
+from everyword.core.commands import Answer
+from everyword.events import CallAnswered, CallStarted, Outcome, TurnAccepted, TurnEnded, TurnKind
+from everyword.ids import CallId, RequestId
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.calls import Approval, ToolResult, tool_parts
+from everyword.messages.message import Part, UIMessage
+from everyword.messages.repair import INTERRUPTED
 from tests.agents.bases import BASES
 from tests.crash.clerk import CALLS, Clerk, Effects, clerk_process, family, verdict, was_made
 from tests.crash.proofs import check_log, check_projections, of_kind, read_all

@@ -10,9 +10,9 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from holdfast.agents import responder_for
-from holdfast.core.commands import Answer, Cancel, Clear
-from holdfast.events import (
+from everyword.agents import responder_for
+from everyword.core.commands import Answer, Cancel, Clear
+from everyword.events import (
     CallAnswered,
     ChatCleared,
     Chunk,
@@ -24,13 +24,13 @@ from holdfast.events import (
     encode_event,
     turn_of,
 )
-from holdfast.ids import AgentId, CallId, RequestId, Seq, TurnId
-from holdfast.log.base import LogStore
-from holdfast.messages.calls import Approval, CallAnswer, ToolResult
-from holdfast.runtime.api import Responder, TurnResult
-from holdfast.runtime.directory import Directory, Loaded
-from holdfast.runtime.port import Port
-from holdfast.testing import CrashingLog, ManualClock
+from everyword.ids import AgentId, CallId, RequestId, Seq, TurnId
+from everyword.log.base import LogStore
+from everyword.messages.calls import Approval, CallAnswer, ToolResult
+from everyword.runtime.api import Responder, TurnResult
+from everyword.runtime.directory import Directory, Loaded
+from everyword.runtime.port import Port
+from everyword.testing import CrashingLog, ManualClock
 from tests.agents.bases import answering
 from tests.crash.answers import Model, Speaker
 from tests.runtime.kit import AGENT, PATIENCE, QUICK, submit, user

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import holdfast
+import everyword
 from tests.architecture.tree import ROOT
 
 _HEADING = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\d{4}-\d\d-\d\d))?$", re.MULTILINE)
@@ -37,7 +37,7 @@ def _key(version: str) -> tuple[int, ...]:
 
 
 def test_version_and_changelog_agree() -> None:
-    assert problems(holdfast.__version__, headings()) == []
+    assert problems(everyword.__version__, headings()) == []
 
 
 def test_a_disagreement_is_reported() -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast import events
+from everyword import events
 from tests.architecture.tree import ROOT
 from tools import diagram
 

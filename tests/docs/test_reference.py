@@ -19,13 +19,13 @@ def test_the_page_says_what_the_docstrings_say(package: str) -> None:
 
 
 def test_a_name_that_is_nowhere_or_twice_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    introduction, groups = PACKAGES["holdfast.models"]
+    introduction, groups = PACKAGES["everyword.models"]
     odd = {**groups, "Failures": ("ModelFailure", "classify", "from_openai")}
-    monkeypatch.setitem(reference.PACKAGES, "holdfast.models", (introduction, odd))
-    assert ungrouped("holdfast.models") == ["failure_of", "from_openai"]
+    monkeypatch.setitem(reference.PACKAGES, "everyword.models", (introduction, odd))
+    assert ungrouped("everyword.models") == ["failure_of", "from_openai"]
 
 
 def test_members_of_the_parts_of_a_class_are_shown_with_it_and_inherited_ones_are_not() -> None:
-    assert "schedule" in borrowed("holdfast", "Agent")
-    assert "schedule" not in borrowed("holdfast", "AIChatAgent")
-    assert "fork" in borrowed("holdfast", "AIChatAgent")
+    assert "schedule" in borrowed("everyword", "Agent")
+    assert "schedule" not in borrowed("everyword", "AIChatAgent")
+    assert "fork" in borrowed("everyword", "AIChatAgent")

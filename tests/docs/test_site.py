@@ -54,5 +54,5 @@ def test_what_leads_nowhere_and_what_comes_from_elsewhere_is_reported(tmp_path: 
 @pytest.mark.slow
 def test_the_site_can_be_built(tmp_path: Path) -> None:
     site = build(tmp_path)
-    assert "Holdfast" in (site / "reference" / "holdfast.html").read_text(encoding="utf-8")
+    assert "Everyword" in (site / "reference" / "everyword.html").read_text(encoding="utf-8")
     assert (site / "images" / "kill-9.gif").stat().st_size < 400_000

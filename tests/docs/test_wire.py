@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from holdfast.wire import parse as readers
+from everyword.wire import parse as readers
 from tests.architecture.tree import ROOT, SOURCE, read_tests
 
 PAGE = ROOT / "docs" / "protocol.md"

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast.events import Chunk, TurnKind, encode_event
-from holdfast.ids import AgentId, Attempt, Epoch, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from holdfast.log.base import UNCHANGED, Activation, Batch, Entry, LogAdmin, LogStore, Stored, Unchanged
-from holdfast.rows import AgentRow, MessageRow, Row, TurnRow
+from everyword.events import Chunk, TurnKind, encode_event
+from everyword.ids import AgentId, Attempt, Epoch, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
+from everyword.log.base import UNCHANGED, Activation, Batch, Entry, LogAdmin, LogStore, Stored, Unchanged
+from everyword.rows import AgentRow, MessageRow, Row, TurnRow
 
 A, B, C = AgentId("chat/a"), AgentId("chat/b"), AgentId("chat/c")
 

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import Fenced, LogError, LogUnavailable, UsageError
-from holdfast.events import TurnKind
-from holdfast.ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId
-from holdfast.log.base import Pruned
-from holdfast.rows import Row, RowsCleared, RowsRemoved
+from everyword.errors import Fenced, LogError, LogUnavailable, UsageError
+from everyword.events import TurnKind
+from everyword.ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId
+from everyword.log.base import Pruned
+from everyword.rows import Row, RowsCleared, RowsRemoved
 from tests.log.building import (
     FOREVER,
     A,

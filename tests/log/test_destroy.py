@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import Fenced, LogUnavailable
-from holdfast.ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.scribe import Scribe
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.rows import KeptRow
+from everyword.errors import Fenced, LogUnavailable
+from everyword.ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.scribe import Scribe
+from everyword.log.sqlite.store import SqliteLog
+from everyword.rows import KeptRow
 from tests.log.building import (
     FOREVER,
     A,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import LogUnavailable
-from holdfast.ids import Seq
-from holdfast.log.base import Batch
-from holdfast.log.memory import MemoryLog
+from everyword.errors import LogUnavailable
+from everyword.ids import Seq
+from everyword.log.base import Batch
+from everyword.log.memory import MemoryLog
 from tests.log.building import A, Owner, fact, seqs
 from tests.log.contract import LogContract
 

@@ -10,7 +10,7 @@ from contextvars import Context, ContextVar
 
 import pytest
 
-from holdfast.log.receipt import Receipt, receipt_for, settle
+from everyword.log.receipt import Receipt, receipt_for, settle
 
 PLACE: ContextVar[str] = ContextVar("place", default="nowhere")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.events import TurnKind
-from holdfast.ids import Millis, TurnId
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.events import TurnKind
+from everyword.ids import Millis, TurnId
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, B, Owner, Store, chunks, drain, ended_row, read_all, seqs
 
 RSM: dict[str, Any] = {"kind": TurnKind.RSM}

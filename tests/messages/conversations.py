@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import Part
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import Part
 from tests.messages.sequences import JUNK, TOOLS, WORDS, json_object, json_value, legal_sequence, provider_metadata
 
 URLS = ["https://example.org/x", "data:text/plain;base64,YQ==", "http://example.org/a?b=c"]

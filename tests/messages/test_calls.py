@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.messages.calls import (
+from everyword.messages.calls import (
     Approval,
     CallAnswer,
     ToolError,
@@ -19,8 +19,8 @@ from holdfast.messages.calls import (
     tool_name,
     tool_parts,
 )
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import Part, UIMessage
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import Part, UIMessage
 from tests.messages.sequences import json_value, legal_sequence, seeded
 
 STEP: Part = {"type": "step-start"}

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from holdfast.errors import BadChunk
-from holdfast.messages import chunks as c
+from everyword.errors import BadChunk
+from everyword.messages import chunks as c
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
 

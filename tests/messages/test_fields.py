@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import BadChunk
-from holdfast.messages.fields import usable_fields
+from everyword.errors import BadChunk
+from everyword.messages.fields import usable_fields
 
 
 def usable(chunk: dict[Any, Any], *, newer: bool = False) -> tuple[dict[str, Any], list[str]]:

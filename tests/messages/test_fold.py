@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.errors import FoldError
-from holdfast.messages.calls import Approval, ToolResult
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
+from everyword.errors import FoldError
+from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
 from tests.messages.sequences import Chunk, damaged_sequence, legal_sequence, seeded
 
 

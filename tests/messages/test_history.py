@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import BadMessage
-from holdfast.messages.history import History
-from holdfast.messages.message import UIMessage
+from everyword.errors import BadMessage
+from everyword.messages.history import History
+from everyword.messages.message import UIMessage
 
 BODIES = [b'{"id":"u1","role":"user","parts":[]}', b'{"id":"a1","role":"assistant","parts":[]}']
 READ = [UIMessage("u1", "user"), UIMessage("a1", "assistant")]

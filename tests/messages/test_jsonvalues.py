@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import BadInput
-from holdfast.messages.jsonvalues import encode_json, has_refused_keys, plain_json, scrub_text
+from everyword.errors import BadInput
+from everyword.messages.jsonvalues import encode_json, has_refused_keys, plain_json, scrub_text
 
 
 @given(st.text())

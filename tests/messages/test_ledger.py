@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.messages.ledger import CallLedger
-from holdfast.messages.message import Chunk, Part
+from everyword.messages.ledger import CallLedger
+from everyword.messages.message import Chunk, Part
 
 
 def tool(kind: str, **fields: Any) -> Chunk:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.ids import Millis
-from holdfast.messages.managed import ManagedPiece, decode_piece, encode_piece, fold_stream
+from everyword.ids import Millis
+from everyword.messages.managed import ManagedPiece, decode_piece, encode_piece, fold_stream
 
 
 def folded(*bodies: bytes) -> list[tuple[int, str]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import BadMessage
-from holdfast.messages.message import UIMessage
+from everyword.errors import BadMessage
+from everyword.messages.message import UIMessage
 
 RAW: dict[str, Any] = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 

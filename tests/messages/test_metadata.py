@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.messages.metadata import merge_metadata
+from everyword.messages.metadata import merge_metadata
 
 
 @pytest.mark.parametrize(

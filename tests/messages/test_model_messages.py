@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.errors import BadMessage
-from holdfast.messages.message import Part, UIMessage
-from holdfast.messages.model_messages import convert_to_model_messages
+from everyword.errors import BadMessage
+from everyword.messages.message import Part, UIMessage
+from everyword.messages.model_messages import convert_to_model_messages
 from tests.messages.conversations import conversation
 from tests.messages.sequences import seeded
 

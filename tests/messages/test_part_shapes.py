@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.messages.message import Part
-from holdfast.messages.part_shapes import checked_part
+from everyword.messages.message import Part
+from everyword.messages.part_shapes import checked_part
 
 
 def call(state: str, **fields: Any) -> Part:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.messages.partial_json import UNREADABLE, parse_partial_json, repair_json
+from everyword.messages.partial_json import UNREADABLE, parse_partial_json, repair_json
 
 
 @pytest.mark.parametrize(

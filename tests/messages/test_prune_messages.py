@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.errors import UsageError
-from holdfast.messages.message import UIMessage
-from holdfast.messages.model_messages import ModelMessage, convert_to_model_messages
-from holdfast.messages.prune_messages import prune_messages
+from everyword.errors import UsageError
+from everyword.messages.message import UIMessage
+from everyword.messages.model_messages import ModelMessage, convert_to_model_messages
+from everyword.messages.prune_messages import prune_messages
 from tests.messages.conversations import conversation
 from tests.messages.sequences import seeded
 

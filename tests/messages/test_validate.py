@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from holdfast.errors import BadMessage
-from holdfast.messages.message import Part, UIMessage
-from holdfast.messages.validate import safe_validate_ui_messages, validate_ui_messages
+from everyword.errors import BadMessage
+from everyword.messages.message import Part, UIMessage
+from everyword.messages.validate import safe_validate_ui_messages, validate_ui_messages
 from tests.messages.conversations import conversation, spoil
 from tests.messages.sequences import seeded
 

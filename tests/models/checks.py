@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ChatError
-from holdfast.messages.chunks import check_chunk
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import Chunk, Part, UIMessage
-from holdfast.messages.normalise import Normaliser
-from holdfast.models.errors import ModelFailure, failure_of
+from everyword.errors import ChatError
+from everyword.messages.chunks import check_chunk
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import Chunk, Part, UIMessage
+from everyword.messages.normalise import Normaliser
+from everyword.models.errors import ModelFailure, failure_of
 
 
 async def collected(chunks: AsyncIterator[Chunk]) -> list[Chunk]:

@@ -9,10 +9,10 @@ from typing import Any
 import anthropic
 import pytest
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.messages.calls import ToolError, ToolResult, settle
-from holdfast.messages.message import Chunk, UIMessage
-from holdfast.models import anthropic_tools, from_anthropic, to_anthropic
+from everyword.agents import AIChatAgent, Turn
+from everyword.messages.calls import ToolError, ToolResult, settle
+from everyword.messages.message import Chunk, UIMessage
+from everyword.models import anthropic_tools, from_anthropic, to_anthropic
 from tests.agents.kit import served
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from holdfast.messages.message import Part, UIMessage
-from holdfast.models import to_anthropic
+from everyword.messages.message import Part, UIMessage
+from everyword.models import to_anthropic
 
 
 def content(parts: list[Part], role: str = "user") -> list[Part]:

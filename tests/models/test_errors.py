@@ -15,10 +15,10 @@ from pydantic_ai.exceptions import ModelHTTPError, UsageLimitExceeded, UserError
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from holdfast.errors import ChatError
-from holdfast.messages.message import Chunk
-from holdfast.models import classify, failure_of, from_anthropic, from_openai, from_pydantic_ai
-from holdfast.models.errors import classify_report, dropped, model_error
+from everyword.errors import ChatError
+from everyword.messages.message import Chunk
+from everyword.models import classify, failure_of, from_anthropic, from_openai, from_pydantic_ai
+from everyword.models.errors import classify_report, dropped, model_error
 from tests.models import recordings as r
 from tests.models.checks import failed
 from tests.models.provider import FakeProvider, Reply, sse

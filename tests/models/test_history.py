@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.messages.message import Part, UIMessage
-from holdfast.models import to_anthropic, to_openai, to_openai_responses, to_pydantic_ai
-from holdfast.models.history import as_text, call_of, read_data_url, steps
+from everyword.messages.message import Part, UIMessage
+from everyword.models import to_anthropic, to_openai, to_openai_responses, to_pydantic_ai
+from everyword.models.history import as_text, call_of, read_data_url, steps
 
 STATES = ["input-streaming", "input-available", "approval-requested", "approval-responded", "output-available"]
 STATES += ["output-error", "output-denied"]

@@ -11,11 +11,11 @@ from typing import Any
 import openai
 import pytest
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.errors import UsageError
-from holdfast.messages.calls import ToolResult, settle
-from holdfast.messages.message import Chunk, UIMessage
-from holdfast.models import from_openai, openai_tools, to_openai
+from everyword.agents import AIChatAgent, Turn
+from everyword.errors import UsageError
+from everyword.messages.calls import ToolResult, settle
+from everyword.messages.message import Chunk, UIMessage
+from everyword.models import from_openai, openai_tools, to_openai
 from tests.agents.kit import served
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, objects, only, question, settled

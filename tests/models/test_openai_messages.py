@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from holdfast.messages.message import Part, UIMessage
-from holdfast.models import to_openai, to_openai_responses
+from everyword.messages.message import Part, UIMessage
+from everyword.models import to_openai, to_openai_responses
 
 PNG = "data:image/png;base64,aGk="
 PDF: Part = {

@@ -28,8 +28,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from holdfast.messages.message import Part, UIMessage
-from holdfast.models import deferred_results, from_pydantic_ai_messages, to_pydantic_ai
+from everyword.messages.message import Part, UIMessage
+from everyword.models import deferred_results, from_pydantic_ai_messages, to_pydantic_ai
 
 _LEFT_OUT = {"timestamp", "usage", "run_id", "conversation_id", "retry", "model_name", "model_id"}
 

@@ -42,10 +42,10 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
 
-from holdfast.errors import UsageError
-from holdfast.messages.calls import Approval, ToolResult, settle
-from holdfast.messages.message import Chunk, UIMessage
-from holdfast.models import deferred_results, from_pydantic_ai, to_pydantic_ai
+from everyword.errors import UsageError
+from everyword.messages.calls import Approval, ToolResult, settle
+from everyword.messages.message import Chunk, UIMessage
+from everyword.models import deferred_results, from_pydantic_ai, to_pydantic_ai
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question
 from tests.models.provider import FakeProvider, Reply, sse

@@ -9,11 +9,11 @@ from typing import Any
 import openai
 import pytest
 
-from holdfast.messages.calls import Approval, ToolResult, settle
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import Chunk, UIMessage
-from holdfast.messages.normalise import Normaliser
-from holdfast.models import from_openai, openai_responses_tools, to_openai_responses
+from everyword.messages.calls import Approval, ToolResult, settle
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import Chunk, UIMessage
+from everyword.messages.normalise import Normaliser
+from everyword.models import from_openai, openai_responses_tools, to_openai_responses
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question
 from tests.models.provider import FakeProvider, Reply, cut, sse

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from holdfast.errors import ChatError, UsageError
-from holdfast.messages.message import Chunk
-from holdfast.models import failure_of, from_anthropic, from_iterator, from_openai, to_openai
-from holdfast.models.streams import require, usage_counts
+from everyword.errors import ChatError, UsageError
+from everyword.messages.message import Chunk
+from everyword.models import failure_of, from_anthropic, from_iterator, from_openai, to_openai
+from everyword.models.streams import require, usage_counts
 from tests.models import recordings as r
 from tests.models.checks import collected, folded, kinds
 
@@ -17,8 +17,8 @@ _WITHOUT_SDKS = """
 import asyncio, sys
 for name in ("openai", "anthropic", "pydantic_ai", "pydantic", "pydantic_core", "httpx", "httpx2"):
     sys.modules[name] = None
-from holdfast import models
-from holdfast.errors import ChatError, UsageError
+from everyword import models
+from everyword.errors import ChatError, UsageError
 
 async def read():
     return [chunk async for chunk in models.from_openai([
@@ -37,11 +37,11 @@ except UsageError as error:
 def test_the_package_works_without_any_sdk_and_says_which_extra_is_missing() -> None:
     ran = subprocess.run([sys.executable, "-c", _WITHOUT_SDKS], capture_output=True, text=True, timeout=60, check=False)
     assert ran.stderr == ""
-    assert ran.stdout == "unable to import pydantic_ai; install it with `pip install 'holdfast[pydantic-ai]'`\n"
+    assert ran.stdout == "unable to import pydantic_ai; install it with `pip install 'everyword[pydantic-ai]'`\n"
 
 
 def test_a_missing_sdk_is_named_with_its_extra() -> None:
-    with pytest.raises(UsageError, match=r"holdfast\[nothing_of_the_kind\]"):
+    with pytest.raises(UsageError, match=r"everyword\[nothing_of_the_kind\]"):
         require("nothing_of_the_kind.inside")
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import UsageError
-from holdfast.models import anthropic_tools, openai_responses_tools, openai_tools
+from everyword.errors import UsageError
+from everyword.models import anthropic_tools, openai_responses_tools, openai_tools
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = {"name": "weather", "description": "The weather.", "parameters": SCHEMA}

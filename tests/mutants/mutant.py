@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug to plant: one replacement in one file below src/holdfast, where `old` must occur exactly once.
+    """A bug to plant: one replacement in one file below src/everyword, where `old` must occur exactly once.
 
     `witness` is the node id of the test that must fail, `why` says what would go wrong.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-import holdfast
+import everyword
 
 hypothesis.settings.register_profile(
     "mutants",
@@ -26,7 +26,7 @@ hypothesis.settings.register_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    copy = Path(os.environ["HOLDFAST_MUTANT"])
-    imported = Path(str(holdfast.__file__)).resolve()
+    copy = Path(os.environ["EVERYWORD_MUTANT"])
+    imported = Path(str(everyword.__file__)).resolve()
     if not imported.is_relative_to(copy.resolve()):
         pytest.exit(f"unable to test the mutant; {imported} was imported instead of {copy}", returncode=70)

@@ -32,7 +32,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plant(mutant: Mutant, source: Path, folder: Path) -> None:
     """Copy the source to `folder` with the bug in it; what has no bug is shared."""
     shutil.copytree(source, folder, copy_function=os.link)
-    target = folder / "holdfast" / mutant.path
+    target = folder / "everyword" / mutant.path
     text = target.read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, f"{mutant.path} has the text {text.count(mutant.old)} times; name it exactly"
     assert mutant.old != mutant.new

@@ -15,7 +15,7 @@ KNOWN: Final = (
     *("pytest", "hypothesis.stateful", "httpx", "starlette.applications", "uvicorn"),
     "pydantic_ai.models.function",
 )
-"""What witnesses import besides holdfast, which must come from the copy."""
+"""What witnesses import besides everyword, which must come from the copy."""
 
 LAST_WORD: Final = "exit code "
 
@@ -40,10 +40,10 @@ def _settle_in(folder: str) -> None:
         "PYTHONPATH": os.pathsep.join([folder, os.getcwd()]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "HOLDFAST_MUTANT": folder,
-        "HOLDFAST_OBLIGATIONS": str(Path(folder).parent / "obligations.json"),
+        "EVERYWORD_MUTANT": folder,
+        "EVERYWORD_OBLIGATIONS": str(Path(folder).parent / "obligations.json"),
         "HYPOTHESIS_PROFILE": "mutants",
-        "HOLDFAST_PATIENCE": "4",
+        "EVERYWORD_PATIENCE": "4",
     }
     del sys.modules["tests.patience"]  # to be read anew
     sys.dont_write_bytecode = True

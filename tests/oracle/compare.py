@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.errors import FoldError
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
+from everyword.errors import FoldError
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
 from tests.messages.sequences import Chunk
 
 # Given to both folds, so that the first `start` is no change of id: the SDK's reader empties the message then.

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from holdfast.codec.compact import compact, replay_from_fold
-from holdfast.codec.encode import encode_message
-from holdfast.codec.join import StreamJoin
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.normalise import Normaliser
+from everyword.codec.compact import compact, replay_from_fold
+from everyword.codec.encode import encode_message
+from everyword.codec.join import StreamJoin
+from everyword.messages.fold import MessageFold
+from everyword.messages.normalise import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence
 from tests.oracle.client import Oracle
 from tests.oracle.compare import EMPTY, first_difference

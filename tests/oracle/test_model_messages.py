@@ -6,7 +6,7 @@ import copy
 from random import Random
 from typing import Any
 
-from holdfast.messages.model_messages import convert_to_model_messages
+from everyword.messages.model_messages import convert_to_model_messages
 from tests.messages.conversations import conversation
 from tests.oracle.client import Oracle
 from tests.oracle.model_messages import OUTPUT_TOOLS, ask_convert, data_as_text, difference

@@ -6,7 +6,7 @@ import json
 import re
 from random import Random
 
-from holdfast.messages.partial_json import UNREADABLE, parse_partial_json
+from everyword.messages.partial_json import UNREADABLE, parse_partial_json
 from tests.messages.sequences import json_object, json_value
 from tests.oracle.client import Oracle
 

@@ -6,8 +6,8 @@ import copy
 from random import Random
 from typing import Any
 
-from holdfast.messages.model_messages import convert_to_model_messages
-from holdfast.messages.prune_messages import prune_messages
+from everyword.messages.model_messages import convert_to_model_messages
+from everyword.messages.prune_messages import prune_messages
 from tests.messages.conversations import conversation
 from tests.messages.sequences import TOOLS
 from tests.oracle.client import Oracle

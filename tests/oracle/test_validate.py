@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import BadMessage
-from holdfast.messages.validate import validate_ui_messages
+from everyword.errors import BadMessage
+from everyword.messages.validate import validate_ui_messages
 from tests.messages.conversations import FIELDS, conversation, spoil
 from tests.messages.test_part_shapes import ACCEPTED
 from tests.oracle.client import Oracle

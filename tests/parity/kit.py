@@ -13,12 +13,12 @@ import httpx
 import uvicorn
 import websockets
 
-from holdfast.agents import Agent
-from holdfast.errors import ChatError
-from holdfast.log.base import LogStore
-from holdfast.server.app import Holdfast
-from holdfast.server.limits import Limits
-from holdfast.wire.client import ChatProtocol, Ended
+from everyword.agents import Agent
+from everyword.errors import ChatError
+from everyword.log.base import LogStore
+from everyword.server.app import Everyword
+from everyword.server.limits import Limits
+from everyword.wire.client import ChatProtocol, Ended
 from tests.agents.bases import Asked
 from tests.patience import PATIENCE
 
@@ -67,7 +67,7 @@ class Chat:
 
 
 class Server:
-    def __init__(self, port: int, app: Holdfast, agent: type[Agent], http: httpx.AsyncClient) -> None:
+    def __init__(self, port: int, app: Everyword, agent: type[Agent], http: httpx.AsyncClient) -> None:
         self.port, self.app, self.agent, self.http = port, app, agent, http
 
     def steps(self, name: str) -> Steps:
@@ -82,8 +82,8 @@ class Server:
 @contextlib.asynccontextmanager
 async def serving(store: LogStore | str, agent: type[Agent]) -> AsyncIterator[Server]:
     STEPS.clear()
-    app = Holdfast([agent], store=store, limits=Limits(requests_per_minute=100_000))
-    sockets = "holdfast.server.gathering:GatheringProtocol"
+    app = Everyword([agent], store=store, limits=Limits(requests_per_minute=100_000))
+    sockets = "everyword.server.gathering:GatheringProtocol"
     config = uvicorn.Config(app, port=0, ws=sockets, log_level="error", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve(), name="server")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.log.memory import MemoryLog
+from everyword.log.memory import MemoryLog
 from tests.agents.bases import BASES, answering
 from tests.parity.kit import Chat, Client, Server, clients, serving
 

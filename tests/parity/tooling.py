@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from holdfast.agents import Turn
-from holdfast.agents.tools import ToolContext, tool
+from everyword.agents import Turn
+from everyword.agents.tools import ToolContext, tool
 from tests.agents.bases import Asked, Base
 
 __all__ = ["GATES", "SCENARIOS", "Chat", "Gates", "Scenario"]

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from holdfast.events import Chunk, Event, TurnEnded, decode_event
-from holdfast.ids import RequestId, Seq
-from holdfast.log.base import LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.testing import Gate, ManualClock, ScriptedResponder
+from everyword.events import Chunk, Event, TurnEnded, decode_event
+from everyword.ids import RequestId, Seq
+from everyword.log.base import LogStore
+from everyword.log.memory import MemoryLog
+from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.kit import AGENT, PATIENCE, running, submit
 
 

@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.core.commands import Policy, Submit
-from holdfast.core.state import State
-from holdfast.core.tree import shown_path
-from holdfast.events import Event, TurnEnded
-from holdfast.ids import AgentId, MessageId, RequestId, Seq
-from holdfast.log.base import LogStore
-from holdfast.messages.message import UIMessage
-from holdfast.runtime.directory import Directory, Loaded, Settings
-from holdfast.runtime.tail import Committed
-from holdfast.testing import ManualClock, ScriptedResponder
+from everyword.core.commands import Policy, Submit
+from everyword.core.state import State
+from everyword.core.tree import shown_path
+from everyword.events import Event, TurnEnded
+from everyword.ids import AgentId, MessageId, RequestId, Seq
+from everyword.log.base import LogStore
+from everyword.messages.message import UIMessage
+from everyword.runtime.directory import Directory, Loaded, Settings
+from everyword.runtime.tail import Committed
+from everyword.testing import ManualClock, ScriptedResponder
 from tests.patience import PATIENCE
 
 AGENT = AgentId("chat/ann")

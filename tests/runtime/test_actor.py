@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.commands import Command, Emitted, SetState, Submit
-from holdfast.core.decide import decide
-from holdfast.core.state import State
-from holdfast.errors import AgentStopped
-from holdfast.events import Chunk, Event, Outcome, StateSet, to_raw
-from holdfast.ids import Attempt, TurnId
-from holdfast.log.base import Batch
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.api import TurnCall
-from holdfast.testing import Gate, ScriptedResponder
+from everyword.core.commands import Command, Emitted, SetState, Submit
+from everyword.core.decide import decide
+from everyword.core.state import State
+from everyword.errors import AgentStopped
+from everyword.events import Chunk, Event, Outcome, StateSet, to_raw
+from everyword.ids import Attempt, TurnId
+from everyword.log.base import Batch
+from everyword.log.memory import MemoryLog
+from everyword.runtime.api import TurnCall
+from everyword.testing import Gate, ScriptedResponder
 from tests.runtime.facts import held, rounds, says, written
 from tests.runtime.kit import AGENT, PATIENCE, running, submit, watching
 
@@ -155,7 +155,7 @@ async def test_an_actor_that_was_cut_short_in_a_decision_is_gone_and_nothing_of_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = MemoryLog()
-    monkeypatch.setattr("holdfast.runtime.actor.decide", deciding("r2", asyncio.CancelledError()))
+    monkeypatch.setattr("everyword.runtime.actor.decide", deciding("r2", asyncio.CancelledError()))
     async with running(store, ScriptedResponder(["yes"])) as directory:
         async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
             asked = [asyncio.create_task(loaded.actor.ask(submit(name))) for name in ("r1", "r2")]
@@ -186,7 +186,7 @@ async def test_what_breaks_behind_a_commit_ends_the_actor_and_nobody_waits(failu
 
 
 async def test_what_one_command_raises_keeps_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.actor.decide", deciding("r2", StopIteration()))
+    monkeypatch.setattr("everyword.runtime.actor.decide", deciding("r2", StopIteration()))
     async with running(MemoryLog(), ScriptedResponder(["yes"])) as directory:
         async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
             asked = [asyncio.create_task(loaded.actor.ask(submit(name))) for name in ("r1", "r2", "r3")]

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.state import Rules
-from holdfast.errors import AgentStopped, Fenced, LogUnavailable, UsageError
-from holdfast.events import AttemptStarted, Outcome, TurnAccepted
-from holdfast.ids import AgentId, Millis
-from holdfast.log.base import Batch, LogStore
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.runner import Runner
-from holdfast.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
+from everyword.core.state import Rules
+from everyword.errors import AgentStopped, Fenced, LogUnavailable, UsageError
+from everyword.events import AttemptStarted, Outcome, TurnAccepted
+from everyword.ids import AgentId, Millis
+from everyword.log.base import Batch, LogStore
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.runner import Runner
+from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
 from tests.crash.world import kill_everything
 from tests.runtime.facts import accepted, ends, eventually, has_ended, held, rounds, says, written
 from tests.runtime.kit import AGENT, PATIENCE, QUICK, running, soon, submit, texts, watching
@@ -142,7 +142,7 @@ async def test_a_wake_table_that_cannot_be_read_is_tried_again_after_a_pause() -
 
 
 def damage(path: Path, sql: str, *values: Any) -> None:
-    """Change the file behind holdfast's back, and behind its triggers'; exactly one row must be hit."""
+    """Change the file behind everyword's back, and behind its triggers'; exactly one row must be hit."""
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("DROP TRIGGER IF EXISTS turn_ends_once")

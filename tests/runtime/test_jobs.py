@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.agents import Agent, Every
-from holdfast.agents.chat import responder_for
-from holdfast.errors import AgentGone
-from holdfast.events import JobEnded, JobStarted
-from holdfast.ids import AgentId
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime import jobs
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.port import Port
-from holdfast.testing import ManualClock
+from everyword.agents import Agent, Every
+from everyword.agents.chat import responder_for
+from everyword.errors import AgentGone
+from everyword.events import JobEnded, JobStarted
+from everyword.ids import AgentId
+from everyword.log.memory import MemoryLog
+from everyword.runtime import jobs
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.port import Port
+from everyword.testing import ManualClock
 from tests.crash.proofs import of_kind, read_all
 from tests.patience import PATIENCE
 

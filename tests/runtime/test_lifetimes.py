@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from holdfast.errors import AgentStopped
-from holdfast.events import AttemptStarted, HookDone, Outcome, TurnAccepted, to_raw
-from holdfast.ids import AgentId, Epoch, Millis, Seq
-from holdfast.log.base import Batch, Entry
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.api import TurnResult
-from holdfast.runtime.directory import Directory, Settings
-from holdfast.runtime.timekeeper import HORIZON
-from holdfast.testing import Gate, ManualClock, ScriptedResponder
+from everyword.errors import AgentStopped
+from everyword.events import AttemptStarted, HookDone, Outcome, TurnAccepted, to_raw
+from everyword.ids import AgentId, Epoch, Millis, Seq
+from everyword.log.base import Batch, Entry
+from everyword.log.memory import MemoryLog
+from everyword.runtime.api import TurnResult
+from everyword.runtime.directory import Directory, Settings
+from everyword.runtime.timekeeper import HORIZON
+from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.facts import accepted, ends, eventually, has_ended, held, rounds, says, written
 from tests.runtime.kit import AGENT, PATIENCE, QUICK, running, soon, submit, texts, watching
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from holdfast.core.commands import Cancel, Emit, Emitted
-from holdfast.errors import AgentStopped
-from holdfast.ids import Attempt, TurnId
-from holdfast.runtime.mailbox import Inquiry, Letter, Mailbox
+from everyword.core.commands import Cancel, Emit, Emitted
+from everyword.errors import AgentStopped
+from everyword.ids import Attempt, TurnId
+from everyword.runtime.mailbox import Inquiry, Letter, Mailbox
 
 
 def emit(*bodies: bytes, turn: int = 1, attempt: int = 1) -> Emit:

@@ -8,7 +8,7 @@ from contextvars import Context, ContextVar
 
 import pytest
 
-from holdfast.runtime.office import Office
+from everyword.runtime.office import Office
 
 PLACE: ContextVar[str] = ContextVar("place", default="nowhere")
 

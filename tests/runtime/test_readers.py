@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.commands import Begin as BeginStream
-from holdfast.core.commands import Emit, Emitted, OpenStream
-from holdfast.errors import AgentStopped, MailboxFull
-from holdfast.events import Chunk
-from holdfast.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Loaded
-from holdfast.runtime.outbox import Outbox
-from holdfast.runtime.subscription import PAGE
-from holdfast.runtime.tail import Committed, Tail
-from holdfast.testing import ScriptedResponder
+from everyword.core.commands import Begin as BeginStream
+from everyword.core.commands import Emit, Emitted, OpenStream
+from everyword.errors import AgentStopped, MailboxFull
+from everyword.events import Chunk
+from everyword.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Loaded
+from everyword.runtime.outbox import Outbox
+from everyword.runtime.subscription import PAGE
+from everyword.runtime.tail import Committed, Tail
+from everyword.testing import ScriptedResponder
 from tests.runtime.kit import AGENT, running, submit, watching
 
 

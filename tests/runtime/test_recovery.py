@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import commands
-from holdfast.core.state import Rules
-from holdfast.errors import ChatError
-from holdfast.events import ABSENT, AttemptDelayed, AttemptStarted, Chunk, Outcome, TurnEnded
-from holdfast.ids import Attempt, RequestId, TurnId
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime.directory import Settings
-from holdfast.runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait, backoff
-from holdfast.testing import Gate, ManualClock, ScriptedResponder
+from everyword.core import commands
+from everyword.core.state import Rules
+from everyword.errors import ChatError
+from everyword.events import ABSENT, AttemptDelayed, AttemptStarted, Chunk, Outcome, TurnEnded
+from everyword.ids import Attempt, RequestId, TurnId
+from everyword.log.memory import MemoryLog
+from everyword.runtime.directory import Settings
+from everyword.runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait, backoff
+from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.kit import AGENT, PATIENCE, running, submit, watching
 
 
@@ -177,7 +177,7 @@ async def test_what_another_turn_of_the_message_took_is_not_taken_twice() -> Non
 
 async def _end_of(store: MemoryLog, responder: ScriptedResponder, clock: ManualClock, *, turn: int = 1) -> TurnEnded:
     """Rebuild the rows that the cut log implies, then load it."""
-    from holdfast.runtime.rebuild import rebuild
+    from everyword.runtime.rebuild import rebuild
 
     await store.open()
     await rebuild(store, AGENT, clock.now())

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents import responder_for
-from holdfast.agents.sub_agents import class_of
-from holdfast.errors import AgentStopped, LogUnavailable
-from holdfast.ids import AgentId, RunId, TurnId, agent_id, parent_id
-from holdfast.log.base import Activation, Batch
-from holdfast.log.memory import MemoryLog
-from holdfast.runtime import runs
-from holdfast.runtime.api import RunRecord
-from holdfast.runtime.directory import Directory
-from holdfast.runtime.port import Port
-from holdfast.testing import ManualClock
+from everyword.agents import responder_for
+from everyword.agents.sub_agents import class_of
+from everyword.errors import AgentStopped, LogUnavailable
+from everyword.ids import AgentId, RunId, TurnId, agent_id, parent_id
+from everyword.log.base import Activation, Batch
+from everyword.log.memory import MemoryLog
+from everyword.runtime import runs
+from everyword.runtime.api import RunRecord
+from everyword.runtime.directory import Directory
+from everyword.runtime.port import Port
+from everyword.testing import ManualClock
 from tests.agents.crew import BASES, GATES, Crew, asked, crew
 from tests.runtime.kit import PATIENCE, QUICK, soon
 

@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.core.commands import Answer, Cancel, Clear, Submit
-from holdfast.core.state import Rules
-from holdfast.errors import AgentStopped, ChatError, MailboxFull, Rejected
-from holdfast.events import AttemptStarted, Chunk, MessageEnded, Outcome, TurnAccepted, TurnEnded
-from holdfast.ids import CallId, MessageId, RequestId, TurnId
-from holdfast.log.memory import MemoryLog
-from holdfast.messages.calls import Approval, ToolResult
-from holdfast.runtime.agency import LET_GO
-from holdfast.runtime.api import TurnCall, TurnResult
-from holdfast.testing import Gate, ManualClock, ScriptedResponder
+from everyword.core.commands import Answer, Cancel, Clear, Submit
+from everyword.core.state import Rules
+from everyword.errors import AgentStopped, ChatError, MailboxFull, Rejected
+from everyword.events import AttemptStarted, Chunk, MessageEnded, Outcome, TurnAccepted, TurnEnded
+from everyword.ids import CallId, MessageId, RequestId, TurnId
+from everyword.log.memory import MemoryLog
+from everyword.messages.calls import Approval, ToolResult
+from everyword.runtime.agency import LET_GO
+from everyword.runtime.api import TurnCall, TurnResult
+from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.kit import AGENT, running, soon, submit, texts, user, watching
 
 

@@ -1,4 +1,4 @@
-"""An application for `holdfast serve`: an agent that holds, one that floods, and how much memory all of it took."""
+"""An application for `everyword serve`: an agent that holds, one that floods, and how much memory all of it took."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import resource
 import sys
 from typing import Any
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.server import Holdfast
+from everyword.agents import AIChatAgent, Turn
+from everyword.server import Everyword
 
 BLOBS = 12_800
 BLOB = "x" * 4096
@@ -29,4 +29,4 @@ class Flood(AIChatAgent):
                 yield str(peak * (1 if sys.platform == "darwin" else 1024))
 
 
-app = Holdfast([Flood], store=sys.argv[sys.argv.index("--") + 1] if "--" in sys.argv else "memory:")
+app = Everyword([Flood], store=sys.argv[sys.argv.index("--") + 1] if "--" in sys.argv else "memory:")

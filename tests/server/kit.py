@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import uvicorn
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.sse import SseEvent, SseParser
-from holdfast.server import Holdfast
-from holdfast.testing import Gate
+from everyword.agents import AIChatAgent, Turn
+from everyword.messages.fold import MessageFold
+from everyword.messages.sse import SseEvent, SseParser
+from everyword.server import Everyword
+from everyword.testing import Gate
 from tests.patience import PATIENCE
 
 Item = str | dict[str, Any] | Gate | Exception
@@ -43,7 +43,7 @@ def scripted(script: Iterable[Item] | Callable[[Turn], Iterable[Item]], **member
 @asynccontextmanager
 async def serving(app: Any, **options: Any) -> AsyncIterator[str]:
     """Run the application behind a real socket, in the test's own loop; yield its URL."""
-    sockets = "holdfast.server.gathering:GatheringProtocol"
+    sockets = "everyword.server.gathering:GatheringProtocol"
     config = uvicorn.Config(app, log_config=None, access_log=False, ws=sockets, **options)
     config.load()
     server = uvicorn.Server(config)
@@ -71,8 +71,8 @@ def connect(url: str, **options: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=url, verify=False, timeout=PATIENCE, **options)
 
 
-def chat(*agents: type[AIChatAgent], **options: Any) -> Holdfast:
-    app = Holdfast(agents, **{"store": "memory:", **options})
+def chat(*agents: type[AIChatAgent], **options: Any) -> Everyword:
+    app = Everyword(agents, **{"store": "memory:", **options})
     app.grace = 0.0
     return app
 

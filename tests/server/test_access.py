@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from starlette.requests import HTTPConnection
 
-from holdfast.server import Connecting, Principal, Reject
-from holdfast.server.access import Door
-from holdfast.server.addressing import Address, find_address
-from holdfast.testing import Gate
+from everyword.server import Connecting, Principal, Reject
+from everyword.server.access import Door
+from everyword.server.addressing import Address, find_address
+from everyword.testing import Gate
 from tests.server.kit import ask, chat, question, reading, scripted, talking
 
 LOOPBACK = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"]
@@ -132,7 +132,7 @@ async def test_limits_are_counted_by_principal() -> None:
     async def authorize(connecting: Connecting) -> Principal:
         return Principal(connecting.request.headers["authorization"])
 
-    from holdfast.server import Limits
+    from everyword.server import Limits
 
     app = chat(scripted(["x"]), authorize=authorize, limits=Limits(requests_per_minute=1))
     async with talking(app) as client:
@@ -199,7 +199,7 @@ async def test_an_invited_page_may_ask_and_read_and_an_uninvited_one_may_do_neit
         assert answer.headers["access-control-allow-origin"] == "https://a.example"
         reader = await ask(client, origin="https://a.example")
         assert reader.response.headers["access-control-allow-origin"] == "https://a.example"
-        assert "x-holdfast-request" in reader.response.headers["access-control-expose-headers"]
+        assert "x-everyword-request" in reader.response.headers["access-control-expose-headers"]
         for method, path in [("OPTIONS", "chat"), ("POST", "chat"), ("GET", "get-messages")]:
             answer = await client.request(method, path, json=question("u2"), headers={"origin": "https://b.example"})
             assert answer.status_code == 403

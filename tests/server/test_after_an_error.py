@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from holdfast.errors import ChatError
-from holdfast.testing import ManualClock
+from everyword.errors import ChatError
+from everyword.testing import ManualClock
 from tests.server.kit import chat, scripted, serving
 from tests.server.sockets import socket
 

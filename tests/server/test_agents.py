@@ -15,9 +15,9 @@ from starlette.responses import PlainTextResponse
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 
-from holdfast import Agent, ChatError, Holdfast, Principal, callable, get_current_agent
-from holdfast.agents.connections import Connection
-from holdfast.server.hosting import MOST_AT_ONCE
+from everyword import Agent, ChatError, Everyword, Principal, callable, get_current_agent
+from everyword.agents.connections import Connection
+from everyword.server.hosting import MOST_AT_ONCE
 from tests.server.kit import PATIENCE, connect, serving
 
 STATE, ERROR = "cf_agent_state", "cf_agent_state_error"
@@ -136,8 +136,8 @@ async def page(url: str, name: str = "ann", query: str = "", kind: str = "counte
         yield Page(socket)
 
 
-def app_of(*agents: type[Agent], **options: Any) -> Holdfast:
-    app = Holdfast(agents, **{"store": "memory:", **options})
+def app_of(*agents: type[Agent], **options: Any) -> Everyword:
+    app = Everyword(agents, **{"store": "memory:", **options})
     app.grace = 0.0
     return app
 

@@ -11,13 +11,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast.agents import AIChatAgent
-from holdfast.errors import LogLocked, LogUnavailable, UsageError
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.server import Holdfast
-from holdfast.server.stores import open_store
-from holdfast.testing import Gate
+from everyword.agents import AIChatAgent
+from everyword.errors import LogLocked, LogUnavailable, UsageError
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite.store import SqliteLog
+from everyword.server import Everyword
+from everyword.server.stores import open_store
+from everyword.testing import Gate
 from tests.server.kit import ask, chat, connect, folded, question, scripted, serving, talking, text_of
 
 
@@ -156,7 +156,7 @@ async def test_a_second_process_on_one_file_is_refused_with_what_to_do(tmp_path:
 
 def test_two_classes_of_one_kind_are_refused() -> None:
     with pytest.raises(UsageError, match="both are of kind 'chat'"):
-        Holdfast([scripted(["x"]), scripted(["y"])], store="memory:")
+        Everyword([scripted(["x"]), scripted(["y"])], store="memory:")
 
 
 def test_a_store_is_named_in_four_ways(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from websockets.exceptions import ConnectionClosed
 
-from holdfast import AIChatAgent, Holdfast, callable
+from everyword import AIChatAgent, Everyword, callable
 from tests.server.kit import PATIENCE, Reader, connect, question, serving
 from tests.server.sockets import Socket, socket
 
@@ -50,8 +50,8 @@ def fresh() -> None:
     Chat.closed = []
 
 
-def app_of(**options: Any) -> Holdfast:
-    app = Holdfast([Chat], **{"store": "memory:", **options})
+def app_of(**options: Any) -> Everyword:
+    app = Everyword([Chat], **{"store": "memory:", **options})
     app.grace = 0.0
     return app
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from holdfast.server import Connecting, Limits, Principal, Reject
-from holdfast.testing import Gate
+from everyword.server import Connecting, Limits, Principal, Reject
+from everyword.testing import Gate
 from tests.server.kit import PATIENCE, chat, connect, scripted, serving
 from tests.server.sockets import socket
 

@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
 
-from holdfast.server import Connecting, Limits, Principal, Reject
+from everyword.server import Connecting, Limits, Principal, Reject
 from tests.server.kit import PATIENCE, chat, scripted, serving
 
 REFUSED, TRY_LATER = 1008, 1013

@@ -1,4 +1,4 @@
-"""SIGTERM to a real `holdfast serve`: what runs may finish, what is asked waits, what is left goes on with the next."""
+"""SIGTERM to a real `everyword serve`: running turns may finish, new ones wait, the rest goes on next time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.crash
 
 APP = """
 import asyncio, os
-from holdfast import AIChatAgent, Holdfast, Turn
+from everyword import AIChatAgent, Everyword, Turn
 
 class Chat(AIChatAgent):
     async def on_chat_message(self, turn: Turn):
@@ -50,7 +50,7 @@ async def gate(name):
         loop.remove_reader(pipe)
         os.close(pipe)
 
-app = Holdfast([Chat], store="log.db")
+app = Everyword([Chat], store="log.db")
 app.grace = {grace}
 """
 LONG = 60.0

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from holdfast.agents import AIChatAgent, Turn
+from everyword.agents import AIChatAgent, Turn
 from tests.patience import PATIENCE
 from tests.server.kit import chat, serving
 from tests.server.sockets import socket
@@ -29,7 +29,7 @@ def collecting(found: Counter[str]) -> Iterator[None]:
         yield
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
-        found.update(type(each).__qualname__ for each in gc.garbage if type(each).__module__.startswith("holdfast."))
+        found.update(type(each).__qualname__ for each in gc.garbage if type(each).__module__.startswith("everyword."))
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

@@ -15,7 +15,7 @@ from websockets.frames import Frame
 from websockets.protocol import CLIENT, OPEN
 from websockets.uri import parse_uri
 
-from holdfast.server.gathering import AT_MOST, GatheringProtocol, GatheringTransport, framed
+from everyword.server.gathering import AT_MOST, GatheringProtocol, GatheringTransport, framed
 from tests.server.kit import chat, scripted, serving, user
 
 

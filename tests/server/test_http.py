@@ -10,12 +10,12 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from holdfast.core.commands import Cancel, Submit
-from holdfast.core.state import RECENT_TURNS
-from holdfast.errors import ChatError
-from holdfast.ids import AgentId, MessageId, RequestId
-from holdfast.server import Limits
-from holdfast.testing import Gate
+from everyword.core.commands import Cancel, Submit
+from everyword.core.state import RECENT_TURNS
+from everyword.errors import ChatError
+from everyword.ids import AgentId, MessageId, RequestId
+from everyword.server import Limits
+from everyword.testing import Gate
 from tests.server.kit import (
     PATIENCE,
     ask,
@@ -103,7 +103,7 @@ async def test_a_question_that_is_sent_twice_under_one_key_is_answered_once() ->
         first = await ask(client, idempotency_key="k1")
         again = await ask(client, idempotency_key="k1")
         assert len(agent.turns) == 1  # type: ignore[attr-defined]
-        assert again.response.headers["x-holdfast-request"] == "k1"
+        assert again.response.headers["x-everyword-request"] == "k1"
         assert folded(again.chunks) == folded(first.chunks)
         assert len((await client.get("get-messages")).json()) == 2
 
@@ -327,7 +327,7 @@ async def test_stop_ends_the_running_turn_and_keeps_what_was_said() -> None:
     async with talking(chat(scripted(["Hel", gate, "lo"]))) as client:
         async with reading(client, "POST", "chat", json=question()) as reader:
             await reader.until(lambda event: "Hel" in event.data)
-            request = reader.response.headers["x-holdfast-request"]
+            request = reader.response.headers["x-everyword-request"]
             stopped = await client.post("chat/stop")
             assert (stopped.status_code, stopped.json()) == (200, {"stopped": [request]})
             events = await reader.rest()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import TooManyQueued
-from holdfast.ids import AgentId, Millis
-from holdfast.server.limits import Pace, Seats
+from everyword.errors import TooManyQueued
+from everyword.ids import AgentId, Millis
+from everyword.server.limits import Pace, Seats
 
 
 @given(st.lists(st.integers(0, 20_000), max_size=60), st.integers(1, 8))

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast import Agent, AIChatAgent, Every, Holdfast, callable
-from holdfast.errors import HoldfastError, Rejected, UsageError
+from everyword import Agent, AIChatAgent, Every, Everyword, callable
+from everyword.errors import EverywordError, Rejected, UsageError
 from tests.server.kit import serving
 from tests.server.sockets import socket
 
@@ -18,7 +18,7 @@ from tests.server.sockets import socket
 class Chat(AIChatAgent):
     """Makes mistakes in its turns, on demand."""
 
-    mistakes: ClassVar[list[HoldfastError]] = []
+    mistakes: ClassVar[list[EverywordError]] = []
     mistake: ClassVar[Callable[[Any], Any] | None] = None
 
     async def on_chat_message(self, turn: Any) -> str:
@@ -26,7 +26,7 @@ class Chat(AIChatAgent):
         if mistake is not None:
             try:
                 await mistake(self)
-            except HoldfastError as exc:
+            except EverywordError as exc:
                 self.mistakes.append(exc)
         return "answered all the same"
 
@@ -50,8 +50,8 @@ def fresh() -> None:
     Chat.mistakes, Chat.mistake = [], None
 
 
-def app_of() -> Holdfast:
-    app = Holdfast([Chat, Plain], store="memory:")
+def app_of() -> Everyword:
+    app = Everyword([Chat, Plain], store="memory:")
     app.grace = 0.0
     return app
 
@@ -71,7 +71,7 @@ def app_of() -> Holdfast:
 async def test_a_wrong_call_is_answered_and_the_log_says_what_to_do(
     method: str, args: list[Any], told: str, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "holdfast.agents")
+    caplog.set_level(logging.WARNING, "everyword.agents")
     async with serving(app_of()) as url, socket(url) as tab:
         await tab.send(type="rpc", id="1", method=method, args=args)
         reply = await tab.until(lambda frame: frame.get("id") == "1")
@@ -142,7 +142,7 @@ async def test_an_agent_that_answers_nothing_says_what_to_define() -> None:
     class Mute(AIChatAgent):
         pass
 
-    async with Holdfast([Mute], store="memory:") as app:
+    async with Everyword([Mute], store="memory:") as app:
         result = await app.get(Mute, "ann").save_messages([{"id": "u1", "role": "user", "parts": []}])
         assert result.status == "error"
         assert result.error == "Something went wrong while answering. Please try again."

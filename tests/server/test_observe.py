@@ -14,17 +14,17 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast import AIChatAgent, ChatError, Holdfast, Turn
-from holdfast.errors import LogUnavailable
-from holdfast.events import TurnEnded
-from holdfast.ids import AgentId, Millis, Seq, TurnId
-from holdfast.log.base import Batch, Entry
-from holdfast.log.memory import MemoryLog
-from holdfast.observe import Happened, JsonFormatter, Observer
-from holdfast.observe.logs import PlainFormatter, configure_logging
-from holdfast.observe.tap import Tap
-from holdfast.server import Principal
-from holdfast.testing import Gate, LocalServer, ScriptedModel
+from everyword import AIChatAgent, ChatError, Everyword, Turn
+from everyword.errors import LogUnavailable
+from everyword.events import TurnEnded
+from everyword.ids import AgentId, Millis, Seq, TurnId
+from everyword.log.base import Batch, Entry
+from everyword.log.memory import MemoryLog
+from everyword.observe import Happened, JsonFormatter, Observer
+from everyword.observe.logs import PlainFormatter, configure_logging
+from everyword.observe.tap import Tap
+from everyword.server import Principal
+from everyword.testing import Gate, LocalServer, ScriptedModel
 from tests.server.kit import talking
 
 
@@ -39,7 +39,7 @@ def chatting(*answers: Any) -> type[AIChatAgent]:
     return Chat
 
 
-async def _asked(app: Holdfast, *texts: str) -> None:
+async def _asked(app: Everyword, *texts: str) -> None:
     async with LocalServer(app) as server, server.client("chat") as chat:
         for text in texts:
             await asyncio.gather(chat.send(text)._last(), return_exceptions=True)
@@ -50,7 +50,7 @@ async def _asked(app: Holdfast, *texts: str) -> None:
 
 async def test_the_hook_is_told_what_was_committed_in_order_and_without_chunks() -> None:
     told: list[Happened] = []
-    await _asked(Holdfast([chatting(["Hel", "lo"])], on_event=told.append), "hi")
+    await _asked(Everyword([chatting(["Hel", "lo"])], on_event=told.append), "hi")
     assert [each.kind for each in told] == ["turn.accepted", "attempt.started", "message.ended", "turn.ended"]
     assert [each.seq for each in told] == sorted(each.seq for each in told)
     assert {each.agent for each in told} == {"chat/test"} and {each.agent_kind for each in told} == {"chat"}
@@ -74,7 +74,7 @@ async def test_the_hook_may_be_async() -> None:
         if happened.kind == "turn.ended":
             heard.set()
 
-    async with LocalServer(Holdfast([chatting("hello")], on_event=hear_end)) as server, server.client("chat") as chat:
+    async with LocalServer(Everyword([chatting("hello")], on_event=hear_end)) as server, server.client("chat") as chat:
         await chat.send("hi")
         await heard.wait()
     assert told[0] == "turn.accepted"
@@ -87,7 +87,7 @@ async def test_a_hook_that_raises_harms_nobody_and_is_called_again(caplog: pytes
         told.append(happened.kind)
         raise ValueError("broken")
 
-    async with LocalServer(Holdfast([chatting("hello")], on_event=hear)) as server, server.client("chat") as chat:
+    async with LocalServer(Everyword([chatting("hello")], on_event=hear)) as server, server.client("chat") as chat:
         assert (await chat.send("hi")).text == "hello"  # type: ignore[union-attr]
     assert "turn.ended" in told
     assert any("`on_event` raised" in record.message for record in caplog.records)
@@ -99,7 +99,7 @@ async def test_a_hook_that_never_returns_delays_no_answer() -> None:
     async def hear(happened: Happened) -> None:
         await stuck.wait()
 
-    app = Holdfast([chatting("one", "two")], on_event=hear)
+    app = Everyword([chatting("one", "two")], on_event=hear)
     async with LocalServer(app) as server, server.client("chat") as chat:
         assert (await chat.send("a")).text == "one"  # type: ignore[union-attr]
         assert (await chat.send("b")).text == "two"  # type: ignore[union-attr]
@@ -133,11 +133,11 @@ async def test_what_a_slow_hook_has_no_room_for_is_counted_and_said_once(caplog:
 async def test_nobody_who_watches_means_that_the_log_is_left_alone(tmp_path: Path) -> None:
     store = MemoryLog()
     plain = store.append.__func__  # type: ignore[attr-defined]
-    async with Holdfast([chatting("x")], store=store):
+    async with Everyword([chatting("x")], store=store):
         assert store.append.__func__ is plain  # type: ignore[attr-defined]
-    async with Holdfast([chatting("x")], store=store, on_event=lambda happened: None):
+    async with Everyword([chatting("x")], store=store, on_event=lambda happened: None):
         assert hasattr(store.append, "untapped")
-    async with Holdfast([chatting("x")], store=store, on_event=lambda happened: None):
+    async with Everyword([chatting("x")], store=store, on_event=lambda happened: None):
         assert not hasattr(store.append.untapped, "untapped"), "a store that is used again is heard once"
 
 
@@ -150,7 +150,7 @@ async def test_an_observer_that_wants_some_events_hears_those_and_knows_the_turn
         def happened(self, happened: Happened) -> None:
             told.append(happened)
 
-    await _asked(Holdfast([chatting(["Hel", "lo"])], observe=[Ends()]), "hi")
+    await _asked(Everyword([chatting(["Hel", "lo"])], observe=[Ends()]), "hi")
     (ended,) = told
     assert ended.kind == "turn.ended" and ended.request is not None
     assert ended.facts is not None and ended.facts.accepted_at is not None and ended.facts.attempt == 1
@@ -174,7 +174,7 @@ async def test_an_observer_of_ones_own_stands_around_answers_and_counts_chunks()
 
             return around
 
-    await _asked(Holdfast([chatting("hello")], observe=[Mine()]), "hi")
+    await _asked(Everyword([chatting("hello")], observe=[Mine()]), "hi")
     assert seen[0] == "before" and "after" in seen and "chat/test: True" in seen
 
 
@@ -182,9 +182,9 @@ async def test_an_observer_of_ones_own_stands_around_answers_and_counts_chunks()
 
 
 async def test_a_turn_that_ends_is_a_line_with_its_facts_as_fields(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "holdfast.turns")
-    await _asked(Holdfast([chatting("hello", ChatError("No luck."))]), "hi", "and?")
-    lines = [record for record in caplog.records if record.name == "holdfast.turns"]
+    caplog.set_level(logging.INFO, "everyword.turns")
+    await _asked(Everyword([chatting("hello", ChatError("No luck."))]), "hi", "and?")
+    lines = [record for record in caplog.records if record.name == "everyword.turns"]
     assert [(line.agent, line.turn, line.outcome, line.attempt) for line in lines] == [  # type: ignore[attr-defined]
         ("chat/test", 1, "completed", 1),
         ("chat/test", 2, "error", 1),
@@ -194,7 +194,7 @@ async def test_a_turn_that_ends_is_a_line_with_its_facts_as_fields(caplog: pytes
 
 
 async def test_a_failure_is_logged_with_where_it_happened(caplog: pytest.LogCaptureFixture) -> None:
-    await _asked(Holdfast([chatting([ValueError("secret")])]), "hi")
+    await _asked(Everyword([chatting([ValueError("secret")])]), "hi")
     failed = next(record for record in caplog.records if "failed" in record.message)
     assert (failed.agent, failed.turn, failed.attempt) == ("chat/test", 1, 1)  # type: ignore[attr-defined]
 
@@ -208,14 +208,14 @@ def test_plain_lines_have_the_time_that_the_standard_library_gives_them(created:
 
 
 def test_records_are_json_objects_with_their_fields() -> None:
-    record = logging.makeLogRecord({"name": "holdfast.turns", "levelname": "INFO", "msg": "turn %d", "args": (1,)})
+    record = logging.makeLogRecord({"name": "everyword.turns", "levelname": "INFO", "msg": "turn %d", "args": (1,)})
     record.agent, record.odd = "chat/ann", {1, 2}
     try:
         raise ValueError("broken")
     except ValueError as exc:
         record.exc_info = (ValueError, exc, exc.__traceback__)
     line = json.loads(JsonFormatter().format(record))
-    assert (line["message"], line["level"], line["logger"]) == ("turn 1", "info", "holdfast.turns")
+    assert (line["message"], line["level"], line["logger"]) == ("turn 1", "info", "everyword.turns")
     assert line["agent"] == "chat/ann" and "ValueError: broken" in line["exception"]
     assert line["time"].endswith("+00:00") and "args" not in line
 
@@ -226,7 +226,7 @@ def test_a_program_writes_its_log_as_it_was_told(style: str, capfd: pytest.Captu
     before, level = root.handlers[:], root.level
     try:
         configure_logging(style)
-        logging.getLogger("holdfast.turns").info("hello", extra={"agent": "chat/ann"})
+        logging.getLogger("everyword.turns").info("hello", extra={"agent": "chat/ann"})
     finally:
         root.handlers[:] = before
         root.setLevel(level)
@@ -234,11 +234,11 @@ def test_a_program_writes_its_log_as_it_was_told(style: str, capfd: pytest.Captu
     if style == "json":
         assert json.loads(line)["agent"] == "chat/ann"
     else:
-        assert line.endswith("INFO holdfast.turns: hello")
+        assert line.endswith("INFO everyword.turns: hello")
 
 
 APP = """
-from holdfast import AIChatAgent, Holdfast
+from everyword import AIChatAgent, Everyword
 
 
 class Chat(AIChatAgent):
@@ -246,13 +246,13 @@ class Chat(AIChatAgent):
         yield "hello"
 
 
-app = Holdfast([Chat], store="log.db")
+app = Everyword([Chat], store="log.db")
 """
 
 
 def test_the_server_writes_its_log_as_json_when_it_is_asked_to(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
-    command = [sys.executable, "-m", "holdfast", "serve", "app.py", "--port", "0", "--log-format", "json"]
+    command = [sys.executable, "-m", "everyword", "serve", "app.py", "--port", "0", "--log-format", "json"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as server:
         assert server.stdout is not None and server.stderr is not None
@@ -262,7 +262,7 @@ def test_the_server_writes_its_log_as_json_when_it_is_asked_to(tmp_path: Path) -
         assert answer.status_code == 200
         server.terminate()
         lines = [json.loads(line) for line in server.stderr.read().splitlines()]
-    ended = next(line for line in lines if line["logger"] == "holdfast.turns")
+    ended = next(line for line in lines if line["logger"] == "everyword.turns")
     assert (ended["agent"], ended["outcome"], ended["turn"]) == ("chat/ann", "completed", 1)
 
 
@@ -271,7 +271,7 @@ def test_the_server_writes_its_log_as_json_when_it_is_asked_to(tmp_path: Path) -
 
 async def test_a_server_that_runs_is_ready_and_one_that_stops_says_so() -> None:
     gate = Gate()
-    app = Holdfast([chatting(["half", gate])], store="memory:")
+    app = Everyword([chatting(["half", gate])], store="memory:")
     app.grace = 5.0
     async with talking(app) as client:
         url = str(client.base_url).split("/agents")[0]
@@ -298,14 +298,14 @@ async def test_a_log_that_takes_no_writes_is_an_illness() -> None:
         async def prune(self, *args: Any, **more: Any) -> Any:
             raise LogUnavailable("unable to write; the disk is full")
 
-    async with talking(Holdfast([chatting("x")], store=Full())) as client:
+    async with talking(Everyword([chatting("x")], store=Full())) as client:
         url = str(client.base_url).split("/agents")[0]
         answer = await client.get(f"{url}/healthz")
         assert (answer.status_code, answer.json()) == (503, {"status": "failing"})
 
 
 async def test_strangers_learn_nothing_from_a_server_that_serves_this_machine_only() -> None:
-    async with talking(Holdfast([chatting("x")], store="memory:")) as client:
+    async with talking(Everyword([chatting("x")], store="memory:")) as client:
         url = str(client.base_url).split("/agents")[0]
         refused = await client.get(f"{url}/healthz", headers={"host": "example.org"})
         assert refused.status_code == 403
@@ -313,7 +313,7 @@ async def test_strangers_learn_nothing_from_a_server_that_serves_this_machine_on
     async def admit(connecting: Any) -> Principal:
         return Principal("ann")
 
-    async with talking(Holdfast([chatting("x")], store="memory:", authorize=admit)) as client:
+    async with talking(Everyword([chatting("x")], store="memory:", authorize=admit)) as client:
         url = str(client.base_url).split("/agents")[0]
         assert (await client.get(f"{url}/healthz", headers={"host": "example.org"})).status_code == 200
         assert (await client.post(f"{url}/healthz")).status_code == 404

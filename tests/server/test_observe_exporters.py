@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from holdfast import AIChatAgent, ChatError, Holdfast, Think, Turn, tool
-from holdfast.errors import ChatFailed
-from holdfast.observe import Metrics, Tracing
-from holdfast.server import Principal
-from holdfast.testing import Call, Gate, LocalServer, Once, ScriptedModel
+from everyword import AIChatAgent, ChatError, Everyword, Think, Turn, tool
+from everyword.errors import ChatFailed
+from everyword.observe import Metrics, Tracing
+from everyword.server import Principal
+from everyword.testing import Call, Gate, LocalServer, Once, ScriptedModel
 from tests.server.kit import talking
 
 
@@ -56,7 +56,7 @@ def named(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
 async def test_an_attempt_is_a_span_and_the_agents_own_spans_lie_inside() -> None:
     exporter, provider = traced()
     Chat.tracer = provider.get_tracer("test")
-    async with LocalServer(Holdfast([Chat], observe=[Tracing(provider)])) as server:
+    async with LocalServer(Everyword([Chat], observe=[Tracing(provider)])) as server:
         await ask(server, "order 7?")
     spans = named(exporter)
     agent, call, inner = spans["invoke_agent chat"], spans["execute_tool find"], spans["a database"]
@@ -64,7 +64,7 @@ async def test_an_attempt_is_a_span_and_the_agents_own_spans_lie_inside() -> Non
     assert inner.parent is not None and inner.parent.span_id == call.context.span_id
     facts = dict(agent.attributes or {})
     assert facts["gen_ai.operation.name"] == "invoke_agent" and facts["gen_ai.agent.name"] == "chat"
-    assert facts["gen_ai.conversation.id"] == "chat/test" and facts["holdfast.attempt"] == 1
+    assert facts["gen_ai.conversation.id"] == "chat/test" and facts["everyword.attempt"] == 1
     assert facts["gen_ai.response.model"] == "scripted" and facts["gen_ai.usage.output_tokens"] > 0
     assert facts["gen_ai.response.finish_reasons"] == ("stop",)
     assert agent.status.is_ok and agent.parent is None
@@ -88,7 +88,7 @@ def answering(*answers: Any) -> type[AIChatAgent]:
 )
 async def test_a_failure_is_in_the_span_whether_it_was_raised_or_came_in_the_stream(item: Any, kind: str) -> None:
     exporter, provider = traced()
-    async with LocalServer(Holdfast([answering(["half ", item])], observe=[Tracing(provider)])) as server:
+    async with LocalServer(Everyword([answering(["half ", item])], observe=[Tracing(provider)])) as server:
         await ask(server, "hi")
     span = named(exporter)["invoke_agent chat"]
     assert not span.status.is_ok and span.status.description == "No luck."
@@ -98,7 +98,7 @@ async def test_a_failure_is_in_the_span_whether_it_was_raised_or_came_in_the_str
 async def test_a_turn_that_is_stopped_is_no_error() -> None:
     gate = Gate()
     exporter, provider = traced()
-    async with LocalServer(Holdfast([answering(["half ", gate])], observe=[Tracing(provider)])) as server:
+    async with LocalServer(Everyword([answering(["half ", gate])], observe=[Tracing(provider)])) as server:
         async with server.client("chat") as chat:
             reply = chat.send("hi")
             await gate.reached.wait()
@@ -106,7 +106,7 @@ async def test_a_turn_that_is_stopped_is_no_error() -> None:
             await reply
     span = named(exporter)["invoke_agent chat"]
     assert span.status.is_ok or span.status.is_unset
-    assert (span.attributes or {})["holdfast.outcome"] == "aborted"
+    assert (span.attributes or {})["everyword.outcome"] == "aborted"
 
 
 async def test_every_attempt_has_a_span_of_its_own() -> None:
@@ -114,11 +114,11 @@ async def test_every_attempt_has_a_span_of_its_own() -> None:
         retryable = True
 
     exporter, provider = traced()
-    app = Holdfast([answering(["half ", Once(Passing("busy")), "whole"])], observe=[Tracing(provider)])
+    app = Everyword([answering(["half ", Once(Passing("busy")), "whole"])], observe=[Tracing(provider)])
     async with LocalServer(app) as server:
         await ask(server, "hi")
     spans = exporter.get_finished_spans()
-    assert [(span.attributes or {})["holdfast.attempt"] for span in spans] == [1, 2]
+    assert [(span.attributes or {})["everyword.attempt"] for span in spans] == [1, 2]
 
 
 async def test_a_tool_that_fails_is_in_its_span() -> None:
@@ -127,7 +127,7 @@ async def test_a_tool_that_fails_is_in_its_span() -> None:
 
     Shop.__name__ = "Chat"
     exporter, provider = traced()
-    async with LocalServer(Holdfast([Shop], observe=[Tracing(provider)])) as server:
+    async with LocalServer(Everyword([Shop], observe=[Tracing(provider)])) as server:
         await ask(server, "hi")
     spans = named(exporter)
     assert not spans["execute_tool broken"].status.is_ok
@@ -136,7 +136,7 @@ async def test_a_tool_that_fails_is_in_its_span() -> None:
 
 async def test_nothing_is_current_outside_an_answer() -> None:
     exporter, provider = traced()
-    async with LocalServer(Holdfast([answering("hello")], observe=[Tracing(provider)])) as server:
+    async with LocalServer(Everyword([answering("hello")], observe=[Tracing(provider)])) as server:
         await ask(server, "hi")
     assert trace.get_current_span() is trace.INVALID_SPAN
     assert len(exporter.get_finished_spans()) == 1
@@ -148,45 +148,45 @@ async def test_nothing_is_current_outside_an_answer() -> None:
 async def test_turns_attempts_chunks_calls_and_tokens_are_counted() -> None:
     Chat.tracer = TracerProvider().get_tracer("test")
     registry = CollectorRegistry()
-    async with LocalServer(Holdfast([Chat], observe=[Metrics(registry)])) as server:
+    async with LocalServer(Everyword([Chat], observe=[Metrics(registry)])) as server:
         await ask(server, "order 7?", "and?")
 
     def value(name: str, **labels: str) -> float:
         return registry.get_sample_value(name, {"kind": "chat", **labels}) or 0.0
 
-    assert value("holdfast_turns_total", outcome="completed") == 1
-    assert value("holdfast_turns_total", outcome="error") == 1
-    assert value("holdfast_attempts_total", cause="first") == 2
-    assert value("holdfast_tool_calls_total", tool="find") == 1
-    assert value("holdfast_chunks_total") > 8
-    assert value("holdfast_tokens_total", direction="output") > 0
-    assert value("holdfast_turn_seconds_count") == 2
-    assert value("holdfast_turn_wait_seconds_count") == 2
-    assert value("holdfast_first_chunk_seconds_count") == 2
-    assert value("holdfast_open_turns") == 0
+    assert value("everyword_turns_total", outcome="completed") == 1
+    assert value("everyword_turns_total", outcome="error") == 1
+    assert value("everyword_attempts_total", cause="first") == 2
+    assert value("everyword_tool_calls_total", tool="find") == 1
+    assert value("everyword_chunks_total") > 8
+    assert value("everyword_tokens_total", direction="output") > 0
+    assert value("everyword_turn_seconds_count") == 2
+    assert value("everyword_turn_wait_seconds_count") == 2
+    assert value("everyword_first_chunk_seconds_count") == 2
+    assert value("everyword_open_turns") == 0
 
 
 async def test_a_turn_that_goes_on_is_open() -> None:
     gate, registry = Gate(), CollectorRegistry()
     metrics = Metrics(registry)
-    async with LocalServer(Holdfast([answering(["half", gate])], observe=[metrics])) as server:
+    async with LocalServer(Everyword([answering(["half", gate])], observe=[metrics])) as server:
         async with server.client("chat") as chat:
             reply = chat.send("hi")
             await gate.reached.wait()
             for _ in range(100):
                 await asyncio.sleep(0)  # it is told in a task of its own
-            assert registry.get_sample_value("holdfast_open_turns", {"kind": "chat"}) == 1
+            assert registry.get_sample_value("everyword_open_turns", {"kind": "chat"}) == 1
             gate.open()
             await reply
 
 
 async def test_metrics_are_served_to_this_machine_only_unless_somebody_says_otherwise() -> None:
-    app = Holdfast([answering("x")], store="memory:", observe=[Metrics()])
+    app = Everyword([answering("x")], store="memory:", observe=[Metrics()])
     async with talking(app) as client:
         url = str(client.base_url).split("/agents")[0]
         answer = await client.get(f"{url}/metrics")
         assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain")
-        assert b"holdfast_loaded_agents" in answer.content
+        assert b"everyword_loaded_agents" in answer.content
         refused = await client.get(f"{url}/metrics", headers={"host": "example.org"})
         assert refused.status_code == 403
 
@@ -194,7 +194,7 @@ async def test_metrics_are_served_to_this_machine_only_unless_somebody_says_othe
         return Principal("ann")
 
     metrics = Metrics(path="/inside/metrics", allow=lambda request: request.headers.get("x-scraper") == "yes")
-    async with talking(Holdfast([answering("x")], store="memory:", authorize=admit, observe=[metrics])) as client:
+    async with talking(Everyword([answering("x")], store="memory:", authorize=admit, observe=[metrics])) as client:
         url = str(client.base_url).split("/agents")[0]
         assert (await client.get(f"{url}/inside/metrics")).status_code == 403
         assert (await client.get(f"{url}/inside/metrics", headers={"x-scraper": "yes"})).status_code == 200
@@ -202,14 +202,14 @@ async def test_metrics_are_served_to_this_machine_only_unless_somebody_says_othe
 
 
 async def test_metrics_are_not_served_when_nobody_asked_for_them() -> None:
-    async with talking(Holdfast([answering("x")], store="memory:")) as client:
+    async with talking(Everyword([answering("x")], store="memory:")) as client:
         url = str(client.base_url).split("/agents")[0]
         assert (await client.get(f"{url}/metrics")).status_code == 404
 
 
 async def test_an_observer_changes_nothing_about_an_answer() -> None:
     _, provider = traced()
-    app = Holdfast([answering("hello", ["half ", ChatError("No luck.")])], observe=[Tracing(provider), Metrics()])
+    app = Everyword([answering("hello", ["half ", ChatError("No luck.")])], observe=[Tracing(provider), Metrics()])
     async with LocalServer(app) as server, server.client("chat") as chat:
         assert (await chat.send("hi")).text == "hello"  # type: ignore[union-attr]
         with pytest.raises(ChatFailed, match=r"No luck\."):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
-from holdfast import AIChatAgent, Holdfast, Limits, callable
-from holdfast.testing import ManualClock
+from everyword import AIChatAgent, Everyword, Limits, callable
+from everyword.testing import ManualClock
 from tests.server.kit import connect, question, serving
 from tests.server.sockets import Socket, socket
 
@@ -38,8 +38,8 @@ class Chat(AIChatAgent):
         return "dimmed"
 
 
-def app_of(**options: Any) -> Holdfast:
-    app = Holdfast([Chat], store="memory:", **options)
+def app_of(**options: Any) -> Everyword:
+    app = Everyword([Chat], store="memory:", **options)
     app.grace = 0.0
     return app
 

@@ -9,8 +9,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast.web import Page
-from holdfast.web.page import FOLDER
+from everyword.web import Page
+from everyword.web.page import FOLDER
 from tests.server.kit import chat, connect, scripted, serving
 
 FILES = sorted(path for path in FOLDER.iterdir())
@@ -21,7 +21,7 @@ async def test_the_page_is_served_in_front_of_an_app_and_leaves_the_rest_to_it()
     async with serving(Page(["chat"], behind=app)) as url, connect(url) as client:
         page = await client.get("/")
         assert page.status_code == 200
-        assert "<title>holdfast</title>" in page.text
+        assert "<title>everyword</title>" in page.text
         assert "default-src 'self'" in page.headers["content-security-policy"]
         wanted = set(re.findall(r'(?:href|src)="([\w.-]+)"', page.text))
         for path in FILES:

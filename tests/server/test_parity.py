@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.errors import ChatError
-from holdfast.ids import Millis
-from holdfast.messages.sse import SseEvent
-from holdfast.server import Holdfast
-from holdfast.testing import Gate
+from everyword.agents import AIChatAgent, Turn
+from everyword.errors import ChatError
+from everyword.ids import Millis
+from everyword.messages.sse import SseEvent
+from everyword.server import Everyword
+from everyword.testing import Gate
 from tests.server.kit import Item, Reader, chat, ending, folded, question, reading, scripted, serving, talking, text_of
 
 FIRST_HALF: list[Item] = [
@@ -222,7 +222,7 @@ async def test_a_stream_that_a_restart_cut_off_goes_on_behind_its_last_event(tmp
     Chat.stuck = Gate()
     seen: list[SseEvent] = []
     for attempt in (1, 2):
-        app = Holdfast([Chat], store=str(tmp_path / "log.db"))
+        app = Everyword([Chat], store=str(tmp_path / "log.db"))
         app.grace = 0.0
         async with serving(app) as url, httpx.AsyncClient(base_url=f"{url}/agents/chat/ann", verify=False) as client:
             if attempt == 1:

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, Holdfast
-from holdfast.ids import AgentId
-from holdfast.runtime import directory
+from everyword import Agent, Everyword
+from everyword.ids import AgentId
+from everyword.runtime import directory
 from tests.server.kit import chat, connect, question, scripted, serving, talking
 
 
@@ -17,7 +17,7 @@ class Counter(Agent):
 
 
 async def test_a_question_to_an_agent_that_does_not_chat_is_refused_and_leaves_nothing() -> None:
-    app = Holdfast([Counter], store="memory:")
+    app = Everyword([Counter], store="memory:")
     async with serving(app) as url, connect(url) as client:
         answer = await client.post(f"{url}/agents/counter/ann/chat", json=question())
         assert answer.status_code == 404

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.playground import playground
-from holdfast.errors import ChatError
-from holdfast.log.memory import MemoryLog
-from holdfast.server import Connecting, Holdfast, Principal, Reject
-from holdfast.server.playground import RECENT, PlaygroundFeed
+from everyword.cli.playground import playground
+from everyword.errors import ChatError
+from everyword.log.memory import MemoryLog
+from everyword.server import Connecting, Everyword, Principal, Reject
+from everyword.server.playground import RECENT, PlaygroundFeed
 from tests.server.kit import ask, chat, connect, question, scripted, serving
 
 
@@ -127,11 +127,11 @@ async def test_an_app_alone_has_no_feed_and_a_playground_has_page_feed_and_agent
     class Chat(scripted(["x"])):  # type: ignore[misc]
         suggestions = (("Say hi", "it greets"),)
 
-    app = Holdfast([Chat], store="memory:")
+    app = Everyword([Chat], store="memory:")
     async with serving(app) as url, connect(url) as client:
         assert (await client.get("/playground/agents")).status_code == 404
         assert (await client.get("/playground/log?agent=chat/ann")).status_code == 404
-    async with serving(playground(Holdfast([Chat], store="memory:"))) as url, connect(url) as client:
+    async with serving(playground(Everyword([Chat], store="memory:"))) as url, connect(url) as client:
         settings = (await client.get("/settings.json")).json()
         assert (settings["feed"], settings["suggestions"]) == ("/playground", {"chat": [["Say hi", "it greets"]]})
         assert (await client.get("/playground/agents")).status_code == 200

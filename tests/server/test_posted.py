@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.agents.tools import tool
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
-from holdfast.server import Principal
-from holdfast.testing import Gate
+from everyword.agents import AIChatAgent, Turn
+from everyword.agents.tools import tool
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
+from everyword.server import Principal
+from everyword.testing import Gate
 from tests.server.kit import Item, Reader, ask, chat, question, reading, scripted, talking, text_of, user
 
 CALL = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "locate", "input": {"exact": True}}

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import websockets
 
-from holdfast import Holdfast, Principal
-from holdfast.server.access import Connecting
+from everyword import Everyword, Principal
+from everyword.server.access import Connecting
 from tests.server.kit import scripted, serving
 
 
@@ -32,7 +32,7 @@ async def until_done(socket: Any, request: str) -> dict[str, Any]:
 
 
 async def test_a_read_only_client_watches_and_changes_nothing() -> None:
-    app = Holdfast([scripted(["hello"])], store="memory:", authorize=watch_only)
+    app = Everyword([scripted(["hello"])], store="memory:", authorize=watch_only)
     async with serving(app) as url, httpx.AsyncClient() as http:
         address = url.replace("http", "ws") + "/agents/chat/ann"
         async with websockets.connect(address) as guest, websockets.connect(address + "?key=owner") as owner:
@@ -53,7 +53,7 @@ async def test_a_read_only_client_watches_and_changes_nothing() -> None:
 
 
 async def test_a_transcript_is_had_whole_or_in_pages_from_the_end() -> None:
-    app = Holdfast([scripted(["ok"])], store="memory:")
+    app = Everyword([scripted(["ok"])], store="memory:")
     async with serving(app) as url, httpx.AsyncClient() as http:
         agent = app.get(app.agents["chat"], "ann")  # type: ignore[type-var]
         for number in range(3):

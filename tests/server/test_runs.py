@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.server import runs as feeds
+from everyword import Everyword
+from everyword.server import runs as feeds
 from tests.agents.crew import BASES, GATES, Crew, asked, crew
 from tests.server.kit import PATIENCE, serving
 from tests.server.sockets import Frame, Socket, open_socket
@@ -29,7 +29,7 @@ async def watching(url: str, name: str = "ann") -> AsyncIterator[Socket]:
 @asynccontextmanager
 async def serving_crew(crewed: Crew, **options: Any) -> AsyncIterator[tuple[str, Any]]:
     """Serve the crew; yield the URL, and a boss."""
-    app = Holdfast([crewed.boss], **{"store": "memory:", **options})
+    app = Everyword([crewed.boss], **{"store": "memory:", **options})
     app.grace = 0.0
     async with serving(app) as url:
         boss = app.get(crewed.boss, "ann")

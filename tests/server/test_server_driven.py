@@ -12,8 +12,8 @@ import httpx
 import pytest
 from starlette.responses import JSONResponse
 
-from holdfast import AIChatAgent, Holdfast, SaveMessagesResult, callable
-from holdfast.testing import Gate, ManualClock
+from everyword import AIChatAgent, Everyword, SaveMessagesResult, callable
+from everyword.testing import Gate, ManualClock
 from tests.server.kit import PATIENCE, connect, folded, serving, text_of
 from tests.server.sockets import Socket, socket
 
@@ -63,12 +63,12 @@ def fresh() -> None:
 class Stage:
     """A running app with a clock to turn, and its URL."""
 
-    def __init__(self, app: Holdfast, url: str, clock: ManualClock) -> None:
+    def __init__(self, app: Everyword, url: str, clock: ManualClock) -> None:
         self.app, self.url, self.clock = app, url, clock
 
 
-def app_of(store: str = "memory:", clock: ManualClock | None = None) -> tuple[Holdfast, ManualClock]:
-    app, clock = Holdfast([Chat], store=store), clock or ManualClock()
+def app_of(store: str = "memory:", clock: ManualClock | None = None) -> tuple[Everyword, ManualClock]:
+    app, clock = Everyword([Chat], store=store), clock or ManualClock()
     app.grace, app.clock = 0.0, clock
     return app, clock
 
@@ -188,7 +188,7 @@ async def test_a_job_that_failed_and_is_tried_again_asks_again() -> None:
                 raise RuntimeError(result.status)
             self.done.set()
 
-    app, clock = Holdfast([Stubborn], store="memory:"), ManualClock()
+    app, clock = Everyword([Stubborn], store="memory:"), ManualClock()
     app.clock = clock
     async with app:
         agent = app.get(Stubborn, "ann")

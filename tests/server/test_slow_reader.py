@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.messages.sse import SseParser
+from everyword.messages.sse import SseParser
 from tests.server.flood import BLOB, BLOBS
 from tests.server.kit import PATIENCE, ask, connect, folded, question, text_of
 
@@ -33,7 +33,7 @@ async def flooding(folder: Path) -> AsyncIterator[str]:
     """Run the application in a process of its own; yield the URL of one of its agents."""
     script = f"import sys; sys.argv = ['x', '--', {str(folder / 'log.db')!r}]\nfrom tests.server.flood import app\n"
     (folder / "app.py").write_text(script, encoding="utf-8")
-    command = [sys.executable, "-m", "holdfast", "serve", str(folder / "app.py"), "--port", "0"]
+    command = [sys.executable, "-m", "everyword", "serve", str(folder / "app.py"), "--port", "0"]
     path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path}
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from holdfast import Agent, AIChatAgent, Connecting, Holdfast, Principal, Reject
-from holdfast import callable as callable_
-from holdfast.agents.sub_agents import SubAgentAddress
+from everyword import Agent, AIChatAgent, Connecting, Everyword, Principal, Reject
+from everyword import callable as callable_
+from everyword.agents.sub_agents import SubAgentAddress
 from tests.server.kit import chat, connect, question, serving
 from tests.server.sockets import Socket, socket
 
@@ -54,7 +54,7 @@ class Chat(AIChatAgent):
                 return True
 
 
-def app(**options: Any) -> Holdfast:
+def app(**options: Any) -> Everyword:
     Chat.asked.clear()
     return chat(Chat, **options)
 

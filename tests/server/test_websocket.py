@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents import AIChatAgent, Turn
-from holdfast.core import evolve
-from holdfast.server import websocket
-from holdfast.testing import Gate
+from everyword.agents import AIChatAgent, Turn
+from everyword.core import evolve
+from everyword.server import websocket
+from everyword.testing import Gate
 from tests.server.kit import PATIENCE, Item, chat, connect, scripted, serving
 from tests.server.sockets import Frame, Socket, socket
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from holdfast.testing.plugin import holdfast_app, manual_clock
+from everyword.testing.plugin import everyword_app, manual_clock
 
-__all__ = ["holdfast_app", "manual_clock"]
+__all__ = ["everyword_app", "manual_clock"]

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast import AIChatAgent, Holdfast, Turn
-from holdfast.errors import TurnedAway, UsageError
-from holdfast.ids import AgentId
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.messages.sse import SseParser
-from holdfast.server import Principal, Reject
-from holdfast.testing import Gate, LocalServer, ManualClock, ScriptedModel
+from everyword import AIChatAgent, Everyword, Turn
+from everyword.errors import TurnedAway, UsageError
+from everyword.ids import AgentId
+from everyword.log.sqlite.store import SqliteLog
+from everyword.messages.sse import SseParser
+from everyword.server import Principal, Reject
+from everyword.testing import Gate, LocalServer, ManualClock, ScriptedModel
 
 
 def chatting(model: ScriptedModel, **members: Any) -> type[AIChatAgent]:
@@ -141,7 +141,7 @@ async def test_an_app_is_used_with_everything_but_its_store(tmp_path: Path) -> N
         return Principal("ann") if connecting.name == "ann" else Reject()
 
     chat = chatting(ScriptedModel("hello"))
-    app = Holdfast([chat], store=str(tmp_path / "own.db"), authorize=admit, base_path="/chats")
+    app = Everyword([chat], store=str(tmp_path / "own.db"), authorize=admit, base_path="/chats")
     async with LocalServer(app) as server:
         async with server.client(chat, "ann") as client:
             assert (await client.send("hi")).text == "hello"  # type: ignore[union-attr]
@@ -190,6 +190,6 @@ async def test_nobody_answers_while_it_is_down() -> None:
 
 def test_it_is_given_classes_or_an_app_and_not_both() -> None:
     chat = chatting(ScriptedModel("hello"))
-    for given, options in (((), {}), ((chat, Holdfast([chat])), {}), ((Holdfast([chat]),), {"base_path": "/x"})):
+    for given, options in (((), {}), ((chat, Everyword([chat])), {}), ((Everyword([chat]),), {"base_path": "/x"})):
         with pytest.raises(UsageError, match="either"):
             LocalServer(*given, **options)

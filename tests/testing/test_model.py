@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent
 
-from holdfast import AIChatAgent, Think, Turn, tool
-from holdfast.errors import ChatError, ChatFailed
-from holdfast.testing import Call, Gate, LocalServer, Once, Reasoning, ScriptedModel
+from everyword import AIChatAgent, Think, Turn, tool
+from everyword.errors import ChatError, ChatFailed
+from everyword.testing import Call, Gate, LocalServer, Once, Reasoning, ScriptedModel
 
 
 def plain(model: ScriptedModel) -> type[AIChatAgent]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import AIChatAgent, Holdfast, Think, Turn, tool
-from holdfast.errors import ChatError, UsageError
-from holdfast.server import replays, streams
-from holdfast.testing import (
+from everyword import AIChatAgent, Everyword, Think, Turn, tool
+from everyword.errors import ChatError, UsageError
+from everyword.server import replays, streams
+from everyword.testing import (
     Approve,
     AskAndStop,
     Call,
@@ -22,7 +22,7 @@ from holdfast.testing import (
     ScriptedModel,
     assert_parity,
 )
-from holdfast.testing.observers import find_difference
+from everyword.testing.observers import find_difference
 
 
 def chatting(*answers: Any) -> type[AIChatAgent]:
@@ -103,8 +103,8 @@ async def test_an_app_and_a_function_that_makes_one_are_taken_as_well() -> None:
     class Passing(ChatError):
         retryable = True
 
-    def made() -> Holdfast:
-        return Holdfast([chatting(["half ", Once(Passing("busy")), "whole"]), Support])
+    def made() -> Everyword:
+        return Everyword([chatting(["half ", Once(Passing("busy")), "whole"]), Support])
 
     parity = await assert_parity(made, "hi", kind="chat", kills=False)
     assert parity.cuts > 2 and parity.kills == 0
@@ -150,7 +150,7 @@ async def test_an_event_stream_that_hides_an_error_is_found(monkeypatch: pytest.
 
 
 async def test_a_store_that_forgets_a_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.server import http
+    from everyword.server import http
 
     shown = http._shown
 

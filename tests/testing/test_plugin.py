@@ -11,33 +11,33 @@ from tests.architecture.tree import ROOT
 
 TESTS = """
 import pytest
-from holdfast import Think
-from holdfast.testing import Gate, ScriptedModel
+from everyword import Think
+from everyword.testing import Gate, ScriptedModel
 
 
 class Chat(Think):
     model = ScriptedModel("Hello.", "Bye.")
 
 
-@pytest.mark.holdfast
-async def test_the_answer(holdfast_app):
-    async with holdfast_app(Chat) as server, server.client(Chat) as chat:
+@pytest.mark.everyword
+async def test_the_answer(everyword_app):
+    async with everyword_app(Chat) as server, server.client(Chat) as chat:
         assert (await chat.send("hi")).text == "Hello."
         await server.restart()
         assert (await chat.send("and?")).text == "Bye."
 
 
-@pytest.mark.holdfast
-async def test_the_clock(holdfast_app, manual_clock):
-    async with holdfast_app(Chat, clock=manual_clock) as server:
+@pytest.mark.everyword
+async def test_the_clock(everyword_app, manual_clock):
+    async with everyword_app(Chat, clock=manual_clock) as server:
         before = manual_clock.now()
         manual_clock.advance(5)
         assert server.app.clock.now() == before + 5
 
 
-@pytest.mark.holdfast
-async def test_that_fails(holdfast_app):
-    async with holdfast_app(Chat) as server, server.client(Chat) as chat:
+@pytest.mark.everyword
+async def test_that_fails(everyword_app):
+    async with everyword_app(Chat) as server, server.client(Chat) as chat:
         assert (await chat.send("hi")).text == "Something else."
 
 
@@ -49,7 +49,7 @@ def test_a_plain_one():
 def test_fixtures_and_the_marker_work_in_a_project_without_any_other_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_chat.py").write_text(TESTS, encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "holdfast.testing.plugin", "--strict-markers", "-q", "test_chat.py"],
+        [sys.executable, "-m", "pytest", "-p", "everyword.testing.plugin", "--strict-markers", "-q", "test_chat.py"],
         cwd=tmp_path,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
@@ -65,4 +65,4 @@ def test_pytest_finds_the_plugin_by_itself() -> None:
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"]["pytest11"] == {"holdfast": "holdfast.testing.plugin"}
+    assert project["entry-points"]["pytest11"] == {"everyword": "everyword.testing.plugin"}

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import ChatError, UsageError
-from holdfast.messages.message import UIMessage
-from holdfast.testing import Call, Gate, Once, Reasoning
-from holdfast.testing.script import ModelItem, Said, read_said, rest_of
+from everyword.errors import ChatError, UsageError
+from everyword.messages.message import UIMessage
+from everyword.testing import Call, Gate, Once, Reasoning
+from everyword.testing.script import ModelItem, Said, read_said, rest_of
 
 WORDS = st.text("abc ", min_size=1, max_size=4)
 ITEMS = st.one_of(WORDS, WORDS.map(Reasoning), st.integers(0, 3).map(lambda n: Call(f"tool{n}")))

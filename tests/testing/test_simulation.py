@@ -9,19 +9,19 @@ from unittest.mock import patch
 
 import pytest
 
-from holdfast.core.project import project
-from holdfast.core.state import State
-from holdfast.events import Event, HookDone, Outcome
-from holdfast.ids import Seq
-from holdfast.rows import MessageRow, Row
-from holdfast.runtime import actor
-from holdfast.runtime.actor import Actor
-from holdfast.runtime.agency import Agency
-from holdfast.runtime.subscription import Subscription
-from holdfast.runtime.tail import Committed
-from holdfast.runtime.timekeeper import Timekeeper
-from holdfast.testing.simulation import simulate
-from holdfast.wire import frames
+from everyword.core.project import project
+from everyword.core.state import State
+from everyword.events import Event, HookDone, Outcome
+from everyword.ids import Seq
+from everyword.rows import MessageRow, Row
+from everyword.runtime import actor
+from everyword.runtime.actor import Actor
+from everyword.runtime.agency import Agency
+from everyword.runtime.subscription import Subscription
+from everyword.runtime.tail import Committed
+from everyword.runtime.timekeeper import Timekeeper
+from everyword.testing.simulation import simulate
+from everyword.wire import frames
 from tools.simulate import main
 
 SEEDS, PARTS = 300, 10

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from holdfast.events import (
+from everyword.events import (
     AttemptStarted,
     CallAnswered,
     ChatCleared,
@@ -25,9 +25,9 @@ from holdfast.events import (
     TurnKind,
     TurnRetargeted,
 )
-from holdfast.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from holdfast.wire.chat import IGNORED, ChatView, KnownTurn, NeedsReplay, Replay, Snapshot
-from holdfast.wire.parse import ResumeAck, ResumeRequest
+from everyword.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
+from everyword.wire.chat import IGNORED, ChatView, KnownTurn, NeedsReplay, Replay, Snapshot
+from everyword.wire.parse import ResumeAck, ResumeRequest
 
 BODY = Raw(b'{"id":"a1","role":"assistant","parts":[]}')
 

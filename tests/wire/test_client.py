@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.wire.client import ChatProtocol, Ended
-from holdfast.wire.client_unheard import MARK, Unheard
+from everyword.wire.client import ChatProtocol, Ended
+from everyword.wire.client_unheard import MARK, Unheard
 
 Frame = dict[str, Any]
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import BadMessage
-from holdfast.events import ABSENT
-from holdfast.messages.calls import Approval, ToolError, ToolResult
-from holdfast.messages.message import UIMessage
-from holdfast.wire import parse as module
-from holdfast.wire.parse import (
+from everyword.errors import BadMessage
+from everyword.events import ABSENT
+from everyword.messages.calls import Approval, ToolError, ToolResult
+from everyword.messages.message import UIMessage
+from everyword.wire import parse as module
+from everyword.wire.parse import (
     AnswerCall,
     BadRequest,
     CallMethod,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.events import CallAnswered, ChatCleared, Event, MessagesPut, Outcome, Placed, TurnKind, to_raw
-from holdfast.ids import CallId, Generation, MessageId, NodeId, RequestId, Seq
-from holdfast.wire import frames
-from holdfast.wire.chat import Replay
-from holdfast.wire.parse import BadRequest, Other, parse
+from everyword.events import CallAnswered, ChatCleared, Event, MessagesPut, Outcome, Placed, TurnKind, to_raw
+from everyword.ids import CallId, Generation, MessageId, NodeId, RequestId, Seq
+from everyword.wire import frames
+from everyword.wire.chat import Replay
+from everyword.wire.parse import BadRequest, Other, parse
 from tests.wire.test_chat import BODY, Tab, Told, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 CLEARED: list[Event] = [ended(Outcome.ABORTED, reason="cleared"), ChatCleared(Generation(1))]

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from holdfast.events import AttemptDelayed, AttemptStarted, ChatCleared, Chunk, Event, Outcome, TurnEnded, TurnKind
-from holdfast.ids import Attempt, Generation, RequestId, Seq, TurnId
-from holdfast.wire.chat import KnownTurn, Replay
+from everyword.events import AttemptDelayed, AttemptStarted, ChatCleared, Chunk, Event, Outcome, TurnEnded, TurnKind
+from everyword.ids import Attempt, Generation, RequestId, Seq, TurnId
+from everyword.wire.chat import KnownTurn, Replay
 from tests.wire.test_chat import Tab, Told, accepted, decoded, ended, kinds, known, message_ended
 
 TRUE = {"type": "cf_agent_chat_recovering", "recovering": True, "id": "r1"}

@@ -7,9 +7,9 @@ import json
 import pytest
 from msgspec import Raw
 
-from holdfast.events import Chunk, RunEnded, RunStarted
-from holdfast.ids import Attempt, CallId, RunId, TurnId
-from holdfast.wire.runs import chosen_runs, chunk_frame, ended_frame, started_frame
+from everyword.events import Chunk, RunEnded, RunStarted
+from everyword.ids import Attempt, CallId, RunId, TurnId
+from everyword.wire.runs import chosen_runs, chunk_frame, ended_frame, started_frame
 
 RUN = RunId("r")
 STARTED = RunStarted(RUN, "kid", call=CallId("c"), preview="do it", order=2, display=Raw(b'{"icon":"x"}'))

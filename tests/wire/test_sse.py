@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from holdfast.events import (
+from everyword.events import (
     CallAnswered,
     CancelRequested,
     ChatCleared,
@@ -24,9 +24,9 @@ from holdfast.events import (
     decode_event,
     to_raw,
 )
-from holdfast.ids import Attempt, CallId, Generation, MessageId, NodeId, RequestId, Seq, TurnId
-from holdfast.messages.sse import SseEvent, SseParser
-from holdfast.wire.sse import (
+from everyword.ids import Attempt, CallId, Generation, MessageId, NodeId, RequestId, Seq, TurnId
+from everyword.messages.sse import SseEvent, SseParser
+from everyword.wire.sse import (
     DONE,
     KEEP_ALIVE,
     chunk_event,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from holdfast.events import (
+from everyword.events import (
     ChatCleared,
     Chunk,
     Event,
@@ -21,11 +21,11 @@ from holdfast.events import (
     TurnEnded,
     TurnKind,
 )
-from holdfast.ids import Attempt, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from holdfast.messages.managed import encode_piece
-from holdfast.runtime.tail import Committed
-from holdfast.wire.chat import ChatView, Snapshot
-from holdfast.wire.streams import StreamView
+from everyword.ids import Attempt, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
+from everyword.messages.managed import encode_piece
+from everyword.runtime.tail import Committed
+from everyword.wire.chat import ChatView, Snapshot
+from everyword.wire.streams import StreamView
 
 STREAM, MESSAGE = RequestId("stream_1"), MessageId("msg_1")
 

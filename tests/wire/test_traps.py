@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.events import CallAnswered, ChatCleared, Event, Outcome, TurnKind, to_raw
-from holdfast.ids import CallId, Generation, NodeId, RequestId, Seq
-from holdfast.messages.fold import MessageFold
-from holdfast.messages.message import UIMessage
-from holdfast.messages.normalise import Normaliser
-from holdfast.wire import frames
-from holdfast.wire.chat import NeedsReplay, Replay
-from holdfast.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse
+from everyword.events import CallAnswered, ChatCleared, Event, Outcome, TurnKind, to_raw
+from everyword.ids import CallId, Generation, NodeId, RequestId, Seq
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import UIMessage
+from everyword.messages.normalise import Normaliser
+from everyword.wire import frames
+from everyword.wire.chat import NeedsReplay, Replay
+from everyword.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse
 from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.log.sqlite.statements import SQL, many_rows
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.log.sqlite.statements import SQL, many_rows
+from everyword.log.sqlite.store import SqliteLog
 
 DISK_FULL = sqlite3.OperationalError("database or disk is full")
 BROKEN = sqlite3.OperationalError("disk I/O error")
@@ -60,7 +60,7 @@ class Faults:
                 name = _NAMES.get(sql, sql.split(maxsplit=1)[0])
                 if name == "BEGIN":
                     if faults.gate is not None:
-                        if threading.current_thread().name != "holdfast-writer":
+                        if threading.current_thread().name != "everyword-writer":
                             raise LOCKED  # the loop does not wait
                         faults.gate.wait(20)
                     super().execute(f"PRAGMA max_page_count = {faults.pages or 2**30}")

@@ -13,14 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.errors import LogError
-from holdfast.events import TurnKind
-from holdfast.ids import AgentId, Generation, Millis, NodeId, RequestId, Seq, TurnId
-from holdfast.log.base import UNCHANGED, Activation, Entry, Unchanged
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite import records, retention, scribe
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.rows import Row, RowsCleared, RowsRemoved, TurnRow
+from everyword.errors import LogError
+from everyword.events import TurnKind
+from everyword.ids import AgentId, Generation, Millis, NodeId, RequestId, Seq, TurnId
+from everyword.log.base import UNCHANGED, Activation, Entry, Unchanged
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite import records, retention, scribe
+from everyword.log.sqlite.store import SqliteLog
+from everyword.rows import Row, RowsCleared, RowsRemoved, TurnRow
 from tests.log.building import (
     FOREVER,
     A,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import LogUnavailable
-from holdfast.log.sqlite.connection import Durability, is_damage, open_reader, open_writer
-from holdfast.log.sqlite.migrations import load_migrations
+from everyword.errors import LogUnavailable
+from everyword.log.sqlite.connection import Durability, is_damage, open_reader, open_writer
+from everyword.log.sqlite.migrations import load_migrations
 
 
 def writer(folder: Path, durability: Durability = "process") -> sqlite3.Connection:

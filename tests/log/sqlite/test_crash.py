@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import LogLocked
-from holdfast.ids import AgentId
-from holdfast.log.sqlite.connection import Durability
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.errors import LogLocked
+from everyword.ids import AgentId
+from everyword.log.sqlite.connection import Durability
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, Owner, fact, read_all, seqs
 from tests.log.sqlite.faults import look, opened
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.crash
 
 HOLD = """
 import asyncio, sys
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.log.sqlite.store import SqliteLog
 
 async def main():
     store = SqliteLog(sys.argv[1], lock_timeout=float(sys.argv[2]))
@@ -42,7 +42,7 @@ asyncio.run(main())
 
 FORK = """
 import os, sys, threading
-from holdfast.log.sqlite.lock import FileLock
+from everyword.log.sqlite.lock import FileLock
 
 lock = FileLock(sys.argv[1])
 lock.acquire(5, threading.Event())
@@ -54,7 +54,7 @@ sys.stdin.read()
 APPEND = """
 import asyncio, sys
 from tests.log.building import AgentId, Owner, chunk, fact, turn_row, message_row
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.log.sqlite.store import SqliteLog
 
 async def talk(store, number):
     owner = await Owner.take(store, AgentId(f"chat/{number}"))

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import LogUnavailable
-from holdfast.ids import AgentId, Seq
-from holdfast.log.receipt import receipt_for
-from holdfast.log.sqlite import checkpoints, writer
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.errors import LogUnavailable
+from everyword.ids import AgentId, Seq
+from everyword.log.receipt import receipt_for
+from everyword.log.sqlite import checkpoints, writer
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, B, C, Owner, chunk, fact, message_row, read_all, seqs
 from tests.log.sqlite.faults import BROKEN, Faults, opened
 from tests.patience import PATIENCE
@@ -61,7 +61,7 @@ async def appending(folder: Path, *events: Any, **options: Any) -> list[str]:
     return commits
 
 
-HERE, THREAD = threading.current_thread().name, "holdfast-writer"
+HERE, THREAD = threading.current_thread().name, "everyword-writer"
 
 
 @pytest.mark.usefixtures("pause")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import LogLocked, LogUnavailable
-from holdfast.log.sqlite import lock
-from holdfast.log.sqlite.lock import FileLock
+from everyword.errors import LogLocked, LogUnavailable
+from everyword.log.sqlite import lock
+from everyword.log.sqlite.lock import FileLock
 
 NEVER = threading.Event()
 

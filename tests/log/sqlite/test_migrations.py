@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import LogError, LogTooNew, LogUnavailable
-from holdfast.log.sqlite.migrations import APPLICATION_ID, Migration, check_ours, load_migrations, migrate
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.errors import LogError, LogTooNew, LogUnavailable
+from everyword.log.sqlite.migrations import APPLICATION_ID, Migration, check_ours, load_migrations, migrate
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import FOREVER, A, B, Owner, ended_row, fact
 from tests.log.sqlite.faults import change, look, opened
 
@@ -90,7 +90,7 @@ async def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
         await (await Owner.take(store)).append(fact("x"))
     change(tmp_path, "PRAGMA user_version = 99")
     before = (tmp_path / "log.db").read_bytes()
-    with pytest.raises(LogTooNew, match=r"version 99.*Upgrade holdfast"):
+    with pytest.raises(LogTooNew, match=r"version 99.*Upgrade everyword"):
         await SqliteLog(tmp_path / "log.db").open()
     assert (tmp_path / "log.db").read_bytes() == before
     change(tmp_path, f"PRAGMA user_version = {len(load_migrations())}")

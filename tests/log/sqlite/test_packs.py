@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from holdfast.errors import LogCorrupt
-from holdfast.events import Chunk, encode_event
-from holdfast.ids import Attempt, Millis, Seq, TurnId
-from holdfast.log.base import Entry
-from holdfast.log.memory import MemoryLog
-from holdfast.log.sqlite import reads, scribe
-from holdfast.log.sqlite.packs import PACK, pack, unpack
+from everyword.errors import LogCorrupt
+from everyword.events import Chunk, encode_event
+from everyword.ids import Attempt, Millis, Seq, TurnId
+from everyword.log.base import Entry
+from everyword.log.memory import MemoryLog
+from everyword.log.sqlite import reads, scribe
+from everyword.log.sqlite.packs import PACK, pack, unpack
 from tests.log.building import (
     FOREVER,
     A,

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from holdfast.ids import Seq
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.ids import Seq
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, Owner, fact, seqs
 from tests.log.sqlite.faults import opened
 
@@ -40,5 +40,5 @@ async def test_the_loop_thread_never_touches_a_file_that_is_forced_to_the_disk(t
     await store.prune(owner.batch().at)
     await store.aclose()
     assert threading.current_thread().name not in seen
-    assert "holdfast-writer" in seen
+    assert "everyword-writer" in seen
     assert len(seen) <= 3

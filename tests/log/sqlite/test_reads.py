@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import LogCorrupt, LogUnavailable
-from holdfast.ids import RequestId, Seq, TurnId
-from holdfast.log.sqlite import reads, retention, scribe
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.errors import LogCorrupt, LogUnavailable
+from everyword.ids import RequestId, Seq, TurnId
+from everyword.log.sqlite import reads, retention, scribe
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import FOREVER, A, B, Owner, chunk, ended_row, fact, message_row, read_all, seqs, turn_row
 from tests.log.sqlite.faults import change, look, opened
 

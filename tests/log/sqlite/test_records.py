@@ -7,9 +7,9 @@ import sqlite3
 import msgspec
 import pytest
 
-from holdfast.log.sqlite import records
-from holdfast.log.sqlite.migrations import load_migrations, migrate
-from holdfast.rows import AgentRow, MessageRow, TurnRow
+from everyword.log.sqlite import records
+from everyword.log.sqlite.migrations import load_migrations, migrate
+from everyword.rows import AgentRow, MessageRow, TurnRow
 from tests.log.building import agent_row, message_row, turn_row
 from tests.log.contract import FULL_TURN
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.events import TurnKind
-from holdfast.ids import Millis, TurnId
-from holdfast.log.sqlite import retention, scribe
+from everyword.events import TurnKind
+from everyword.ids import Millis, TurnId
+from everyword.log.sqlite import retention, scribe
 from tests.log.building import (
     FOREVER,
     A,

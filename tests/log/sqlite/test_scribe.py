@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import Fenced, LogUnavailable
-from holdfast.ids import AgentId
-from holdfast.log.sqlite import scribe
-from holdfast.log.sqlite.lock import FileLock
+from everyword.errors import Fenced, LogUnavailable
+from everyword.ids import AgentId
+from everyword.log.sqlite import scribe
+from everyword.log.sqlite.lock import FileLock
 from tests.log.building import A, B, Owner, chunk, ended_row, fact, read_all, seqs, turn_row
 from tests.log.sqlite.faults import Faults, look, opened
 

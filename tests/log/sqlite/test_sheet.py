@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from holdfast.events import TurnKind
-from holdfast.ids import AgentId, Generation, Millis, NodeId
-from holdfast.log.base import Batch
-from holdfast.log.sqlite.records import Lasting
-from holdfast.log.sqlite.store import SqliteLog
-from holdfast.rows import RowsCleared, RowsRemoved
+from everyword.events import TurnKind
+from everyword.ids import AgentId, Generation, Millis, NodeId
+from everyword.log.base import Batch
+from everyword.log.sqlite.records import Lasting
+from everyword.log.sqlite.store import SqliteLog
+from everyword.rows import RowsCleared, RowsRemoved
 from tests.log.building import FOREVER, A, B, Owner, agent_row, chunk, ended_row, fact, message_row, read_all, turn_row
 from tests.log.sqlite.faults import Faults, change, look, opened
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast.log.sqlite
-from holdfast.log.sqlite.migrations import load_migrations, migrate
-from holdfast.log.sqlite.statements import SQL, parse_statements
+import everyword.log.sqlite
+from everyword.log.sqlite.migrations import load_migrations, migrate
+from everyword.log.sqlite.statements import SQL, parse_statements
 
 LARGE = ("event", "turn", "message", "mark", "wake")
 
@@ -26,7 +26,7 @@ def test_a_name_is_given_once() -> None:
 
 
 def test_every_statement_is_used_and_every_use_is_a_statement() -> None:
-    folder = Path(holdfast.log.sqlite.__file__).parent
+    folder = Path(everyword.log.sqlite.__file__).parent
     source = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py") if path.name != "statements.py")
     quoted = set(re.findall(r'"([a-z_]+)"', source))
     assert [name for name in SQL if name not in quoted] == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import LogLocked, UsageError
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.errors import LogLocked, UsageError
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, Owner, fact
 from tests.log.contract import LogContract
 

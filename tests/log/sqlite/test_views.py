@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.events import TurnKind
-from holdfast.ids import Millis
+from everyword.events import TurnKind
+from everyword.ids import Millis
 from tests.log.building import A, B, Owner, agent_row, chunk, drain, ended_row, fact, turn_row
 from tests.log.sqlite.faults import change, look, opened
 

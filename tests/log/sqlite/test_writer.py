@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import Fenced, LogUnavailable, UsageError
-from holdfast.ids import AgentId, Seq
-from holdfast.log.base import Batch
-from holdfast.log.sqlite import retention
-from holdfast.log.sqlite.store import SqliteLog
+from everyword.errors import Fenced, LogUnavailable, UsageError
+from everyword.ids import AgentId, Seq
+from everyword.log.base import Batch
+from everyword.log.sqlite import retention
+from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import FOREVER, A, Owner, chunk, drain, ended_row, fact, read_all, seqs, turn_row
 from tests.log.sqlite.faults import BROKEN, DISK_FULL, Faults, look, opened
 

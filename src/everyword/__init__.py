@@ -1,0 +1,83 @@
+"""AI chat agents that do not lose a word: durable conversations, and streams that survive reloads and `kill -9`."""
+
+from __future__ import annotations
+
+from .agents import (
+    Agent,
+    AgentToolResult,
+    AIChatAgent,
+    Connection,
+    Continue,
+    Debounce,
+    Every,
+    FiberContext,
+    Recovery,
+    Retry,
+    SaveMessagesResult,
+    Stop,
+    SubAgentAddress,
+    Think,
+    ToolContext,
+    Turn,
+    Wait,
+    agent_tool,
+    create_ui_message_stream,
+    get_current_agent,
+    tool,
+)
+from .agents import callable_ as callable
+from .agents.resumable import ResumableStream
+from .agents.stream_manager import ResumableStreamManager
+from .codec.lifecycle import LifecycleTracker, create_lifecycle_tracker
+from .errors import ChatError, EverywordError, ToolError
+from .messages.message import UIMessage
+from .messages.model_messages import convert_to_model_messages
+from .messages.prune_messages import prune_messages
+from .messages.validate import validate_ui_messages
+from .server.access import Connecting, Principal, Reject
+from .server.app import Everyword
+from .server.limits import Limits
+
+__all__ = [
+    "AIChatAgent",
+    "Agent",
+    "AgentToolResult",
+    "ChatError",
+    "Connecting",
+    "Connection",
+    "Continue",
+    "Debounce",
+    "Every",
+    "Everyword",
+    "EverywordError",
+    "FiberContext",
+    "LifecycleTracker",
+    "Limits",
+    "Principal",
+    "Recovery",
+    "Reject",
+    "ResumableStream",
+    "ResumableStreamManager",
+    "Retry",
+    "SaveMessagesResult",
+    "Stop",
+    "SubAgentAddress",
+    "Think",
+    "ToolContext",
+    "ToolError",
+    "Turn",
+    "UIMessage",
+    "Wait",
+    "__version__",
+    "agent_tool",
+    "callable",
+    "convert_to_model_messages",
+    "create_lifecycle_tracker",
+    "create_ui_message_stream",
+    "get_current_agent",
+    "prune_messages",
+    "tool",
+    "validate_ui_messages",
+]
+
+__version__ = "0.1.0.dev0"

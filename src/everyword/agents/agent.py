@@ -1,0 +1,181 @@
+"""The base of everything that users subclass: an instance per agent, beside the runtime and not beneath it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import Any, ClassVar, Literal, TypeVar
+
+import msgspec
+
+from ..errors import BadInput, UsageError
+from ..ids import split_agent_id
+from ..messages.jsonvalues import plain_json
+from ..runtime.api import AgentPort
+from .agent_tools import AgentTools
+from .connections import Connection, excluding
+from .fibers import Fibers
+from .jobs import Jobs
+from .lifetime import Lifetime
+from .naming import agent_kind
+from .sql import Sql
+from .sub_agents import SubAgents
+
+__all__ = ["Agent", "get_current_agent", "running_as"]
+
+A = TypeVar("A", bound="Agent")
+Source = Connection | Literal["server"]
+log = logging.getLogger("everyword.agents")
+
+_current: ContextVar[Agent | None] = ContextVar("everyword_current_agent", default=None)
+
+
+def get_current_agent() -> Agent | None:
+    """Return the agent whose code is running: a hook, a callable, a tool or an answer; None elsewhere."""
+    return _current.get()
+
+
+def running_as(agent: Agent) -> None:
+    """Make `agent` the current one for the rest of this task."""
+    _current.set(agent)
+
+
+class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
+    """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
+
+    Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and
+    to see change at once belongs in `state`.
+    """
+
+    kind: ClassVar[str]
+    """The path segment of the class, e.g. `chat` for `Chat`."""
+
+    initial_state: Any = None
+    """The state until one is set; JSON, or a `state_model`."""
+
+    state_model: ClassVar[type[Any] | None] = None
+    """A Pydantic model or dataclass that every state must fit; `state` is then an instance of it."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.kind = agent_kind(cls)
+
+    def __init__(self, port: AgentPort) -> None:
+        self._port = port
+        self._connections: dict[str, Connection] = {}
+
+    @property
+    def name(self) -> str:
+        """The instance's name, as in the URL."""
+        return split_agent_id(self._port.agent)[1]
+
+    async def load(self) -> None:
+        """Load the agent, so that what it remembers can be read; only needed from outside a running agent."""
+        await self._port.load()
+
+    # -- state (R-21) ---------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> Any:
+        """The agent's state, shared with every client; change it with `set_state` only."""
+        value = self._port.state()
+        if value is None:
+            return self.initial_state
+        return self._modelled(msgspec.json.decode(value))
+
+    async def set_state(self, state: Any) -> None:
+        """Replace the state: checked, stored, told to every client, then to `on_state_changed`.
+
+        Raises:
+            BadInput: it does not fit `state_model`, or has no JSON form.
+        """
+        await self.tell_state(await self.take_state(state, "server"), "server")
+
+    async def take_state(self, state: Any, source: Source) -> Any:
+        """Check and commit a state, and return it as it was checked; what `validate_state_change` raises is let out."""
+        checked = self._modelled(state)
+        self.validate_state_change(checked, source)
+        origin = source.serial if isinstance(source, Connection) else None
+        await self._port.set_state(plain_json(checked), origin=origin)
+        return checked
+
+    async def tell_state(self, state: Any, source: Source) -> None:
+        """Tell the agent's own code of a state that was committed; what it raises changes nothing."""
+        try:
+            await self.on_state_changed(state, source)
+        except Exception:
+            log.exception("on_state_changed of %r raised", self)
+
+    def validate_state_change(self, state: Any, source: Source) -> None:
+        """Refuse a state by raising; clients are told only that it was refused. May not be slow."""
+
+    async def on_state_changed(self, state: Any, source: Source) -> None:
+        """Hear that the state was replaced; `source` is the connection that did it, or "server"."""
+
+    def _modelled(self, state: Any) -> Any:
+        if self.state_model is None or isinstance(state, self.state_model):
+            return state
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            return TypeAdapter(self.state_model).validate_python(state)
+        except ValidationError as exc:
+            raise BadInput(f"unable to take the state; it does not fit {self.state_model.__name__}: {exc}") from None
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    async def on_start(self) -> None:
+        """Hear that this instance was loaded, before it is used; runs again whenever the agent is loaded again."""
+
+    async def on_connect(self, connection: Connection, request: Any) -> None:
+        """Hear of a new connection, after it was told who it talks to. `request` has its headers and query."""
+
+    async def on_message(self, connection: Connection, message: str) -> None:
+        """Hear a frame that is not of the protocol, as it came."""
+
+    async def on_close(self, connection: Connection, code: int, reason: str) -> None:
+        """Hear that a connection is gone."""
+
+    async def on_error(self, connection: Connection | None, error: Exception) -> None:
+        """Hear that one of these hooks raised; the socket stays open."""
+        log.error("a hook of %r raised", self, exc_info=error)
+
+    async def on_request(self, request: Any) -> Any:
+        """Answer an HTTP request to a path of this agent that has no answer of its own, with a Starlette response."""
+        return None
+
+    def connection_tags(self, connection: Connection, request: Any) -> Iterable[str]:
+        """Return the names under which `connections(tag)` finds this connection."""
+        return ()
+
+    def should_send_protocol_messages(self, connection: Connection, request: Any) -> bool:
+        """Tell whether this connection is told who it talks to, of the state and of the chat; asked when it is new.
+
+        Without, it gets what the agent itself sends and the replies to its own calls, and nothing else.
+        """
+        return True
+
+    def connections(self, tag: str | None = None) -> list[Connection]:
+        """Return the connections that are open, or those with a tag."""
+        return [each for each in self._connections.values() if tag is None or tag in each.tags]
+
+    def broadcast(self, message: Any, *, exclude: Iterable[Connection | str] = ()) -> None:
+        """Send text, or anything else as JSON, to all but those in `exclude`: connections, or their ids."""
+        for connection in excluding(self.connections(), exclude):
+            connection.send(message)
+
+    def admit(self, connection: Connection) -> None:
+        """Add a connection; called by the server."""
+        tags = self.connection_tags(connection, connection.request)
+        if isinstance(tags, str):
+            raise UsageError(f"unable to tag a connection with {tags!r}; return a list of names")
+        connection.tags = frozenset(tags)
+        self._connections[connection.serial] = connection
+
+    def dismiss(self, connection: Connection) -> None:
+        """Remove a connection; called by the server."""
+        self._connections.pop(connection.serial, None)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"

@@ -1,0 +1,102 @@
+"""Methods that clients may call over the socket: found by their mark, with arguments checked against their hints."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ..errors import BadInput, UsageError
+
+__all__ = ["callable_", "check_arguments", "find_callable"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK = "__everyword_callable__"
+log = logging.getLogger("everyword.agents")
+
+
+def callable_(method: F) -> F:
+    """Let clients call this method: `await agent.call("add", [1, 2])`. An async generator streams its values.
+
+    Exported as `everyword.callable`.
+    """
+    if not inspect.isfunction(method):
+        raise UsageError("unable to make this callable; put @callable directly on a method, below other decorators")
+    setattr(method, _MARK, True)
+    return method
+
+
+OUR_OWN = "everyword."
+"""How names begin that our Python client calls only to hear an answer: it marks a place among the frames by them."""
+
+MOST_HINTS = 100
+_hinted: set[tuple[str, str]] = set()
+
+
+def _hint(cls: type[Any], name: str, text: str) -> None:
+    """Tell the developer what to do about a call, once: a client must not be able to fill the log."""
+    if name.startswith(OUR_OWN) or (cls.__name__, name) in _hinted or len(_hinted) >= MOST_HINTS:
+        return
+    _hinted.add((cls.__name__, name))
+    log.warning("a client called %r of %s; %s", name[:100], cls.__name__, text)
+
+
+def find_callable(agent: Any, name: str) -> Callable[..., Any]:
+    """Return the method that a client means.
+
+    Raises:
+        BadInput: there is none, or it is not for clients; the text is for them.
+    """
+    function = None if name.startswith("_") else inspect.getattr_static(type(agent), name, None)
+    if function is None or not inspect.isfunction(function):
+        _hint(type(agent), name, f"clients may call: {_listed(type(agent))}")
+        raise BadInput(f"Method {name} does not exist")
+    if not getattr(function, _MARK, False):
+        _hint(type(agent), name, "put @callable on it if clients may")
+        raise BadInput(f"Method {name} is not callable")
+    method: Callable[..., Any] = getattr(agent, name)
+    return method
+
+
+def _listed(cls: type[Any]) -> str:
+    names = {name for base in cls.__mro__ for name, member in vars(base).items() if getattr(member, _MARK, False)}
+    return ", ".join(sorted(names)) or "nothing. Put @callable on a method to let them"
+
+
+def _signature(method: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(method, eval_str=True)
+    except Exception:  # noqa: BLE001 - hints may name anything; they are checked, and complained of, elsewhere
+        return inspect.signature(method)
+
+
+def check_arguments(method: Callable[..., Any], name: str, given: Sequence[Any]) -> list[Any]:
+    """Return the arguments as the method's hints want them.
+
+    Raises:
+        BadInput: there are too few or too many, or one does not fit; the text is for the caller.
+    """
+    signature = _signature(method)
+    try:
+        bound = signature.bind(*given)
+    except TypeError as exc:
+        raise BadInput(f"unable to call {name}; {exc}. It takes {signature}") from None
+    from pydantic import TypeAdapter, ValidationError
+
+    hints = typing.get_type_hints(method)
+    checked: list[Any] = []
+    for parameter, value in bound.arguments.items():
+        values = value if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL else (value,)
+        for each in values:
+            if parameter not in hints:
+                checked.append(each)
+                continue
+            try:
+                checked.append(TypeAdapter(hints[parameter]).validate_python(each))
+            except ValidationError as exc:
+                first = exc.errors()[0]
+                place = ".".join([parameter, *map(str, first["loc"])])
+                raise BadInput(f"unable to call {name}; {place}: {first['msg']}") from None
+    return checked

@@ -1,0 +1,184 @@
+"""Background work of an agent: recorded before it begins, checkpointed as it goes on, handed back after a crash."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextvars import Context, ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from ..errors import Rejected, UsageError
+from ..ids import FiberId
+from ..runtime.api import AgentPort, FiberRecord, RunningFiber
+
+__all__ = ["Fiber", "FiberContext", "Fibers", "recover_fiber"]
+
+T = TypeVar("T")
+log = logging.getLogger("everyword.agents")
+
+_within: ContextVar[FiberContext | None] = ContextVar("everyword_fiber", default=None)
+"""The fiber whose code is running."""
+_recovered: ContextVar[FiberContext | None] = ContextVar("everyword_recovered_fiber", default=None)
+"""The fiber that is being handed back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fiber:
+    """Background work as it stands. Times in seconds since 1970.
+
+    `status` is running, done, failed, cancelled, interrupted (its process died, and nobody took it up) or set-aside
+    (its processes died under it too often).
+    """
+
+    id: str
+    name: str
+    status: str
+    snapshot: Any
+    started_at: float
+    attempts: int
+    detail: str | None = None
+    ended_at: float | None = None
+
+
+class FiberContext:
+    """What background work is told of itself, and where it leaves its checkpoints.
+
+    `snapshot` is the last checkpoint, None before the first. `attempts` is 1 until it is handed back.
+    """
+
+    def __init__(self, port: AgentPort, record: FiberRecord) -> None:
+        self.id, self.name = str(record.id), record.name
+        self.snapshot: Any = record.snapshot
+        self.started_at, self.attempts = record.started_at / 1000, record.attempts
+        self._port = port
+
+    async def stash(self, value: Any) -> None:
+        """Commit a checkpoint, JSON, in the place of the one before; it survives once this returns."""
+        await self._port.fibers.stash(FiberId(self.id), value)
+        self.snapshot = value
+
+    def __repr__(self) -> str:
+        return f"FiberContext({self.id!r}, {self.name!r})"
+
+
+Work = Callable[[FiberContext], Awaitable[T]] | Callable[[], Awaitable[T]]
+
+
+class _Agent(Protocol):
+    @property
+    def _port(self) -> AgentPort: ...
+
+
+class Fibers:
+    """What an agent does in the background. Functions are given a `FiberContext`, if they take a parameter.
+
+    A fiber keeps the agent loaded. It goes on when whoever started it is gone, and ends with its process: then it is
+    handed to `on_fiber_recovered`, with its last checkpoint, when the agent is loaded again; that is at once when a
+    server starts.
+    """
+
+    async def run_fiber(self: _Agent, name: str, work: Work[T], *, fiber_id: str | None = None) -> T:
+        """Run a function in the background and wait for its result; it goes on if the waiting is cancelled.
+
+        In `on_fiber_recovered`, the name of the fiber that is handed back continues that fiber. So does its id, which
+        may also be chosen by the caller: one that runs is waited for and not started again.
+
+        Raises:
+            FiberCancelled: somebody cancelled it.
+            Rejected: a fiber of this id has ended.
+        """
+        fiber = _id_of(name, fiber_id)
+        if (within := _within.get()) is not None and within.id == fiber:
+            raise UsageError(f"unable to wait for fiber {name!r} inside of it; it would wait for itself")
+        started = await self._port.fibers.start(fiber, name, _working(self, work))
+        if isinstance(started, FiberRecord):
+            raise Rejected(f"unable to run fiber {fiber!r} again; it has ended ({started.outcome}). Use another id.")
+        result: T = await started.result()
+        return result
+
+    async def start_fiber(self: _Agent, name: str, work: Work[Any], *, fiber_id: str | None = None) -> str:
+        """Start a function in the background and return its id once that is recorded.
+
+        An id of the caller's own makes it happen once: one that was used before starts nothing.
+        """
+        fiber = _id_of(name, fiber_id)
+        # A context of its own: it outlives the turn or the call that it was started in.
+        started: RunningFiber | FiberRecord = await self._port.fibers.start(
+            fiber, name, _working(self, work), Context()
+        )
+        del started
+        return fiber
+
+    async def list_fibers(self: _Agent, name: str | None = None, status: str | None = None) -> list[Fiber]:
+        """Return the fibers that run and the hundred that ended last, oldest first; of one name or status if given."""
+        found = [_fiber(record) for record in await self._port.fibers.all()]
+        return [each for each in found if name in (None, each.name) and status in (None, each.status)]
+
+    async def get_fiber(self: _Agent, fiber_id: str) -> Fiber | None:
+        """Return one fiber; None when there is none of that id, or it ended long ago."""
+        records = await self._port.fibers.all()
+        return next((_fiber(record) for record in records if record.id == fiber_id), None)
+
+    async def cancel_fiber(self: _Agent, fiber_id: str, reason: str | None = None) -> bool:
+        """Cancel a fiber: its code is stopped, and whoever waits for it is told. False when it has ended already."""
+        return await self._port.fibers.cancel(FiberId(fiber_id), reason)
+
+    async def on_fiber_recovered(self, ctx: FiberContext) -> None:
+        """Take up a fiber whose process died: start it again by its name, or return to let it end as interrupted.
+
+        Raising means to be asked again, after a pause. After five attempts it is set aside.
+        """
+        log.warning("fiber %s (%s) of %r was interrupted; define on_fiber_recovered to go on", ctx.id, ctx.name, self)
+
+
+async def recover_fiber(agent: Any, record: FiberRecord) -> None:
+    """Hand a fiber back to its agent."""
+    ctx = FiberContext(agent._port, record)
+    _recovered.set(ctx)
+    await agent.on_fiber_recovered(ctx)
+
+
+def _id_of(name: str, given: str | None) -> FiberId:
+    recovered = _recovered.get()
+    if given is None and recovered is not None and recovered.name == name:
+        return FiberId(recovered.id)
+    return FiberId(given if given is not None else secrets.token_urlsafe(9))
+
+
+def _working(agent: Any, work: Work[Any]) -> Callable[[FiberRecord], Awaitable[Any]]:
+    if not callable(work):
+        raise UsageError(f"unable to run {work!r} as a fiber; give a function, not what it returns")
+
+    async def run(record: FiberRecord) -> Any:
+        from .agent import running_as
+
+        ctx = FiberContext(agent._port, record)
+        running_as(agent)
+        _within.set(ctx)
+        _recovered.set(None)
+        given: Any = work(ctx) if _takes_one(work) else work()  # type: ignore[call-arg]
+        return await given if inspect.isawaitable(given) else given
+
+    return run
+
+
+def _takes_one(work: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(work).parameters.values()
+    return any(each.kind is not each.KEYWORD_ONLY and each.kind is not each.VAR_KEYWORD for each in parameters)
+
+
+def _fiber(record: FiberRecord) -> Fiber:
+    ended = record.ended_at / 1000 if record.ended_at is not None else None
+    return Fiber(
+        record.id,
+        record.name,
+        record.outcome or "running",
+        record.snapshot,
+        record.started_at / 1000,
+        record.attempts,
+        record.detail,
+        ended,
+    )

@@ -1,0 +1,134 @@
+"""`everyword doctor`: is everything that is stored as it should be, and what to do when it is not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import LogCorrupt
+from ..ids import AgentId
+from ..runtime.clock import SystemClock
+from ..runtime.rebuild import rebuild
+from .examining import Examined, examine
+from .opening import find_agent, reading, writing
+from .readonly import ReadOnlyLog
+from .screen import Screen, count_of, one_line
+
+__all__ = ["run"]
+
+CURES = {
+    "rebuild": "computed anew by `everyword doctor --fix`, once its server is stopped",
+    "restore": "the log itself is damaged: restore this agent from a backup, or go on without it",
+}
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Examine a file; 1 when something is wrong with it, and stays so."""
+    log = logging.getLogger("everyword.log")
+    before = log.level
+    # What the store says about rows that it leaves out is said here in full.
+    log.setLevel(logging.CRITICAL)
+    try:
+        return asyncio.run(_doctor(Screen(is_json=chosen.json), chosen))
+    finally:
+        log.setLevel(before)
+
+
+async def _doctor(screen: Screen, chosen: argparse.Namespace) -> int:
+    if chosen.fix:
+        async with writing(chosen.db, "mend"):
+            pass  # says so at once when somebody uses the file, before anything is examined
+    async with reading(chosen.db) as store:
+        damage = await _damage(store)
+        known = await store.agents()
+        agents = [find_agent(known, agent, chosen.db) for agent in chosen.agents] or known
+        examined = await _examine(screen, store, agents)
+    fixed: list[AgentId] = []
+    if chosen.fix and not damage:
+        fixed = await _fix(chosen.db, [each for each in examined if each.findings and each.is_curable])
+        async with reading(chosen.db) as store:
+            again = {each.agent: each for each in await _examine(screen, store, fixed)}
+        examined = [again.get(each.agent, each) for each in examined]
+    is_healthy = not damage and not any(each.findings for each in examined)
+    if screen.is_json:
+        screen.document(_as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy))
+    else:
+        _print(screen, damage, examined, fixed)
+    return 0 if is_healthy else 1
+
+
+async def _damage(store: ReadOnlyLog) -> list[str]:
+    try:
+        found = await store.damage()
+        strays = (await store.stored_counts()).get(None)
+    except LogCorrupt as exc:
+        return [str(exc)]
+    return [*found, *([f"{count_of(strays[0], 'event')} of no agent"] if strays is not None else [])]
+
+
+async def _examine(screen: Screen, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[Examined]:
+    now = SystemClock().now()
+    try:
+        counts = await store.stored_counts()
+    except LogCorrupt:
+        counts = {}
+    examined: list[Examined] = []
+    with screen.progress("examining", len(agents)) as bar:
+        for agent in agents:
+            bar.step(agent)
+            examined.append(await examine(store, agent, now, counts.get(agent, (0, 0))[0] or None))
+    return examined
+
+
+async def _fix(db: str, examined: Sequence[Examined]) -> list[AgentId]:
+    if not examined:
+        return []
+    async with writing(db, "mend") as store:
+        for each in examined:
+            await rebuild(store, each.agent, SystemClock().now())
+    return [each.agent for each in examined]
+
+
+def _print(screen: Screen, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId]) -> None:
+    for line in damage:
+        screen.say(f"{screen.style('✗', 'red')} the file: {one_line(line)}")
+        screen.say("    restore it from a backup; `everyword export` may still read some agents")
+    for each in examined:
+        if each.agent in fixed and not each.findings:
+            screen.say(f"{screen.style('✓', 'green')} {one_line(each.agent)}: mended")
+        for finding in each.findings:
+            screen.say(f"{screen.style('✗', 'red')} {one_line(each.agent)}: {one_line(finding.what)}")
+        if each.findings:
+            screen.say(screen.style(f"    {CURES['rebuild' if each.is_curable else 'restore']}", "dim"))
+        if each.is_busy:
+            screen.note(f"{each.agent} grew faster than it could be examined; try again when it rests")
+    sick = sum(1 for each in examined if each.findings)
+    turns, events = sum(each.turns for each in examined), sum(each.events for each in examined)
+    counted = f"{count_of(len(examined), 'agent')}, {count_of(turns, 'turn')}, {count_of(events, 'event')}"
+    if sick or damage:
+        screen.say(f"{counted}: {screen.style(f'{sick} not as it should be', 'red')}")
+    else:
+        screen.say(f"{counted}: {screen.style('all as it should be', 'green')}")
+
+
+def _as_json(
+    db: str, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId], *, is_healthy: bool
+) -> dict[str, Any]:
+    return {
+        "file": db,
+        "isHealthy": is_healthy,
+        "agents": len(examined),
+        "turns": sum(each.turns for each in examined),
+        "events": sum(each.events for each in examined),
+        "damage": list(damage),
+        "findings": [
+            {"agent": each.agent, "what": finding.what, "cure": finding.cure}
+            for each in examined
+            for finding in each.findings
+        ],
+        "fixed": list(fixed),
+        "notExamined": [each.agent for each in examined if each.is_busy],
+    }

@@ -1,0 +1,77 @@
+"""`everyword fork`: a conversation up to a message, as a new agent."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+import msgspec
+
+from ..core.commands import PutMessages
+from ..core.decide import decide
+from ..core.state import Rules, State
+from ..core.tree import node_of_message, shown_path
+from ..errors import UsageError
+from ..ids import AgentId, MessageId, agent_id, can_name_a_root, split_agent_id
+from ..runtime.clock import SystemClock
+from .copying import fresh, write_agent
+from .opening import find_agent, reading, writing
+from .screen import Screen, count_of
+from .showing import restore_loaded
+
+__all__ = ["run"]
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Copy a conversation."""
+    return asyncio.run(_fork(Screen(is_json=chosen.json), chosen))
+
+
+async def _fork(screen: Screen, chosen: argparse.Namespace) -> int:
+    async with writing(chosen.db, "fork in"):
+        pass  # says so at once when somebody uses the file, and makes an old one readable
+    async with reading(chosen.db) as source:
+        agents = await source.agents()
+        agent = find_agent(agents, chosen.agent, chosen.db)
+        state, _ = restore_loaded(await source.load(agent))
+    target = _target(agent, chosen.new)
+    if target in agents:
+        raise UsageError(f"unable to fork into {target!r}; there is an agent of that name. Choose another")
+    path = _path(state, agent, chosen.at)
+    now = SystemClock().now()
+    events = decide(State(), PutMessages(path, cause="forked"), now, Rules())
+    async with writing(chosen.db, "fork in") as store:
+        await write_agent(store, target, fresh(events, now))
+    if screen.is_json:
+        screen.document({"agent": target, "forkedFrom": agent, "at": path[-1]["id"], "messages": len(path)})
+    else:
+        screen.say(f"{target} has the first {count_of(len(path), 'message')} of {agent}, up to {path[-1]['id']}")
+    return 0
+
+
+def _target(agent: AgentId, given: str) -> AgentId:
+    """Return the new agent's id; a bare name is one of the same kind."""
+    kind, _, name = given.partition("/") if "/" in given else ("", "", given)
+    if not name or not can_name_a_root(name):
+        raise UsageError(f"unable to name an agent {given!r}; write a name, or kind/name")
+    return agent_id(kind or split_agent_id(agent)[0], name)
+
+
+def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, Any]]:
+    """Return the messages to copy: up to the named one, or all that are shown and finished."""
+    written = {turn.node for turn in state.chat_turns()}
+    if message is None:
+        nodes = [number for number, place in shown_path(state) if place.body is not None and number not in written]
+        leaf = nodes[-1] if nodes else None
+    else:
+        leaf = node_of_message(state, MessageId(message))
+    if leaf is None:
+        known = ", ".join(place.id for _, place in shown_path(state)[-5:])
+        what = f"it has no message {message!r}" if message else "it has no messages"
+        raise UsageError(
+            f"unable to fork {agent!r}; {what}. {f'The last ones are {known}' if known else ''}".rstrip(". ")
+        )
+    if state.nodes[leaf].body is None or leaf in written:
+        raise UsageError(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end")
+    return [msgspec.json.decode(place.body) for _, place in shown_path(state, leaf) if place.body is not None]

@@ -1,0 +1,60 @@
+"""From `app.py` or `module:app` on a command line to the application."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import UsageError
+from ..server import Everyword
+
+__all__ = ["load_app"]
+
+
+def load_app(named: str) -> Any:
+    """Import an application; what it says while it is imported is its own affair.
+
+    Raises:
+        UsageError: there is no such file, module or name.
+    """
+    where, _, name = named.partition(":")
+    module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    if name:
+        if not hasattr(module, name):
+            raise UsageError(f"unable to serve {named!r}; {where} has no {name!r}")
+        return getattr(module, name)
+    if hasattr(module, "app"):
+        return module.app
+    found = [value for value in vars(module).values() if isinstance(value, Everyword)]
+    if len(found) != 1:
+        raise UsageError(
+            f"unable to serve {named!r}; it has no `app`. Add `app = Everyword([...])`, or name it: {where}:name"
+        )
+    return found[0]
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"unable to serve {str(path)!r}; there is no such file")
+    # Its neighbours are found as they are by `python app.py`, and so is what lies in the working folder.
+    sys.path[:0] = [str(path.resolve().parent), str(Path.cwd())]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
+            raise  # it is there, and something that it imports is not
+        raise UsageError(f"unable to serve {name!r}; there is no such module. For a file, write {name}.py") from exc

@@ -1,0 +1,259 @@
+"""What a store of logs must do. Nothing here knows SQLite, and nothing above `log/` knows a store.
+
+A log is one agent's events, numbered by `Seq` from 1. A store keeps many logs, their projections (`rows`),
+the leases and the wake times, and commits whole batches or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from ..events import Event
+from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
+from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
+
+__all__ = [
+    "REPLAYED",
+    "UNCHANGED",
+    "Activation",
+    "AgentDatabases",
+    "Batch",
+    "Entry",
+    "GatheringStore",
+    "LogAdmin",
+    "LogStore",
+    "Pruned",
+    "SqlResult",
+    "SqlStore",
+    "Stored",
+    "Unchanged",
+]
+
+
+class Unchanged(msgspec.Struct, frozen=True):
+    """Marks a wake time that a batch leaves as it is."""
+
+
+UNCHANGED: Final = Unchanged()
+
+REPLAYED: Final = ("attempt.started", "attempt.delayed", "chunk", "call.started", "call.answered")
+"""Kinds of events that an open turn is folded from when its agent is loaded."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One event on its way into the log: its kind, the turn it belongs to, and its encoded bytes."""
+
+    kind: str
+    turn: TurnId | None
+    body: bytes
+    event: Event | None = None
+    """What the bytes say, for those who would have to read them again."""
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """What an agent's owner commits at once: entries at `first`, `first + 1`, … and the rows they change.
+
+    `at` is the time of the whole batch. `wake` is when the agent wants to be looked at again, None for never.
+    """
+
+    agent: AgentId
+    epoch: Epoch
+    first: Seq
+    at: Millis
+    entries: Sequence[Entry]
+    rows: Sequence[Row] = ()
+    wake: Millis | Unchanged | None = UNCHANGED
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One event as the log has it."""
+
+    seq: Seq
+    at: Millis
+    kind: str
+    turn: TurnId | None
+    body: bytes
+
+
+class Activation(msgspec.Struct, frozen=True):
+    """A lease and all that its holder needs to go on: projections, and the events of open turns.
+
+    `turns` are the open ones and the newest `recent` ended ones, by ordinal. `chunks` are the stored events
+    of the open turns whose kind is in `REPLAYED`, by seq. `head` is the last seq of the log, 0 for a new agent.
+    """
+
+    epoch: Epoch
+    head: Seq
+    agent: AgentRow | None
+    turns: Sequence[TurnRow]
+    messages: Sequence[MessageRow]
+    chunks: Sequence[Stored]
+    kept: Sequence[KeptRow] = ()
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What one step of retention did; `more` says whether another step would find work."""
+
+    chunks: int
+    more: bool
+
+
+class LogStore(Protocol):
+    """The durable half of an agent: one writer per agent, any number of readers."""
+
+    async def open(self) -> None:
+        """Make the store usable; must be called before anything else, once.
+
+        Raises:
+            LogLocked: another process holds it and did not let go in time.
+            LogTooNew: it was written by a newer everyword.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was accepted, then let go of everything. Idempotent."""
+        ...
+
+    async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
+        """Take the agent's lease, with an epoch above every earlier one, and load it.
+
+        From then on appends with an older epoch raise `Fenced`. An unknown agent is a new one.
+        """
+        ...
+
+    def append(self, batch: Batch) -> Awaitable[None]:
+        """Commit the batch, entries and rows and wake time, or commit none of it.
+
+        Done once it would survive this process (or, with durability "power", this machine). Safe to
+        cancel: the batch is then either wholly there or wholly absent, and reading tells which.
+
+        Raises:
+            Fenced: the epoch is not the agent's current one; the caller must stop writing this agent.
+            LogUnavailable: nothing was written (disk full, I/O error, a rule of the store broken).
+        """
+        ...
+
+    async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
+        """Delete all that is stored of the agent and of every agent below it, or delete nothing of it.
+
+        Their names are those of new agents afterwards, with epochs above every earlier one: whoever still holds one
+        of their leases is fenced.
+
+        Raises:
+            Fenced: the epoch is not the agent's current one.
+            LogUnavailable: nothing was deleted.
+        """
+        ...
+
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
+        """Return up to `limit` events with seq > `after`, in order. Gaps are legal: pruned events are not there."""
+        ...
+
+    async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
+        """Return the stored chunks of one turn, in order; empty when unknown, without chunks, or pruned."""
+        ...
+
+    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
+        """Return the agent's row and all its message rows, by node, as of one moment and without taking a lease.
+
+        None and no rows for an unknown agent.
+        """
+        ...
+
+    async def kept(self, agent: AgentId) -> list[KeptRow]:
+        """Return what else the agent keeps, without taking a lease, by kind and key; empty for an unknown agent."""
+        ...
+
+    async def agent_row(self, agent: AgentId) -> AgentRow | None:
+        """Return the agent's row without taking a lease; None for an unknown agent."""
+        ...
+
+    async def agents_below(self, agent: AgentId) -> list[AgentId]:
+        """Return the agents whose ids are paths below this one's and that have a log, in order of creation."""
+        ...
+
+    async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
+        """Return the turn accepted under this request id, however long ago."""
+        ...
+
+    async def due(self, until: Millis, limit: int = 1000) -> list[tuple[AgentId, Millis]]:
+        """Return the agents whose wake time is at or before `until`, earliest first."""
+        ...
+
+    async def next_wake(self) -> Millis | None:
+        """Return the earliest wake time of all agents."""
+        ...
+
+    async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
+        """Delete `limit` chunks of turns that ended before `before`; one small step of retention.
+
+        Chunks that are stored together go together, so they may be a few more. Runs only when no append waits.
+        Turn rows, messages and all other events stay; streams of kind `rsm` too.
+        """
+        ...
+
+    async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
+        """Delete the chunks of up to `limit` streams of kind `rsm` that ended at or before `until`, oldest first.
+
+        Returns how many streams there were; each is counted once, for ever. Their turn rows stay.
+        """
+        ...
+
+
+@runtime_checkable
+class GatheringStore(Protocol):
+    """A store that gathers what is appended in one turn of the loop."""
+
+    def hurry(self) -> None:
+        """Write what was appended without rows, if that is better done now: nothing more comes in this turn."""
+        ...
+
+
+class SqlResult(NamedTuple):
+    """What a statement gave: the names of the columns, and the rows."""
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[Any, ...]]
+
+
+class AgentDatabases(Protocol):
+    """The agents' own databases; any thread may call."""
+
+    def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
+        """Queue a statement behind those before; its result comes whether or not anybody waits for it."""
+        ...
+
+    def release(self, agent: AgentId) -> None:
+        """Close the agent's database once what is queued has run; the next statement opens it again."""
+        ...
+
+    async def drop(self, agent: AgentId) -> None:
+        """Run what is queued, then remove the agent's database."""
+        ...
+
+
+class SqlStore(Protocol):
+    """A store that keeps a database for each agent that wants one, beside its log."""
+
+    @property
+    def databases(self) -> AgentDatabases: ...
+
+
+class LogAdmin(Protocol):
+    """What tools need beyond a running server."""
+
+    async def agents(self) -> list[AgentId]:
+        """Return every agent that has a log, in order of creation."""
+        ...
+
+    async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
+        """Drop the agent's projections and put these in their place, in one transaction."""
+        ...
+
+    async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
+        """Return the agent's turn rows by ordinal, or only the newest so many."""
+        ...

@@ -1,0 +1,132 @@
+"""One agent's own database: a connection, a guard, and copies of what the agent may see of the log."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...errors import EverywordError, SqlError
+from ...ids import AgentId
+from ..base import SqlResult
+from ..views import VIEWS, AgentSource
+from .guard import Guard
+from .statements import read_statements
+
+__all__ = ["Database"]
+
+MOST_ROWS: Final = 100_000
+"""How many rows one statement may give: they are all held in memory."""
+
+MOST_SECONDS: Final = 30.0
+"""How long one statement may run: what comes after it waits."""
+
+STEPS: Final = 20_000
+"""How many steps of SQLite's machine pass between two looks at the clock."""
+
+_CREATE: Final = read_statements("views.sql")
+_LIMITS: Final = {
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LENGTH: 64 * 1024 * 1024,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1024 * 1024,
+}
+_KINDS: Final = (str, int, float, bytes, bytearray, memoryview)
+
+
+class Database:
+    """Runs statements, one at a time; any thread may call, but only one at once."""
+
+    def __init__(self, agent: AgentId, connection: sqlite3.Connection, source: AgentSource) -> None:
+        self.connection = connection
+        self._agent, self._source = agent, source
+        self._guard = Guard(connection)
+        self._copied: dict[str, object] = {}
+        """The views that were filled, and the version of the log that they show."""
+        self._deadline = 0.0
+        for limit, value in _LIMITS.items():
+            connection.setlimit(limit, value)
+        connection.set_progress_handler(self._is_too_late, STEPS)
+
+    def run(self, query: str, params: Sequence[Any]) -> SqlResult:
+        """Run one statement in a transaction of its own.
+
+        Raises:
+            SqlError: it failed, and nothing of it was written.
+        """
+        self._guard.refusal = None
+        self._deadline = time.monotonic() + MOST_SECONDS
+        _check_values(query, params)
+        try:
+            self._show(query)
+            cursor = self.connection.execute(query, tuple(params))
+            try:
+                rows = cursor.fetchmany(MOST_ROWS + 1) if cursor.description is not None else []
+            finally:
+                cursor.close()
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError) as exc:
+            raise self._failure(query, exc) from exc
+        if len(rows) > MOST_ROWS:
+            raise SqlError(f"unable to run {_short(query)}; it gives more than {MOST_ROWS} rows. Use LIMIT, and page")
+        return SqlResult(_columns(cursor.description), rows)
+
+    def unguard(self) -> None:
+        """Give the connection back to whoever opened it; nothing may be run here afterwards."""
+        self.connection.set_progress_handler(None, 0)
+        self.connection.set_authorizer(None)
+
+    def _show(self, query: str) -> None:
+        """Copy what the statement may want to see of the log, unless nothing has happened since it was last copied.
+
+        Names cannot be hidden from this look: an identifier is in a statement letter for letter, whatever its case.
+        """
+        said = query.lower()
+        named = [name for name in VIEWS if name in said]
+        if not named:
+            return
+        version = self._source.version(self._agent)
+        with self._guard.opened():
+            for name in named:
+                if self._copied.get(name) != version:
+                    self._copy(name)
+                    self._copied[name] = version
+
+    def _copy(self, name: str) -> None:
+        rows = VIEWS[name](self._source, self._agent)
+        execute = self.connection.execute
+        execute(_CREATE[name])
+        execute("BEGIN")
+        try:
+            execute(_CREATE["empty"].format(name))
+            if rows:
+                holes = ", ".join("?" * len(rows[0]))
+                self.connection.executemany(_CREATE["fill"].format(name, holes), rows)
+        finally:
+            execute("COMMIT")
+
+    def _is_too_late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def _failure(self, query: str, exc: Exception) -> EverywordError:
+        why = self._guard.refusal or str(exc)
+        if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            why = f"it ran for more than {MOST_SECONDS:g} s. Make it smaller, or give it an index"
+        return SqlError(f"unable to run {_short(query)}; {why}", is_constraint=isinstance(exc, sqlite3.IntegrityError))
+
+
+def _check_values(query: str, params: Sequence[Any]) -> None:
+    for place, value in enumerate(params, 1):
+        if value is not None and not isinstance(value, _KINDS):
+            kind = type(value).__name__
+            raise SqlError(
+                f"unable to run {_short(query)}; value {place} is a {kind}. Give str, int, float, bytes, bool or None"
+            )
+
+
+def _columns(description: Any) -> tuple[str, ...]:
+    return tuple(str(column[0]) for column in description or ())
+
+
+def _short(query: str) -> str:
+    words = " ".join(query.split())
+    return repr(words if len(words) <= 120 else f"{words[:117]}...")

@@ -1,0 +1,75 @@
+"""The threads that read, so that the event loop never waits for the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from ...errors import LogCorrupt, LogUnavailable
+from .connection import is_damage
+from .reads import Reader
+
+__all__ = ["Readers"]
+
+T = TypeVar("T")
+
+THREADS = 2
+
+
+class Readers:
+    """A small pool; each thread has a connection of its own, opened when it is first needed."""
+
+    def __init__(self, connect: Callable[[], Reader]) -> None:
+        self._connect = connect
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everyword-reader")
+        self._local = threading.local()
+        self._opened: list[Reader] = []
+
+    async def run(self, what: str, work: Callable[[Reader], T]) -> T:
+        """Return what `work` returns; `what` says in errors what was read.
+
+        Raises:
+            LogCorrupt: stored bytes cannot be read.
+            LogUnavailable: something is in the way, or the store is closed.
+        """
+        try:
+            asked = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, what, work)
+        except RuntimeError as exc:  # the pool is shut
+            raise LogUnavailable(f"unable to read {what}; the store is closed") from exc
+        return await asked
+
+    def close(self) -> None:
+        """Wait for what is being read, then close the connections. Blocks."""
+        self._pool.shutdown(wait=True)
+        for reader in self._opened:
+            reader.close()
+
+    def _answer(self, what: str, work: Callable[[Reader], T]) -> T:
+        try:
+            return work(self._reader())
+        except (sqlite3.Error, ValueError) as exc:
+            self._drop()
+            if isinstance(exc, ValueError) or is_damage(exc):
+                raise LogCorrupt(
+                    f"unable to read {what}; {exc}. Restore it from a backup; what else is in the file is not affected"
+                ) from exc
+            raise LogUnavailable(f"unable to read {what}; {exc}") from exc
+
+    def _reader(self) -> Reader:
+        reader: Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = self._connect()
+            self._opened.append(reader)
+        return reader
+
+    def _drop(self) -> None:
+        """Close the thread's connection after an error; the next question opens another."""
+        reader: Reader | None = getattr(self._local, "reader", None)
+        if reader is not None:
+            self._local.reader = None
+            self._opened.remove(reader)
+            reader.close()

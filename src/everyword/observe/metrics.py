@@ -1,0 +1,106 @@
+"""Prometheus metrics: counted from what was committed. Needs `everyword[prometheus]`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ..errors import UsageError
+from ..events import AttemptStarted, CallStarted, JobEnded, TurnAccepted, TurnEnded
+from ..ids import AgentId, split_agent_id
+from .api import Happened, Observer, TurnFacts
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+__all__ = ["Metrics"]
+
+Allow = Callable[[Any], Awaitable[bool] | bool]
+
+_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_TOKENS: Final = {"inputTokens": "input", "outputTokens": "output"}
+
+
+class Metrics(Observer):
+    """Counts turns, attempts, chunks, calls, tokens and jobs, by kind of agent; served at `path`.
+
+    Args:
+        registry: Where the metrics live; a registry of its own by default.
+        path: Where they are read, below wherever the app is mounted; None for nowhere.
+        allow: Asked, with the request, whether somebody may read them. Without it, only this machine may.
+    """
+
+    wants_chunks = True
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, path: str | None = "/metrics", allow: Allow | None = None
+    ) -> None:
+        try:
+            import prometheus_client as prometheus
+        except ImportError as exc:
+            raise UsageError("unable to count; prometheus-client is missing: install everyword[prometheus]") from exc
+        self.path, self.allow = path, allow
+        self.registry = registry if registry is not None else prometheus.CollectorRegistry()
+        self._exposition = prometheus.generate_latest
+        self.content_type = prometheus.CONTENT_TYPE_LATEST
+        own: dict[str, Any] = {"registry": self.registry}
+        count, time, gauge = prometheus.Counter, prometheus.Histogram, prometheus.Gauge
+        kind = ["kind"]
+        self._turns = count("everyword_turns_total", "Turns that ended, by outcome.", [*kind, "outcome"], **own)
+        self._attempts = count("everyword_attempts_total", "Attempts that began, by cause.", [*kind, "cause"], **own)
+        self._chunks = count("everyword_chunks_total", "Chunks that were committed.", kind, **own)
+        self._calls = count("everyword_tool_calls_total", "Calls of agents' own tools.", [*kind, "tool"], **own)
+        self._tokens = count("everyword_tokens_total", "Tokens that models counted.", [*kind, "direction"], **own)
+        self._jobs = count("everyword_jobs_total", "Runs of jobs that ended, by outcome.", ["outcome"], **own)
+        self._missed = gauge("everyword_missed_batches", "Commits that were not counted for lack of time.", **own)
+        self._loaded = gauge("everyword_loaded_agents", "Agents in memory.", **own)
+        self._open = gauge("everyword_open_turns", "Turns that were accepted and have not ended.", kind, **own)
+        self._took = time("everyword_turn_seconds", "From acceptance to end.", kind, buckets=_SECONDS, **own)
+        self._waited = time("everyword_turn_wait_seconds", "From acceptance to start.", kind, buckets=_SECONDS, **own)
+        self._silent = time(
+            "everyword_first_chunk_seconds", "From start to first chunk.", kind, buckets=_SECONDS, **own
+        )
+
+    def render(self, *, loaded: int = 0, missed: int = 0) -> bytes:
+        """Return the text that Prometheus reads."""
+        self._loaded.set(loaded)
+        self._missed.set(missed)
+        return self._exposition(self.registry)
+
+    def happened(self, happened: Happened) -> None:
+        kind, event, facts = happened.agent_kind, happened.event, happened.facts
+        match event:
+            case TurnAccepted():
+                self._open.labels(kind).inc()
+            case AttemptStarted():
+                self._attempts.labels(kind, event.cause).inc()
+                if facts is not None and facts.accepted_at is not None and event.attempt == 1:
+                    self._waited.labels(kind).observe((happened.at - facts.accepted_at) / 1000)
+            case CallStarted():
+                self._calls.labels(kind, event.tool).inc()
+            case JobEnded():
+                self._jobs.labels(event.outcome).inc()
+            case TurnEnded():
+                self._ended(happened, event)
+            case _:
+                pass
+
+    def _ended(self, happened: Happened, event: TurnEnded) -> None:
+        kind, facts = happened.agent_kind, happened.facts
+        self._turns.labels(kind, event.outcome.value).inc()
+        if facts is None:
+            return  # accepted before this process: not counted as open either
+        self._open.labels(kind).dec()
+        if facts.accepted_at is not None:
+            self._took.labels(kind).observe((happened.at - facts.accepted_at) / 1000)
+        if facts.first_chunk_at is not None and facts.begun_at is not None:
+            self._silent.labels(kind).observe((facts.first_chunk_at - facts.begun_at) / 1000)
+        usage = msgspec.json.decode(bytes(event.usage)) if bytes(event.usage) else None
+        for name, direction in _TOKENS.items():
+            if isinstance(usage, dict) and isinstance(usage.get(name), int | float):
+                self._tokens.labels(kind, direction).inc(usage[name])
+
+    def streamed(self, agent: AgentId, facts: TurnFacts | None, chunks: int) -> None:
+        self._chunks.labels(split_agent_id(agent)[0]).inc(chunks)

@@ -1,0 +1,438 @@
+"""Which agents are loaded: activated on demand, woken by time, picked up after a crash, unloaded when idle.
+
+One process owns its agents. Everything that runs is owned here and is over when `aclose` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self, cast
+
+import msgspec
+
+from ..core.commands import Destroy
+from ..core.restore import restore
+from ..core.state import Rules, State
+from ..core.wanted import Wanted
+from ..errors import AgentGone, AgentStopped, Fenced, LogError
+from ..events import Event, decode_event
+from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
+from ..log.base import Activation, GatheringStore, LogStore
+from .actor import Actor
+from .agency import Agency
+from .api import Mortal, Responder, Starter
+from .clock import Clock, SystemClock
+from .office import Office
+from .runs import Runs
+from .subscription import Subscription
+from .timekeeper import Timekeeper
+
+__all__ = ["Directory", "Loaded", "Settings"]
+
+log = logging.getLogger("everyword.runtime")
+
+
+_NOBODY: frozenset[AgentId] = frozenset()
+_activated: contextvars.ContextVar[frozenset[AgentId]] = contextvars.ContextVar("everyword_activated", default=_NOBODY)
+"""The agent whose own task this is, and those whose tasks loaded it: they may use each other before they started."""
+
+
+START_LIMIT = 30.0
+"""Seconds that an agent's `on_start` may take: whoever loads it waits, and at the start so does the whole process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a directory behaves; times in milliseconds."""
+
+    idle_after: int = 60_000
+    """An agent that nobody uses for so long is unloaded."""
+    retention: int = 24 * 60 * 60 * 1000
+    """How long the chunks of ended turns are kept."""
+    retention_every: int = 60_000
+    retry_after: int = 1_000
+    """How soon an agent whose append failed is loaded again; doubles up to `retry_at_most`."""
+    retry_at_most: int = 30_000
+    grace: float = 10.0
+    """Seconds that running turns have to finish at shutdown."""
+    max_queued: int | None = None
+    """How many turns of one agent may be open at most, whatever its class allows."""
+
+
+@dataclass(slots=True, eq=False)
+class Loaded:
+    """An agent in memory: its actor, what it runs, and who uses it."""
+
+    actor: Actor
+    agency: Agency
+    store: LogStore
+    rules: Rules
+    responder: Responder
+    users: int = 0
+    used_at: Millis = Millis(0)
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+    is_destroyed: bool = False
+
+    def subscribe(self, cursor: Seq | None = None, wake: asyncio.Event | None = None) -> Subscription:
+        """Read the agent's log after `cursor`, or from now on; `wake` is the event of who reads others as well."""
+        return Subscription(self.actor.agent, self.actor.tail, self.store, cursor, wake)
+
+
+class Directory:
+    """An async context manager: entering opens the store and picks up what was left open, leaving shuts down (R-19)."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        responders: Callable[[AgentId], Responder],
+        *,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        forget: Callable[[AgentId], Awaitable[None]] | None = None,
+    ) -> None:
+        self.store, self.clock = store, clock if clock is not None else SystemClock()
+        self.settings = settings if settings is not None else Settings()
+        self.is_stopping = False
+        self._responders = responders
+        self._loaded: dict[AgentId, Loaded] = {}
+        self._loading: dict[AgentId, asyncio.Task[Loaded]] = {}
+        self._failures: dict[AgentId, int] = {}
+        self._forget = forget
+        """Deletes what a destroyed agent keeps outside of the store."""
+        self._destroying: dict[AgentId, asyncio.Task[None]] = {}
+        self._departing: set[Loaded] = set()
+        """Destroyed agents of which something still runs."""
+        self._time = Timekeeper(self)
+        self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
+        self._is_open = False
+
+    # -- using agents ----------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def attach(self, agent: AgentId) -> AsyncIterator[Loaded]:
+        """Load the agent and keep it loaded while the block runs.
+
+        Raises:
+            AgentStopped: the process shuts down.
+            LogError: the store could not load it.
+        """
+        loaded = await self._load(agent)
+        loaded.users += 1
+        try:
+            yield loaded
+        finally:
+            loaded.users -= 1
+            loaded.used_at = self.clock.now()
+
+    async def hold(self, agent: AgentId) -> Callable[[], None]:
+        """Load the agent and keep it loaded until the returned function is called, once or more often."""
+        loaded = await self._load(agent)
+        loaded.users += 1
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                loaded.users -= 1
+                loaded.used_at = self.clock.now()
+
+        return release
+
+    def peek(self, agent: AgentId) -> Loaded | None:
+        """Return the agent if it is loaded."""
+        return self._loaded.get(agent)
+
+    def __len__(self) -> int:
+        return len(self._loaded)
+
+    @property
+    def failing(self) -> int:
+        """How many agents could not be written, and wait to be tried again."""
+        return len(self._failures)
+
+    def loaded(self) -> list[Loaded]:
+        return list(self._loaded.values())
+
+    async def _load(self, agent: AgentId) -> Loaded:
+        while True:
+            if self.is_stopping or not self._is_open:
+                raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
+            if (destroying := self._destruction(agent)) is not None:
+                await asyncio.wait([destroying])
+                continue
+            found = self._loaded.get(agent)
+            loading = self._loading.get(agent)
+            is_usable = loading is None or agent in _activated.get()  # until it has started, by its own code only
+            if found is not None and is_usable and not found.actor.tail.closed:  # it may have failed a moment ago
+                return found
+            if loading is None:
+                # In a context of its own: whoever loads an agent from its own turn is not what that agent runs in.
+                work = self._activate(agent, _activated.get())
+                loading = asyncio.create_task(work, name=f"activation of {agent}", context=contextvars.Context())
+                self._loading[agent] = loading
+                loading.add_done_callback(lambda _: self._loading.pop(agent, None))
+            # Shielded: many may wait for one activation, and one of them leaving must not end it for the others.
+            loaded = await asyncio.shield(loading)
+            if loaded.is_destroyed:
+                raise AgentGone(f"unable to use {agent!r}; it was destroyed as it was loaded. Reconnect and ask again.")
+            return loaded
+
+    async def _activate(self, agent: AgentId, loaders: frozenset[AgentId]) -> Loaded:
+        _activated.set(loaders | {agent})
+        responder = self._responders(agent)
+        rules = responder.rules
+        if self.settings.max_queued is not None and self.settings.max_queued < rules.max_queued:
+            rules = replace(rules, max_queued=self.settings.max_queued)
+        activation = await self.store.activate(agent)
+        state = _restored(agent, activation)
+        if state.is_destroyed:  # by a process that died before it was done with it
+            await self._erase(agent, activation.epoch)
+            activation = await self.store.activate(agent)
+            state = _restored(agent, activation)
+
+        def changed(state: State, work: Wanted) -> None:
+            self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
+            agency.reconcile(state, work)
+
+        actor = Actor(
+            agent,
+            state,
+            epoch=activation.epoch,
+            head=activation.head,
+            store=self.store,
+            clock=self.clock,
+            rules=rules,
+            on_change=changed,
+            office=self._office,
+        )
+        agency = Agency(
+            actor,
+            responder,
+            self.clock,
+            rules,
+            may_start=lambda: not self.is_stopping,
+            on_wake=lambda at: self._time.remember(agent, at),
+            runs=Runs(self, actor, responder, rules.run_patience),
+        )
+        actor.begins = agency.begins
+        agency.reconcile(state)  # nobody has it yet: what was loaded is what is committed
+        loaded = Loaded(actor, agency, self.store, rules, responder, used_at=self.clock.now())
+        self._loaded[agent] = loaded
+        loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
+        loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
+        await _started(agent, responder)
+        if not loaded.is_destroyed:
+            agency.has_started()
+        return loaded
+
+    # -- losing agents ------------------------------------------------------------------------------------------
+
+    def _actor_done(self, loaded: Loaded, task: asyncio.Task[None]) -> None:
+        agent = loaded.actor.agent
+        if self._loaded.get(agent) is loaded:
+            del self._loaded[agent]
+        self._departing.discard(loaded)
+        loaded.agency.abandon()
+        if (databases := getattr(self.store, "databases", None)) is not None:
+            databases.release(agent)  # its own database is open only while it is loaded
+        exc = None if task.cancelled() else task.exception()
+        if exc is None or loaded.is_destroyed:
+            return
+        for running in loaded.agency.tasks:
+            running.cancel()  # stale: the turn stays open, and the next owner runs it
+        if isinstance(exc, Fenced):
+            log.error("%r has another owner now; nothing more is written here", agent)
+            return
+        log.error("unable to write %r; it is loaded again in %d ms", agent, self._retry_later(agent), exc_info=exc)
+
+    async def loaded_again(self, agent: AgentId) -> None:
+        """Wait until an agent that was lost to a failing store may be tried again."""
+        failures = self._failures.get(agent, 0)
+        if failures:
+            await self.clock.sleep_until(Millis(self.clock.now() + self._delay(failures)))
+
+    def _delay(self, failures: int) -> int:
+        return int(min(self.settings.retry_after * 2 ** (failures - 1), self.settings.retry_at_most))
+
+    def _retry_later(self, agent: AgentId) -> int:
+        """Note one more failure; return in how many milliseconds the agent is loaded again."""
+        failures = self._failures[agent] = self._failures.get(agent, 0) + 1
+        delay = self._delay(failures)
+        self._time.remember(agent, Millis(self.clock.now() + delay))
+        return delay
+
+    async def wake(self, agent: AgentId) -> None:
+        """Load an agent whose time has come, or let a loaded one look again; a failure is tried again later."""
+        loaded = self._loaded.get(agent)
+        if loaded is not None:
+            loaded.agency.look_again()
+            return
+        if self._destruction(agent) is not None:
+            return
+        try:
+            await self._load(agent)
+        except AgentStopped:
+            return
+        except LogError as exc:
+            log.error("unable to load %r; trying again in %d ms: %s", agent, self._retry_later(agent), exc)
+        except Exception:
+            # Its class is gone, or its own code fails: one agent must not keep the others from being woken.
+            log.exception("unable to load %r; it is left alone until it is asked for", agent)
+
+    def unload_idle(self) -> None:
+        """Unload what nobody has used for a while."""
+        now = self.clock.now()
+        for agent, loaded in list(self._loaded.items()):
+            if loaded.users or loaded.agency.tasks or loaded.agency.wants_to_run:
+                continue
+            if loaded.used_at + self.settings.idle_after > now:
+                continue
+            del self._loaded[agent]  # first, so that whoever comes now activates it anew
+            loaded.actor.stop()
+            if loaded.agency.wake is not None:
+                self._time.remember(agent, loaded.agency.wake)
+
+    # -- destroying agents ---------------------------------------------------------------------------------------
+
+    async def destroy(self, agent: AgentId) -> None:
+        """Delete the agent, all that it stored and every agent below it; then its name is that of a new one.
+
+        All or nothing: once this is committed, whatever crashes, the rest is done before anybody uses the name again.
+        What runs is stopped and writes nothing more, but for the caller, who goes on. Goes on if the caller is
+        cancelled.
+
+        Raises:
+            LogError: the store could not; it is tried again by itself, if it got as far as to be committed.
+        """
+        destroying = self._destruction(agent)
+        if destroying is None:
+            work = self._destroy(agent, asyncio.current_task())
+            destroying = asyncio.create_task(work, name=f"end of {agent}", context=contextvars.Context())
+            self._destroying[agent] = destroying
+            destroying.add_done_callback(lambda _: self._destroying.pop(agent, None))
+        await asyncio.shield(destroying)
+
+    def _destruction(self, agent: AgentId) -> asyncio.Task[None] | None:
+        """Return the task that destroys this agent, or one above it; None for that task itself."""
+        for above, task in self._destroying.items():
+            if (agent == above or agent.startswith(children_prefix(above))) and task is not asyncio.current_task():
+                return task
+        return None
+
+    async def _destroy(self, agent: AgentId, caller: asyncio.Task[Any] | None) -> None:
+        loaded = self._loaded.get(agent) or await self._load(agent)  # it may be destroyed as it starts
+        await loaded.actor.insist(Destroy())
+        try:
+            await self._erase(agent, loaded.actor.epoch, caller)
+        except LogError as exc:
+            log.error("unable to delete %r; trying again in %d ms: %s", agent, self._retry_later(agent), exc)
+            raise
+
+    async def _erase(self, agent: AgentId, epoch: Epoch, caller: asyncio.Task[Any] | None = None) -> None:
+        prefix = children_prefix(agent)
+        loading = [task for each, task in self._loading.items() if each.startswith(prefix)]
+        if loading:
+            await asyncio.wait(loading)
+        below = [each for each in self._loaded if each.startswith(prefix)]
+        for each in (agent, *below):
+            if (loaded := self._loaded.pop(each, None)) is not None:
+                self._dismiss(loaded, caller)
+        gone = [agent, *await self.store.agents_below(agent)]
+        for each in gone:
+            if self._forget is not None:
+                await self._forget(each)
+        await self.store.destroy(agent, epoch)
+        for each in gone:
+            self._time.forget(each)
+            self._failures.pop(each, None)
+
+    def _dismiss(self, loaded: Loaded, caller: asyncio.Task[Any] | None) -> None:
+        """Stop all that runs of an agent but the caller, who may have something to say before its sockets close."""
+        loaded.is_destroyed = True
+        why = AgentGone(f"unable to use {loaded.actor.agent!r}; it was destroyed. Its name is that of a new agent.")
+        tasks = loaded.agency.tasks
+        self._departing.add(loaded)
+        loaded.actor.halt(why, caller if caller in tasks else None)
+        loaded.agency.abandon(why)
+        for task in tasks:
+            if task is not caller:
+                task.cancel()
+        if isinstance(loaded.responder, Mortal):
+            loaded.responder.retire(why)
+
+    # -- start and shutdown ---------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open the store and pick up every agent that has something to do, whether or not a client is there."""
+        await self.store.open()
+        self._is_open = True
+        await self._time.start()
+
+    async def aclose(self) -> None:
+        """Stop starting turns, let running ones finish for a while, leave the rest open, let go of the store."""
+        if not self._is_open or self.is_stopping:
+            return
+        self.is_stopping = True
+        await self._time.stop()
+        if self._loading:
+            await asyncio.wait(list(self._loading.values()))
+        if self._destroying:
+            await asyncio.wait(list(self._destroying.values()))
+        runners = [task for loaded in self._loaded.values() for task in loaded.agency.runners]
+        if runners and self.settings.grace > 0:
+            await asyncio.wait(runners, timeout=self.settings.grace)
+        here = [*self._loaded.values(), *self._departing]
+        tasks = [task for loaded in here for task in loaded.agency.tasks]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5.0)
+        actors = [loaded.task for loaded in here if loaded.task is not None]
+        for loaded in list(self._loaded.values()):
+            loaded.actor.stop()
+        if actors:
+            await asyncio.wait(actors)
+        await self.store.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+async def _started(agent: AgentId, responder: Responder) -> None:
+    """Let the agent's own code know that it was loaded, before anybody uses it."""
+    if not getattr(responder, "wants_start", False):
+        return
+    try:
+        async with asyncio.timeout(START_LIMIT):
+            await cast(Starter, responder).on_start()
+    except TimeoutError:
+        log.error("on_start of %r took longer than %g s and was stopped; it is used all the same", agent, START_LIMIT)
+    except Exception:
+        log.exception("on_start of %r raised; it is used all the same", agent)
+
+
+def _restored(agent: AgentId, activation: Activation) -> State:
+    """Fold an activation into a state; what cannot be read is reported and left out."""
+    streamed: list[tuple[Millis, Event]] = []
+    for stored in activation.chunks:
+        try:
+            streamed.append((stored.at, decode_event(stored.body)))
+        except msgspec.DecodeError as exc:
+            log.error("unable to read event %d of %r; it is skipped: %s", stored.seq, agent, exc)
+    state, problems = restore(activation.agent, activation.turns, activation.messages, streamed, activation.kept)
+    for problem in problems:
+        log.error("%r: %s", agent, problem)
+    return state

@@ -1,0 +1,341 @@
+"""The ASGI application: agents behind a door, on a log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from ..agents import Agent, agent_kind, responder_for
+from ..agents.sql import drop_database
+from ..agents.sub_agents import class_of
+from ..errors import AgentStopped, BadInput, EverywordError, TooManyQueued, UsageError
+from ..ids import SUB, AgentId, agent_id, can_name_a_root, split_agent_id
+from ..log.base import LogStore
+from ..observe.api import EventHook, Observer
+from ..runtime.api import Responder
+from ..runtime.clock import Clock
+from ..runtime.directory import Directory, Settings
+from ..runtime.port import Port
+from .access import LOCAL, Authorize, Connecting, Door, Principal, Reject
+from .addressing import Address, find_address
+from .http import Caller, Service, answer_http
+from .limits import Limits, Pace, Seats
+from .responses import refusal
+from .signals import StopSignals
+from .stores import Durability, open_store
+from .subs import ClosedGate, pass_gates
+from .watching import Watch
+from .websocket import REFUSED, TRY_LATER, SocketSettings, serve_socket
+
+__all__ = ["Everyword"]
+
+log = logging.getLogger("everyword.server")
+
+A = TypeVar("A", bound=Agent)
+
+
+class Everyword:
+    """Serves agents: an ASGI application, to be run as it is or mounted in another one.
+
+    It starts with its lifespan, with `async with app:`, or, mounted where nobody runs its lifespan, at the first
+    request. Compose it into another application's lifespan with `lifespan=app.lifespan`.
+
+    Args:
+        agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
+        store: A path, "memory:", "sqlite:///path", or a LogStore.
+        base_path: Where agents are found, below wherever this application is mounted.
+        authorize: Decides who may use which agent. Without it, only this machine may.
+        origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*".
+        limits: What one client may ask for.
+        retention: How long the chunks of ended turns are kept; messages stay.
+        durability: What a commit survives: the death of the "process", or the loss of "power" too.
+        on_event: Called with everything that was committed but chunks: after the commit, outside of the agent, never in
+            its way. What it raises is logged; when it is too slow, it is not told everything.
+        observe: Who else watches: `everyword.observe.Tracing()`, `everyword.observe.Metrics()`, or your own.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[type[Agent]],
+        *,
+        store: str | LogStore = "everyword.db",
+        base_path: str = "/agents",
+        authorize: Authorize | None = None,
+        origins: Sequence[str] | Literal["*"] = (),
+        limits: Limits | None = None,
+        retention: timedelta = timedelta(hours=24),
+        durability: Durability = "process",
+        on_event: EventHook | None = None,
+        observe: Sequence[Observer] = (),
+    ) -> None:
+        self.agents = _by_kind(agents)
+        self.base_path = "/" + base_path.strip("/")
+        self.limits = limits if limits is not None else Limits()
+        self.grace = 10.0
+        """Seconds that running turns have to finish when the process stops."""
+        self.clock: Clock | None = None
+        """Tells the time; None for the machine's own. Tests turn one by hand."""
+        self._store, self._durability = store, durability
+        self._retention = round(retention.total_seconds() * 1000)
+        self._door = Door(authorize, origins)
+        self._watch = Watch(on_event, observe)
+        self._starting: asyncio.Task[Service] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._signals = StopSignals(self._begin_close)
+
+    # -- start and stop ------------------------------------------------------------------------------------------
+
+    async def start(self) -> Service:
+        """Open the log and pick up what was left open; once, however many ask at the same time.
+
+        Raises:
+            LogError: the log cannot be used; another call tries again.
+        """
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._open(), name="start of everyword")
+        starting = self._starting
+        try:
+            return await asyncio.shield(starting)
+        except BaseException:
+            if starting.done() and self._starting is starting and (starting.cancelled() or starting.exception()):
+                self._starting = None
+            raise
+
+    async def _open(self) -> Service:
+        settings = Settings(retention=self._retention, grace=self.grace, max_queued=self.limits.queued_turns)
+        store = open_store(self._store, self._durability)
+        self._watch.begin(store)
+        forget = partial(drop_database, store)
+        directory = Directory(store, self._responder, clock=self.clock, settings=settings, forget=forget)
+        self._directory = directory
+        try:
+            await directory.open()
+        except BaseException:
+            await self._watch.end()
+            raise
+        self._signals.listen()
+        limits = self.limits
+        pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
+        return Service(directory, limits, pace, calls, Seats(limits.sockets_per_agent))
+
+    async def aclose(self) -> None:
+        """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
+        self._signals.deafen()
+        self._begin_close()
+        if self._closing is None:
+            return
+        await asyncio.shield(self._closing)
+        self._starting = self._closing = None
+
+    def _begin_close(self) -> None:
+        if self._starting is not None and self._closing is None:
+            self._closing = asyncio.create_task(self._close(self._starting), name="end of everyword")
+
+    async def _close(self, starting: asyncio.Task[Service]) -> None:
+        await asyncio.wait({starting})
+        if not starting.cancelled() and starting.exception() is None:
+            await starting.result().directory.aclose()
+        await self._watch.end()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
+        """Run while another application runs: `Starlette(lifespan=app.lifespan, ...)`."""
+        async with self:
+            yield
+
+    def invite(self, *origins: str) -> None:
+        """Let pages of these sites use it, besides those of the constructor."""
+        self._door.invite(origins)
+
+    @property
+    def door(self) -> Door:
+        """Who may come in: the same for everything that is served beside the agents."""
+        return self._door
+
+    @property
+    def where(self) -> str:
+        """Where the log is, for people."""
+        return self._store if isinstance(self._store, str) else type(self._store).__name__
+
+    # -- agents -----------------------------------------------------------------------------------------------------
+
+    def get(self, cls: type[A], name: str) -> A:
+        """Return one agent for programmatic use, while the app runs: `await app.get(Chat, "ann").save_messages(...)`.
+
+        Cheap, and loads nothing by itself. What it writes goes through the agent's own mailbox, like a client's.
+        """
+        kind = agent_kind(cls)
+        if self.agents.get(kind) is not cls:
+            raise UsageError(f"unable to get {cls.__name__}; this app does not serve it. Add it to Everyword([...]).")
+        if not can_name_a_root(name):
+            raise UsageError(f"unable to get {name!r}; its name leads to a sub-agent. Use `sub_agent` of its parent.")
+        if self._starting is None:
+            raise UsageError("unable to get an agent; the app is not running. Use `async with app:` or its lifespan.")
+        return cls(Port(self._directory, agent_id(kind, name)))
+
+    def _responder(self, agent: AgentId) -> Responder:
+        kind, cls = split_agent_id(agent)[0], class_of(agent, self.agents)
+        if cls is None:
+            log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
+            raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
+        port = Port(self._directory, agent)
+        return self._watch.around(responder_for(cls, port))
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Be an ASGI application."""
+        match scope["type"]:
+            case "lifespan":
+                await self._run_lifespan(receive, send)
+            case "http":
+                request = Request(scope, receive)
+                headers = self._door.cors_headers(request)
+                response = await self._respond(request)
+                await response(scope, receive, _adding(headers, send))
+            case "websocket":
+                await self._serve_socket(WebSocket(scope, receive, send), send)
+            case kind:
+                raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
+
+    async def _respond(self, request: Request) -> ASGIApp:
+        about = await self._watch.answer(request, self._door, self._running)
+        if about is not None:
+            return about
+        is_preflight = request.method == "OPTIONS" and "origin" in request.headers
+        entered = await self._enter(request) if not is_preflight else self._refuse_at_sight(request)
+        if isinstance(entered, Reject):
+            return refusal(entered.status, entered.reason)
+        if isinstance(entered, ClosedGate):
+            return entered.answer()
+        if entered is None:
+            return Response(status_code=204, headers=self._door.preflight_headers(request))
+        service, address, principal = entered
+        return await answer_http(service, Caller(request, address.agent, principal), address.resource)
+
+    async def _serve_socket(self, websocket: WebSocket, send: Send) -> None:
+        entered = await self._enter(websocket)
+        if isinstance(entered, Reject):
+            await _turn_away(websocket, REFUSED if entered.status < 500 else TRY_LATER, entered.reason)
+            return
+        if isinstance(entered, ClosedGate):
+            await _turn_away(websocket, entered.close_code, entered.close_reason)
+            return
+        service, address, principal = entered
+        try:
+            service.seats.check(address.agent)
+        except TooManyQueued as exc:
+            await _turn_away(websocket, TRY_LATER, str(exc))
+            return
+        pace, calls, clock = service.pace, service.calls, service.directory.clock
+        settings = SocketSettings(
+            max_frame=service.limits.frame,
+            is_read_only=principal.read_only,
+            principal=principal.id if principal is not LOCAL else None,
+            may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
+            may_call=lambda: calls.wait_needed(principal.id, clock.now()),
+        )
+        with service.seats.seat(address.agent):
+            await serve_socket(websocket, service.directory, address.agent, service.presence, settings, send)
+
+    async def _running(self) -> Directory:
+        return (await self.start()).directory
+
+    def _refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
+        return self._door.refuse_strangers(connection) or self._door.refuse_origin(connection)
+
+    async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject | ClosedGate:
+        """Take a request or a socket through the door, to its agent; start when nobody has yet."""
+        refused = self._refuse_at_sight(connection)
+        if refused is not None:
+            return refused
+        try:
+            address = find_address(connection.scope, self.base_path)
+        except BadInput as exc:
+            return Reject(str(exc), 400)
+        cls = self.agents.get(address.kind) if address is not None else None
+        if address is None or cls is None:
+            return Reject(self._not_found(address), 404)
+        principal = await self._door.admit(Connecting(connection, cls, address.name, address.subs))
+        if isinstance(principal, Reject):
+            return principal
+        try:
+            service = await self.start()
+            closed = await pass_gates(service.directory, connection, address, self.agents) if address.subs else None
+            return closed or (service, address, principal)
+        except EverywordError as exc:
+            log.error("%s", exc)
+            return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
+
+    def _not_found(self, address: Address | None) -> str:
+        kinds = ", ".join(sorted(self.agents)) or "none"
+        if address is None:
+            where = f"{self.base_path}/{{kind}}/{{name}}"
+            return f"unable to find this page; agents are at {where}, and the kinds are: {kinds}"
+        return f"unable to find an agent of kind {address.kind!r}; the kinds here are: {kinds}"
+
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.start()
+        except EverywordError as exc:
+            await send({"type": "lifespan.startup.failed", "message": str(exc)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _by_kind(agents: Sequence[type[Agent]]) -> dict[str, type[Agent]]:
+    found: dict[str, type[Agent]] = {}
+    for cls in agents:
+        kind = agent_kind(cls)
+        if kind == SUB:
+            raise UsageError(f"unable to serve {cls.__name__}; /{SUB}/ in a path leads to sub-agents. Rename it.")
+        if kind in found:
+            names = f"{found[kind].__name__} and {cls.__name__}"
+            raise UsageError(f"unable to serve {names}; both are of kind {kind!r}. Rename one of the classes.")
+        found[kind] = cls
+    return found
+
+
+async def _turn_away(websocket: WebSocket, code: int, reason: str) -> None:
+    # Accepted first: a browser hides why an upgrade failed, and the stock client would try for ever.
+    await websocket.accept()
+    await websocket.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+
+def _adding(headers: dict[str, str], send: Send) -> Send:
+    if not headers:
+        return send
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            added = MutableHeaders(scope=message)
+            for name, value in headers.items():
+                added[name] = value
+        await send(message)
+
+    return send_with_headers

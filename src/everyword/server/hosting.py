@@ -1,0 +1,163 @@
+"""The agent's own code at a connection: its hooks, its callables, its state. What it raises harms nobody.
+
+User code runs in tasks of the agent (R-26): a call goes on when its socket is gone, and nobody waits for a slow hook.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from ..agents import Agent
+from ..agents.agent import running_as
+from ..agents.callables import check_arguments, find_callable
+from ..agents.connections import Connection
+from ..errors import BadInput, ChatError, EverywordError, MailboxFull
+from ..messages.jsonvalues import encode_json
+from ..runtime.directory import Loaded
+from ..wire import frames
+from ..wire.parse import CallMethod, SetState
+
+__all__ = ["Host", "agent_of"]
+
+log = logging.getLogger("everyword.server")
+
+MOST_AT_ONCE = 256
+"""How much of the agent's own code one connection may have running: a client must not choose that."""
+
+READ_ONLY = "Connection is readonly"
+REFUSED = "State update rejected"
+
+
+def agent_of(loaded: Loaded) -> Agent | None:
+    """Return the user's object behind a loaded agent; None for responders that are no agent, as tests have."""
+    agent = getattr(loaded.responder, "agent", None)
+    return agent if isinstance(agent, Agent) else None
+
+
+class Host:
+    """Lets one connection meet its agent."""
+
+    def __init__(self, loaded: Loaded, agent: Agent, connection: Connection, post: Callable[[bytes], None]) -> None:
+        self._loaded, self._agent, self.connection, self._post = loaded, agent, connection, post
+        self._running = 0
+
+    def state(self) -> bytes | None:
+        """Return the state as JSON, the initial one if none was set; None when there is none at all."""
+        value = self._loaded.agency.value
+        if value is not None or self._agent.initial_state is None:
+            return value
+        return encode_json(self._agent.initial_state)
+
+    def has_protocol(self) -> bool:
+        """Ask whether this connection is to be told of what happens; it is, when the agent cannot say."""
+        running_as(self._agent)
+        try:
+            answer = self._agent.should_send_protocol_messages(self.connection, self.connection.request)
+        except Exception:
+            log.exception("should_send_protocol_messages of %r raised", self._agent)
+            answer = True
+        self.connection.has_protocol = bool(answer)
+        return self.connection.has_protocol
+
+    def joined(self) -> None:
+        """Tell the agent of the connection."""
+        self._agent.admit(self.connection)
+        self._run(self._agent.on_connect(self.connection, self.connection.request), "on_connect")
+
+    def left(self, code: int, reason: str) -> None:
+        """Tell the agent that it is gone, unless the agent is."""
+        self._agent.dismiss(self.connection)
+        if self._loaded.is_destroyed:
+            return
+        self._run(self._agent.on_close(self.connection, code, reason), "on_close")
+
+    def heard(self, text: str) -> None:
+        """Hand over a frame that is not of the protocol.
+
+        Raises:
+            MailboxFull: the agent's code does not keep up with this client.
+        """
+        if self._running >= MOST_AT_ONCE:
+            raise MailboxFull("unable to take a message; the agent is still busy with those before")
+        self._run(self._agent.on_message(self.connection, text), "on_message")
+
+    async def set_state(self, frame: SetState) -> None:
+        """Take a client's state; who sent it is told only that it was refused."""
+        if self.connection.is_readonly:
+            self._post(frames.state_error(READ_ONLY))
+            return
+        running_as(self._agent)
+        try:
+            state = await self._agent.take_state(msgspec.json.decode(bytes(frame.state)), self.connection)
+            self._run(self._agent.tell_state(state, self.connection), "on_state_changed")
+        except MailboxFull:
+            raise
+        except Exception as exc:  # noqa: BLE001 - the validator is the agent's own code
+            log.info("%r refused a state: %s", self._agent, exc)
+            self._post(frames.state_error(REFUSED))
+
+    def call(self, frame: CallMethod) -> None:
+        """Run a callable and post its result or its error."""
+        if self._running >= MOST_AT_ONCE:
+            self._reply(frames.rpc_error(frame.id, f"unable to call {frame.method}; too many calls run at once"))
+            return
+        self._run(self._call(frame), f"call of {frame.method}")
+
+    async def _call(self, frame: CallMethod) -> None:
+        try:
+            method = find_callable(self._agent, frame.method)
+            given = method(*check_arguments(method, frame.method, frame.args))
+            if inspect.isasyncgen(given):
+                async for value in given:
+                    self._reply(_result(frame.id, value, done=False))
+                self._reply(frames.rpc_result(frame.id, None))
+                return
+            self._reply(_result(frame.id, await given if inspect.isawaitable(given) else given))
+        except (BadInput, ChatError) as exc:
+            self._reply(frames.rpc_error(frame.id, str(exc)))
+        except Exception as exc:
+            log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
+            self._reply(frames.rpc_error(frame.id, _public(frame.method, exc)))
+
+    def _reply(self, frame: bytes) -> None:
+        try:
+            self._post(frame)
+        except MailboxFull as exc:
+            log.info("a reply to %r is lost: %s", self.connection, exc)
+            self.connection.close(1013, "read faster")
+
+    def _run(self, work: Awaitable[Any], name: str) -> None:
+        self._running += 1
+        self._loaded.agency.spawn(self._guarded(work), f"{name} of {self._loaded.actor.agent}")
+
+    async def _guarded(self, work: Awaitable[Any]) -> None:
+        running_as(self._agent)
+        try:
+            await work
+        except Exception as exc:  # noqa: BLE001 - the agent's own code
+            try:
+                await self._agent.on_error(self.connection, exc)
+            except Exception:
+                log.exception("on_error of %r raised", self._agent)
+        finally:
+            self._running -= 1
+
+
+def _result(call: str, value: Any, *, done: bool = True) -> bytes:
+    encoded = encode_json(value)
+    return b'{"type":"rpc","id":%b,"success":true,"result":%b,"done":%b}' % (
+        msgspec.json.encode(call),
+        encoded,
+        b"true" if done else b"false",
+    )
+
+
+def _public(method: str, exc: BaseException) -> str:
+    if isinstance(exc, EverywordError):
+        return str(exc)
+    return f"The call of {method} failed."

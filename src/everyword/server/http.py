@@ -1,0 +1,335 @@
+"""HTTP beside the socket: the transcript, turns as event streams, stopping them, and the log itself.
+
+A response that is cut off changes nothing: turns are commands in a log, and every stream can be taken up again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from ..agents import Agent, AIChatAgent
+from ..agents.agent import running_as
+from ..core.commands import Cancel, Submit
+from ..core.state import Node, State
+from ..core.tree import shown_path
+from ..errors import AgentStopped, BadInput, ChatError, LogError, MailboxFull, Rejected, TooManyQueued
+from ..events import TurnAccepted
+from ..ids import AgentId, RequestId, Seq
+from ..log.base import LogStore
+from ..runtime.directory import Directory, Loaded
+from ..runtime.fresh import fresh_message_id, fresh_request_id
+from ..wire.sse import UI_STREAM_HEADERS
+from .access import Principal
+from .bodies import Question, TooLarge, read_json, read_question
+from .hosting import agent_of
+from .limits import Limits, Pace, Seats
+from .posted import Standing, find_standing, standing_frames, take_answers
+from .responses import StreamedResponse, refusal
+from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames
+from .websocket import Presence
+
+__all__ = ["RESOURCES", "Caller", "Service", "answer_http"]
+
+log = logging.getLogger("everyword.server")
+
+AT_ONCE: Final = 256 * 1024
+"""Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
+
+LONGEST_ID: Final = 512
+
+_SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
+"""The AI SDK's transport asks below the path that it posts to, under its own id for the chat: `chat/{id}/stream`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What all requests share."""
+
+    directory: Directory
+    limits: Limits
+    pace: Pace
+    """Turns that principals ask for."""
+    calls: Pace
+    """Methods that they call."""
+    seats: Seats
+    presence: Presence = field(default_factory=Presence)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One admitted request: who asks what of which agent."""
+
+    request: Request
+    agent: AgentId
+    principal: Principal
+
+    @property
+    def after(self) -> int | None:
+        """The cursor that the reader brings; None when it has none, or one that is not ours."""
+        said = self.request.headers.get("last-event-id") or self.request.query_params.get("after") or ""
+        return int(said) if said.isascii() and said.isdigit() and len(said) < 19 else None
+
+
+Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
+
+
+async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIApp:
+    """Return the response to an admitted request; what goes wrong becomes a status and a sentence."""
+    if (asked := _SDK_PATH.fullmatch(resource)) is not None:
+        resource = f"chat/{asked[1]}"
+    answers = RESOURCES.get(resource)
+    if answers is None:
+        answered = await _own_answer(service, caller)
+        if answered is not None:
+            return answered
+        known = ", ".join(sorted(RESOURCES))
+        return refusal(404, f"unable to find {resource!r}; an agent has {known}")
+    method = caller.request.method
+    answer = answers.get(method)
+    if answer is None:
+        allowed = ", ".join(answers)
+        return refusal(405, f"unable to {method} {resource}; use {allowed}", allow=allowed)
+    if method == "POST" and caller.principal.read_only:
+        return refusal(403, f"unable to {method} {resource}; you may watch this agent and not change it")
+    try:
+        return await answer(service, caller)
+    except BadInput as exc:
+        return refusal(400, str(exc))
+    except TooManyQueued as exc:
+        return refusal(429, str(exc), retry_after="5")
+    except (AgentStopped, MailboxFull, LogError) as exc:
+        return refusal(503, _public_text(exc, is_stopping=service.directory.is_stopping), retry_after="1")
+    except Rejected as exc:
+        return refusal(409, str(exc))
+
+
+def _public_text(exc: Exception, *, is_stopping: bool) -> str:
+    # What a store says of itself names files and disks, and is for its operator.
+    if not isinstance(exc, LogError):
+        return str(exc)
+    log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # a deploy is no alarm
+    return "unable to use the log right now; nothing was written. Try again in a moment."
+
+
+# -- the transcript ----------------------------------------------------------------------------------------------
+
+
+async def get_messages(service: Service, caller: Caller) -> ASGIApp:
+    """Stream the active path as a JSON array of UIMessages, without loading the agent.
+
+    `?limit=n` gives the newest n only, `?before=id` those before that message: together, pages from the end.
+    """
+    bodies = _page(await _shown(service.directory.store, caller.agent), caller.request.query_params)
+    headers = {"content-type": "application/json", "cache-control": "no-cache"}
+    if sum(map(len, bodies)) <= AT_ONCE:
+        return Response(b"[%b]" % b",".join(bodies), headers=headers)
+    return StreamedResponse(_json_array(bodies), headers)
+
+
+async def _shown(store: LogStore, agent: AgentId) -> list[tuple[str, bytes]]:
+    """Return id and body of the messages on the active path, oldest first."""
+    row, messages = await store.conversation(agent)
+    if row is None:
+        return []
+    nodes = {m.node: Node(m.parent, m.id, m.role, m.at, m.body, m.draft) for m in messages}
+    path = shown_path(State(leaf=row.leaf, nodes=nodes))
+    return [(node.id, node.shown) for _, node in path if node.shown is not None]
+
+
+def _page(shown: list[tuple[str, bytes]], asked: Mapping[str, str]) -> list[bytes]:
+    before, limit = asked.get("before"), asked.get("limit", "")
+    if before is not None:
+        places = [place for place, (name, _) in enumerate(shown) if name == before]
+        if not places:
+            raise BadInput(f"unable to page; there is no message {before!r} to go back from")
+        shown = shown[: places[0]]
+    if limit.isascii() and limit.isdigit():
+        shown = shown[-int(limit) :] if int(limit) else []
+    return [body for _, body in shown]
+
+
+async def _json_array(bodies: list[bytes], batch: int = 64) -> Pieces:
+    yield b"["
+    for first in range(0, len(bodies), batch):
+        yield (b"," if first else b"") + b",".join(bodies[first : first + batch])
+    yield b"]"
+
+
+# -- turns -----------------------------------------------------------------------------------------------------------
+
+
+async def post_chat(service: Service, caller: Caller) -> ASGIApp:
+    """Accept a turn and stream it. With an `Idempotency-Key` that is known, stream the turn that it stands for.
+
+    `Prefer: respond-async` asks for the acceptance only.
+    """
+    body = await read_json(caller.request, service.limits.frame)
+    if isinstance(body, TooLarge):
+        megabytes = service.limits.frame / 1024 / 1024
+        return refusal(413, f"unable to take the body; it is larger than {megabytes:g} MiB, the limit of this server")
+    question = read_question(body)
+    key = caller.request.headers.get("idempotency-key")
+    request = RequestId(key) if key else fresh_request_id()
+    directory, agent = service.directory, caller.agent
+    known = await directory.store.find_turn(agent, request) if key else None
+    if known is None:
+        wait = service.pace.wait_needed(caller.principal.id, directory.clock.now())
+        if wait:
+            return refusal(
+                429, "unable to take the question; too many came in a minute", retry_after=f"{wait / 1000:.0f}"
+            )
+    async with directory.attach(agent) as loaded:
+        own = agent_of(loaded)
+        if own is not None and not isinstance(own, AIChatAgent):
+            return refusal(404, "unable to chat; this agent does not. Call its methods instead")
+        standing = await _standing(loaded, caller, question, request) if known is None else None
+        if standing is not None:
+            return _told(service, caller, standing)
+        command = Submit(
+            request,
+            fresh_message_id(),
+            question.messages,
+            trigger=question.trigger,
+            policy=loaded.rules.policy,
+            body=question.body,
+            client_tools=question.client_tools,
+            known=known is not None,
+        )
+        cursor = loaded.actor.tail.head
+        events = await loaded.actor.ask(command)
+        accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
+    if _responds_async(caller.request):
+        return _accepted(request)
+    if accepted is None:
+        return await _stream(service, caller, request)
+    return _ui_stream(service, caller, request, follow_turn(directory, agent, accepted.turn, cursor))
+
+
+async def _standing(loaded: Loaded, caller: Caller, question: Question, request: RequestId) -> Standing | None:
+    """Take the answers that the posted messages give; return what goes on because of them, or went on before."""
+    messages = question.messages
+    if not messages or question.trigger == "regenerate-message":
+        return None
+    by = caller.principal.id
+    await take_answers(loaded, messages, request, by=by, client_tools=question.client_tools)
+    return await find_standing(loaded, messages[-1])
+
+
+def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:
+    if _responds_async(caller.request):
+        return _accepted(standing.request)
+    return _ui_stream(service, caller, standing.request, standing_frames(service.directory, caller.agent, standing))
+
+
+def _accepted(request: RequestId) -> Response:
+    return JSONResponse({"request": request}, 202, {"x-everyword-request": _header_safe(request)})
+
+
+def _responds_async(request: Request) -> bool:
+    wishes = request.headers.get("prefer", "").lower().split(",")
+    return any(wish.partition(";")[0].strip() == "respond-async" for wish in wishes)
+
+
+async def get_stream(service: Service, caller: Caller) -> ASGIApp:
+    """Stream the running turn, or with `?request=` that one, from wherever the reader is; 204 when there is none."""
+    named = caller.request.query_params.get("request")
+    return await _stream(service, caller, _request_id(named) if named else None)
+
+
+async def _stream(service: Service, caller: Caller, request: RequestId | None) -> ASGIApp:
+    directory, agent, after = service.directory, caller.agent, caller.after
+    if await directory.store.agent_row(agent) is None:
+        return Response(status_code=204)  # asking about an agent does not make one
+    service.seats.check(agent)
+    async with directory.attach(agent) as loaded:
+        opened = await find_open_turn(loaded, request)
+    if opened is not None:
+        frames = open_turn_frames(directory, agent, opened, after)
+        return _ui_stream(service, caller, opened.request, frames)
+    row = await directory.store.find_turn(agent, request) if request is not None else None
+    if row is None or row.is_open or (after is not None and after >= row.chunks > 0):
+        return Response(status_code=204)
+    return _ui_stream(service, caller, row.request, ended_turn_frames(directory.store, agent, row, after))
+
+
+def _ui_stream(service: Service, caller: Caller, request: RequestId, pieces: Pieces) -> ASGIApp:
+    headers = {**UI_STREAM_HEADERS, "x-everyword-request": _header_safe(request)}
+    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent))
+
+
+def _request_id(said: str) -> RequestId:
+    if len(said) > LONGEST_ID:
+        raise BadInput(f"unable to use a request id of {len(said)} characters; {LONGEST_ID} is the limit")
+    return RequestId(said)
+
+
+def _header_safe(request: RequestId) -> str:
+    return request.encode("ascii", "backslashreplace").decode()
+
+
+async def post_stop(service: Service, caller: Caller) -> ASGIApp:
+    """Cancel the running turn, or the one whose `requestId` the body names; answer with what was asked to stop."""
+    body = await read_json(caller.request, service.limits.frame)
+    named = None if isinstance(body, TooLarge) else body.get("requestId")
+    if named is not None and not isinstance(named, str):
+        raise BadInput('unable to stop; "requestId" must be a string')
+    async with service.directory.attach(caller.agent) as loaded:
+        request = _request_id(named) if named is not None else await _running(loaded)
+        events = []
+        if request is not None:
+            events = await loaded.actor.insist(Cancel(request, by=caller.principal.id))
+    return JSONResponse({"stopped": [request] if events else []})
+
+
+async def _running(loaded: Loaded) -> RequestId | None:
+    def look(state: State) -> RequestId | None:
+        turn = state.current or next(state.chat_turns(), None)
+        return turn.request if turn is not None else None
+
+    return await loaded.actor.inspect(look)
+
+
+# -- the log itself ----------------------------------------------------------------------------------------------------
+
+
+async def get_events(service: Service, caller: Caller) -> ASGIApp:
+    """Stream the committed events by cursor; `id` is the seq. Without a cursor, where the agent stands comes first."""
+    service.seats.check(caller.agent)
+    async with service.directory.attach(caller.agent):
+        pass  # what cannot be loaded is refused with a status, while there is none yet
+    after = Seq(caller.after) if caller.after is not None else None
+    headers = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
+    pieces = follow_log(service.directory, caller.agent, after)
+    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent))
+
+
+RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
+    "get-messages": {"GET": get_messages, "HEAD": get_messages},
+    "chat": {"POST": post_chat},
+    "chat/stream": {"GET": get_stream},
+    "chat/stop": {"POST": post_stop},
+    "events": {"GET": get_events},
+}
+
+
+async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
+    """Ask the agent's own code for an answer to a path that we know nothing of."""
+    async with service.directory.attach(caller.agent) as loaded:
+        own = agent_of(loaded)
+        if own is None or type(own).on_request is Agent.on_request:
+            return None
+        running_as(own)
+        try:
+            answer: ASGIApp | None = await own.on_request(caller.request)
+        except Exception as exc:
+            log.exception("on_request of %r raised", own)
+            return refusal(500, str(exc) if isinstance(exc, ChatError) else "unable to answer; the agent failed")
+        return answer

@@ -1,0 +1,121 @@
+"""The server's own pages for those who run it: whether it is well, and its metrics. And who hears what it commits."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ..errors import EverywordError, LogError
+from ..ids import Millis
+from ..log.base import LogStore
+from ..observe.api import EventHook, Observer
+from ..observe.logs import TurnLog
+from ..observe.tap import Tap
+from ..runtime.api import Responder
+from ..runtime.directory import Directory
+from .access import Door, why_not_local
+from .responses import refusal
+
+if TYPE_CHECKING:
+    from ..observe.metrics import Metrics
+
+__all__ = ["Watch"]
+
+log = logging.getLogger("everyword.server")
+
+HEALTH: Final = "/healthz"
+PATIENCE: Final = 2.0
+"""Seconds after which a store that has not answered is busy, which is no illness."""
+
+
+class Watch:
+    """Everybody who watches one app."""
+
+    def __init__(self, on_event: EventHook | None, observers: Sequence[Observer]) -> None:
+        self._hooks = [on_event] if on_event is not None else []
+        self._observers = list(observers)
+        self._tap: Tap | None = None
+
+    # -- hearing ----------------------------------------------------------------------------------------------------
+
+    def begin(self, store: LogStore) -> None:
+        """Hear what the store commits from now on; leaves it alone when nobody wants to."""
+        observers = [*self._observers, TurnLog()] if TurnLog.is_wanted() else self._observers
+        if self._hooks or observers:
+            self._tap = Tap(self._hooks, observers)
+            self._tap.attach(store)
+
+    async def end(self) -> None:
+        if self._tap is not None:
+            await self._tap.aclose()
+
+    def around(self, responder: Responder) -> Responder:
+        """Return the responder with its answers watched."""
+        for observer in self._observers:
+            if type(observer).around is not Observer.around:
+                setattr(responder, "stream", observer.around(responder.stream))  # noqa: B010 - a method, to a type checker
+        return responder
+
+    # -- pages ------------------------------------------------------------------------------------------------------
+
+    async def answer(
+        self, request: Request, door: Door, directory: Callable[[], Awaitable[Directory]]
+    ) -> Response | None:
+        """Return a page about the server itself; None when the path is not one of those."""
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if request.method not in ("GET", "HEAD"):
+            return None
+        if path == HEALTH:
+            refused = door.refuse_strangers(request)
+            return refusal(refused.status, refused.reason) if refused is not None else await _health(directory)
+        metrics = next((each for each in self._observers if getattr(each, "path", None) == path), None)
+        return await self._metrics(metrics, request, directory) if metrics is not None else None
+
+    async def _metrics(self, found: Any, request: Request, directory: Callable[[], Awaitable[Directory]]) -> Response:
+        metrics: Metrics = found
+        if metrics.allow is None:
+            why = why_not_local(request)
+            if why is not None:
+                return refusal(403, f"unable to show metrics; the request {why}. Say who may: Metrics(allow=...).")
+        else:
+            allowed = metrics.allow(request)
+            if not (await allowed if inspect.isawaitable(allowed) else allowed):
+                return refusal(403, "unable to show metrics; you may not read them")
+        missed = self._tap.missed if self._tap is not None else 0
+        text = metrics.render(loaded=len(await directory()), missed=missed)
+        return Response(text, media_type=metrics.content_type)
+
+
+async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
+    status, code = "ready", 200
+    try:
+        running = await directory()
+        if running.is_stopping:
+            status, code = "stopping", 503
+        elif not await _is_writable(running):
+            status, code = "failing", 503
+    except EverywordError as exc:
+        log.warning("not healthy: %s", exc)
+        status, code = "failing", 503
+    return JSONResponse({"status": status}, code, {"cache-control": "no-store"})
+
+
+async def _is_writable(directory: Directory) -> bool:
+    """Tell whether the log takes writes: no agent waits for it to take one again, and it takes this one."""
+    if directory.failing:
+        return False
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await directory.store.prune(Millis(0))  # a write that deletes nothing
+    except TimeoutError:
+        return True
+    except LogError as exc:
+        log.warning("the log does not take writes: %s", exc)
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""The pytest plugin: an app per test, a clock to turn by hand, and `async def` tests without another plugin.
+
+Loaded by pytest itself wherever everyword is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from . import LocalServer, ManualClock
+
+__all__ = ["everyword_app", "manual_clock"]
+
+MARKER = "everyword"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}: runs an `async def` test in a loop of its own")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run marked `async def` tests; all others are somebody else's."""
+    if pyfuncitem.get_closest_marker(MARKER) is None or not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(pyfuncitem.obj(**given))
+    return True
+
+
+@pytest.fixture
+def manual_clock() -> ManualClock:
+    """A clock that stands still until the test moves it; give it to `everyword_app` as `clock`."""
+    from . import ManualClock
+
+    return ManualClock()
+
+
+@pytest.fixture
+def everyword_app(tmp_path: Path) -> Callable[..., LocalServer]:
+    """Return what makes an `LocalServer` of agent classes, or of an app, on a file of this test's own."""
+    from . import LocalServer
+
+    def made(*agents: Any, **options: Any) -> LocalServer:
+        return LocalServer(*agents, **{"store": tmp_path / "everyword.db", **options})
+
+    return made

@@ -1,0 +1,248 @@
+// The page: one conversation, shown as it is told, and everything around it.
+
+import { at, setAttribute, setText } from "./dom.js";
+import { Composer } from "./composer.js";
+import { Inspector } from "./inspector.js";
+import { Log } from "./log.js";
+import { LateView } from "./late.js";
+import { Line } from "./line.js";
+import { rowsOf, showAside, showRows } from "./messages.js";
+import { Panels } from "./panels.js";
+import { Scroll } from "./scroll.js";
+import { Sidebar } from "./sidebar.js";
+import { fresh } from "./unheard.js";
+
+const settings = await (await fetch("settings.json")).json();
+// What else the address has, a token for instance, goes wherever we ask something.
+const passed = new URLSearchParams([...new URLSearchParams(location.search)].filter(([name]) => name !== "agent" && name !== "name")).toString();
+
+const STATES = { connecting: "connecting", live: "live", away: "server away", cut: "cut off", refused: "refused" };
+const AWAY = {
+  away: "Nothing that you see is lost; this page goes on by itself when it is back.",
+  cut: "You cut the connection. The agent goes on without you, and this page catches up in a moment.",
+};
+
+let link = null;
+let log = null;
+let versions = [];
+let current = { kind: "", name: "" };
+let heard = 0; // frames that were looked at
+
+// -- one conversation ----------------------------------------------------------------------------------------------
+
+function open(kind, name, { isNew = true } = {}) {
+  link?.close();
+  log?.close();
+  current = { kind, name };
+  versions = [];
+  if (isNew) history.pushState(null, "", addressOf(kind, name));
+  const path = `${settings.basePath}/${encodeURIComponent(kind)}/${encodeURIComponent(name)}`;
+  link = new Line(path, passed);
+  heard = 0;
+  log = settings.feed ? new Log(settings.feed, `${kind}/${name}`, passed) : null;
+  const opened = link;
+  link.addEventListener("change", () => opened === link && changed());
+  log?.addEventListener("change", schedule);
+  composer.attach(link, path);
+  inspector.attach(link, log);
+  sidebar.current = current;
+  sidebar.show();
+  showSuggestions(kind);
+  at("wordless").hidden = !settings.wordless.includes(kind);
+  at("composer").hidden = settings.wordless.includes(kind);
+  at("messages").replaceChildren();
+  document.title = `${name} · ${kind} · everyword`;
+  setText(at("title"), `${kind} / ${name}`);
+  at("kind").value = kind;
+  panels.closeDrawers();
+  scroll.stick();
+  schedule();
+}
+
+function addressOf(kind, name) {
+  const query = new URLSearchParams(passed);
+  query.set("agent", kind);
+  query.set("name", name);
+  return `?${query}`;
+}
+
+function changed() {
+  const news = link.frames.filter(({ number }) => number > heard);
+  heard = link.count;
+  log?.wake();
+  const isTold = ({ type, done }) => type === "cf_agent_chat_messages" || (type === "cf_agent_use_chat_response" && done);
+  if (news.some(({ way, frame }) => way === "in" && frame && isTold(frame))) {
+    askForVersions();
+    sidebar.wake();
+  }
+  composer.keep();
+  schedule();
+}
+
+let versionsAsked = false;
+async function askForVersions() {
+  if (versionsAsked) return;
+  versionsAsked = true;
+  await new Promise((resolve) => setTimeout(resolve, 60)); // one question for what comes together
+  versionsAsked = false;
+  const asked = link;
+  const found = await asked.chat.call("get_versions").catch(() => []); // an agent without a conversation has none
+  if (asked !== link) return;
+  versions = found;
+  schedule();
+}
+
+// -- showing ---------------------------------------------------------------------------------------------------------
+
+let isScheduled = false;
+function schedule() {
+  if (isScheduled) return;
+  isScheduled = true;
+  const show = () => { isScheduled = false; render(); };
+  if (document.hidden) setTimeout(show, 50); // hidden pages get no frames
+  else requestAnimationFrame(show);
+}
+
+const acts = {
+  isBusy: false,
+  render: schedule,
+  regenerate: (message) => askAgain(link.chat.messages.findIndex(({ id }) => id === message.id), "regenerate-message"),
+  retry: (question) => askAgain(link.chat.messages.findIndex(({ id }) => id === question.id) + 1, "regenerate-message"),
+  edit: (message, text) => {
+    const place = link.chat.messages.findIndex(({ id }) => id === message.id);
+    const files = message.parts.filter(({ type }) => type !== "text");
+    const edited = { ...message, parts: [...files, { type: "text", text }] };
+    ask([...link.chat.messages.slice(0, place), edited]);
+  },
+  switchTo: (version) => link.chat.call("switch_version", [version]).catch((error) => complain(error.message)),
+};
+
+function askAgain(place, trigger) {
+  if (place > 0) ask(link.chat.messages.slice(0, place), { trigger });
+}
+
+function ask(messages, options) {
+  const request = link.chat.ask(messages, options);
+  scroll.stick();
+  changed();
+  return request;
+}
+
+function render() {
+  if (!link) return;
+  const { chat } = link;
+  const isBusy = chat.running.length > 0;
+  acts.isBusy = isBusy || link.state !== "live";
+  const rows = rowsOf(chat, { ...endingsOf(chat), versions, isLive: link.state === "live" });
+  showRows(at("messages"), rows, { chat, runs: chat.runs }, acts);
+  showAside(at("beside"), chat);
+  at("empty").hidden = !chat.hasTranscript || rows.length > 0 || !at("wordless").hidden;
+  setAttribute(at("messages"), "aria-busy", String(isBusy));
+  at("recovering").hidden = chat.recovering.size === 0 || link.state !== "live";
+  showLink(isBusy);
+  composer.show(isBusy);
+  inspector.show();
+  scroll.follow();
+  announce(isBusy);
+}
+
+function endingsOf(chat) {
+  const { endings, after } = log?.endings() ?? { endings: new Map(), after: new Map() };
+  const known = new Set([...(log?.turns.values() ?? [])].filter(({ outcome }) => outcome).map(({ request }) => request));
+  for (const [request, ending] of chat.endings) {
+    if (known.has(request)) continue;
+    const message = chat.answers.get(request);
+    if (message && ending.outcome !== "completed") endings.set(message, ending);
+    else if (message) endings.delete(message);
+  }
+  return { endings, after };
+}
+
+function showLink(isBusy) {
+  setAttribute(at("link"), "data-state", link.state === "live" && isBusy ? "busy" : link.state);
+  setText(at("link"), link.state === "live" && isBusy ? "answering" : STATES[link.state] ?? link.state);
+  at("away").hidden = !["away", "cut", "refused"].includes(link.state);
+  setText(at("away"), awayWords());
+  at("cut").disabled = link.state !== "live";
+  at("show-late").disabled = link.state !== "live";
+  at("clear").disabled = link.chat.messages.length === 0;
+}
+
+function awayWords() {
+  if (link.state === "refused") return link.reason || "The server refused this page.";
+  const why = link.reason ? `The server hung up: ${link.reason.replace(/\.?$/, ".")}` : "The server is away.";
+  return link.state === "away" ? `${why} ${AWAY.away}` : AWAY[link.state] ?? "";
+}
+
+function showSuggestions(kind) {
+  const given = settings.suggestions[kind] ?? [];
+  at("suggestions").replaceChildren(
+    ...given.map(([question, hint]) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      for (const [tag, text] of [["strong", question], ["span", hint]]) button.append(Object.assign(document.createElement(tag), { textContent: text }));
+      button.addEventListener("click", () => composer.say(question));
+      return button;
+    }),
+  );
+}
+
+// -- telling those who do not see --------------------------------------------------------------------------------------
+
+let told = { isBusy: false, state: "" };
+function announce(isBusy) {
+  const { state } = link;
+  const asks = document.querySelector('.tool[data-state="asks you"], .tool[data-state="waits for you"]') !== null;
+  if (isBusy && !told.isBusy) tell("The agent is answering.");
+  else if (!isBusy && told.isBusy) tell([...link.chat.endings.values()].at(-1)?.error ?? (asks ? "The agent asks you something." : "The answer is complete."));
+  if (state !== told.state && told.state && (state === "live" || state === "away")) tell(state === "live" ? "Connected again." : "The connection is lost.");
+  told = { isBusy, state };
+}
+
+function tell(words) {
+  setText(at("news"), words);
+}
+
+let complaint = null;
+function complain(words) {
+  setText(at("toast"), words);
+  at("toast").hidden = false;
+  clearTimeout(complaint);
+  complaint = setTimeout(() => (at("toast").hidden = true), 6000);
+}
+
+// -- wiring --------------------------------------------------------------------------------------------------------------
+
+const scroll = new Scroll(document.querySelector("main"), at("to-end"));
+const inspector = new Inspector();
+const panels = new Panels(() => inspector.show());
+const composer = new Composer({ ask, changed: schedule });
+const sidebar = new Sidebar(settings.feed, (kind, name) => open(kind, name), passed);
+
+for (const kind of settings.kinds) at("kind").append(new Option(kind, kind));
+at("kind-choice").hidden = settings.kinds.length < 2;
+at("kind").addEventListener("change", () => open(at("kind").value, fresh(8)));
+at("new-chat").addEventListener("click", () => { open(current.kind, fresh(8)); composer.focus(); });
+at("cut").addEventListener("click", () => link.cut());
+at("show-late").addEventListener("click", () => new LateView(link));
+at("clear").addEventListener("click", () => { link.chat.clear(); changed(); composer.focus(); });
+addEventListener("popstate", () => openAddress());
+addEventListener("pagehide", () => link.close());
+addEventListener("pageshow", (event) => event.persisted && open(current.kind, current.name, { isNew: false }));
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { sidebar.wake(); log?.wake(); schedule(); } });
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape" && !panels.closeDrawers()) composer.stop();
+  const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    composer.focus();
+  }
+});
+
+function openAddress() {
+  const query = new URLSearchParams(location.search);
+  open(query.get("agent") ?? settings.kinds[0], query.get("name") ?? "main", { isNew: false });
+}
+
+openAddress();
