@@ -21,7 +21,7 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-peer obligations traps wheel docs recording clean
+.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-peer obligations traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ docs: setup-python ## write the generated parts of the docs, then build the site
 	@$(BIN)/python -m tools.diagram --write
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.site
+
+screenshots: setup-python setup-browser ## take the pictures of the playground anew: docs/images/*.png
+	@$(BIN)/python -m tools.screenshots
 
 recording: setup-python setup-browser ## film the demo that is killed and goes on: docs/images/kill-9.gif
 	@$(BIN)/python -m tools.record
