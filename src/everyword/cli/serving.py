@@ -18,6 +18,7 @@ from typing import Any
 from .. import __version__
 from ..demo import Demo
 from ..errors import UsageError
+from ..extras import missing
 from ..observe.logs import configure_logging
 from ..server import Everyword
 from .loading import load_app
@@ -93,7 +94,7 @@ def run_serve(chosen: argparse.Namespace) -> int:
 
 def _require_uvicorn() -> None:
     if importlib.util.find_spec("uvicorn") is None:
-        raise UsageError("unable to serve; uvicorn is missing. Install it: pip install 'everyword[server]'")
+        raise missing("uvicorn", "server", "serve")
 
 
 def _run(

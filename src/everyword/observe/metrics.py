@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..errors import UsageError
 from ..events import AttemptStarted, CallStarted, JobEnded, TurnAccepted, TurnEnded
+from ..extras import missing
 from ..ids import AgentId, split_agent_id
 from .api import Happened, Observer, TurnFacts
 
@@ -40,7 +40,7 @@ class Metrics(Observer):
         try:
             import prometheus_client as prometheus
         except ImportError as exc:
-            raise UsageError("unable to count; prometheus-client is missing: install everyword[prometheus]") from exc
+            raise missing("prometheus-client", "prometheus", "collect metrics") from exc
         self.path, self.allow = path, allow
         self.registry = registry if registry is not None else prometheus.CollectorRegistry()
         self._exposition = prometheus.generate_latest
