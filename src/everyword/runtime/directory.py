@@ -44,7 +44,7 @@ _activated: contextvars.ContextVar[frozenset[AgentId]] = contextvars.ContextVar(
 """The agent whose own task this is, and those whose tasks loaded it: they may use each other before they started."""
 
 
-LET_GO = 5.0
+LET_GO = 2.0
 """Seconds that interrupted code has to let go of what it holds, and the store to take the last commits."""
 
 START_LIMIT = 30.0
