@@ -15,6 +15,7 @@ from everyword.demo.words import HELLO
 from tests.cli.kit import running
 from tests.cli.test_cli import APP
 from tests.server.kit import ask, connect, folded, question, reading, text_of
+from tests.server.sockets import socket as open_page
 
 
 async def test_dev_greets_with_where_it_is_and_what_to_try_and_serves_page_and_demo(tmp_path: Path) -> None:
@@ -121,3 +122,44 @@ async def test_a_killed_server_finishes_the_sentence_when_it_is_started_again(tm
                 await second.rest()
             stored = (await client.get("get-messages")).json()
     assert text_of(folded([*first.chunks, *second.chunks])) == HELLO == text_of(stored[-1])
+
+
+FAILING = """
+from everyword import AIChatAgent, Everyword, callable, tool
+
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        if self.messages[-1].text == "turn":
+            raise ValueError("why the turn failed")
+        await turn.call_tool("look")
+
+    @tool
+    def look(self) -> str:
+        raise ValueError("why the tool failed")
+
+    @callable
+    async def add(self) -> None:
+        raise ValueError("why the callable failed")
+
+
+app = Everyword([Chat], store="chats.db")
+"""
+
+
+async def test_dev_shows_the_developer_why_something_failed(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FAILING, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client, open_page(url) as page:
+            for what in ("turn", "tool"):
+                answer = await ask(client, question(what, what))
+                assert b"why the" not in answer.raw
+                await server.until(f"ValueError: why the {what} failed")
+            await page.send(type="rpc", id="c1", method="add", args=[])
+            reply = await page.until(lambda frame: frame.get("id") == "c1")
+            assert reply["error"] == "The call of add failed."
+            await server.until("ValueError: why the callable failed")
+            log = (await client.get(f"{url}/playground/log", params={"agent": "chat/ann"})).json()
+            details = [event["detail"] for event in log["events"] if "detail" in event]
+            assert details == ["ValueError: why the turn failed", "ChatError: The tool look failed."]

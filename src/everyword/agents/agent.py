@@ -121,7 +121,11 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         try:
             return TypeAdapter(self.state_model).validate_python(state)
         except ValidationError as exc:
-            raise BadInput(f"unable to take the state; it does not fit {self.state_model.__name__}: {exc}") from None
+            # Without the value: the text may reach a client, and the state may be the agent's own.
+            first = exc.errors(include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "it"
+            model = self.state_model.__name__
+            raise BadInput(f"unable to take the state; it does not fit {model}, {place}: {first['msg']}") from None
 
     # -- connections -----------------------------------------------------------------------------------------------
 

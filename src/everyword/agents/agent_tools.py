@@ -256,9 +256,10 @@ class _AgentInputs(_Inputs):
                 raise BadInput(f"The input of {self._name} must be an object with `input`.")
             value = value["input"]
         try:
-            return {"input": plain_json(fitting(self._type, value))}
+            made = fitting(self._type, value)
         except BadInput as exc:
             raise BadInput(str(exc).replace("The output does", f"The input of {self._name} does", 1)) from None
+        return {"input": plain_json(made)}
 
 
 def agent_tool(

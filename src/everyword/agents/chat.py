@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from ..errors import AgentGone, CallPending, ChatError, UsageError
+from ..errors import AgentGone, CallPending, UsageError, public_text
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
 from ..runtime.api import (
@@ -113,8 +113,8 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
         return message
 
     def error_text(self, exc: BaseException) -> str:
-        """Return what clients see of a failure: a ChatError's own text, or a safe sentence."""
-        return str(exc) if isinstance(exc, ChatError) else "Something went wrong while answering. Please try again."
+        """Return what clients see of a failure: the text of a ChatError or of a refusal of ours, or a safe sentence."""
+        return public_text(exc, "Something went wrong while answering. Please try again.")
 
     # -- what you use ---------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from ..errors import BadInput, UsageError
+from ..errors import BadInput, UsageError, public_text
 from ..messages.calls import is_tool_part, last_step, own_approval_id, tool_name, tool_parts
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.repair import INTERRUPTED, repair_calls
@@ -33,7 +33,7 @@ class ToolBox:
     def __init__(self, call: TurnCall, tools: Mapping[str, AnyTool], *, agent: Any, turn: Any) -> None:
         self.call, self.tools = call, tools
         self.model_texts: dict[str, str] = {}
-        """What the model is told of failed calls, where clients are told less."""
+        """What the model reads of failed calls; clients may read less."""
         self._agent, self._turn = agent, turn
         self._streams: list[AsyncGenerator[Any, None]] = []
         declared = call.client_tools if isinstance(call.client_tools, list) else []
@@ -80,7 +80,8 @@ class ToolBox:
         try:
             asks = (part.get("approval") or {}).get("approved") is None and await tool.wants_approval(part.get("input"))
         except BadInput as exc:
-            await self._fail(call_id, f"The tool {name} was called with unsuitable input.", model_text=str(exc))
+            text = f"The tool {name} was called with unsuitable input."
+            await self._fail(call_id, text, model_text=public_text(exc, text))
             return
         if asks:
             request = {"type": "tool-approval-request", "approvalId": own_approval_id(call_id), "toolCallId": call_id}

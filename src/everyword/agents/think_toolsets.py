@@ -92,17 +92,14 @@ def _of_call(toolset: Any, made: Any, context: Any, call: ToolContext) -> Any:
 async def _called(toolset: Any, made: Any, context: Any, given: dict[str, Any]) -> Any:
     from pydantic import ValidationError
 
-    retry = require("pydantic_ai.exceptions").ModelRetry
+    name = made.tool_def.name
     try:
         arguments = made.args_validator.validate_python(given, context=context.validation_context)
-        if made.args_validator_func is not None:
-            checked = made.args_validator_func(context, **arguments)
-            if hasattr(checked, "__await__"):
-                await checked
-        output = await toolset.call_tool(made.tool_def.name, arguments, context, made)
-    except ValidationError as error:
-        name = made.tool_def.name
+    except ValidationError as error:  # only the arguments': one that the tool raises may quote anything
         raise ToolError(f"The input of {name} does not fit. {_problems(error.errors())}") from None
-    except retry as error:
-        raise ToolError(error.message) from error
+    if made.args_validator_func is not None:
+        checked = made.args_validator_func(context, **arguments)
+        if hasattr(checked, "__await__"):
+            await checked
+    output = await toolset.call_tool(name, arguments, context, made)  # its ModelRetry reaches the model as it is
     return output.return_value if hasattr(output, "return_value") else output

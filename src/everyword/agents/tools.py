@@ -14,13 +14,14 @@ import inspect
 import itertools
 import logging
 import re
+import sys
 import types
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
-from ..errors import BadInput, ChatError, UsageError
+from ..errors import BadInput, ChatError, UsageError, public_text
 from ..messages.jsonvalues import encode_json, plain_json
 from ..runtime.api import CancelToken
 
@@ -74,7 +75,8 @@ class ToolResult:
 class ToolFailed:
     """The call brought no answer; nothing follows.
 
-    `model_text` may hold what the exception said and is for the model only; `client_text` is safe for every client.
+    `client_text` is stored and shown to every client. `model_text` may say more: what is wrong with the input, or the
+    exception's text where the tool allows it.
     """
 
     reason: Literal["input", "raised", "output", "timeout"]
@@ -105,8 +107,10 @@ class Tool(Generic[P, R]):
         client: bool = False,
         idempotent: bool = False,
         timeout: float | None = None,
+        show_errors_to_model: bool = False,
     ) -> None:
         self.name, self.description = name, description
+        self.show_errors_to_model = show_errors_to_model
         self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
         self._function = function
         self._inputs = _Inputs(name, function, parameters)
@@ -205,7 +209,8 @@ class Tool(Generic[P, R]):
         try:
             arguments = self.check(input)
         except BadInput as error:
-            yield ToolFailed("input", str(error), f"The tool {self.name} was called with unsuitable input.", error)
+            text = f"The tool {self.name} was called with unsuitable input."
+            yield ToolFailed("input", public_text(error, text), text, error)
             return
         values = _values(functools.partial(call, **arguments), on_the_loop=_gives_way(self._function))
         deadline = None if self.timeout is None else asyncio.get_running_loop().time() + self.timeout
@@ -236,8 +241,8 @@ class Tool(Generic[P, R]):
             output = plain_json(value)
         except BadInput as error:
             text = f"The tool {self.name} returned {type(value).__name__}, which has no JSON form ({error})."
-            log.warning("%s Return plain values, dataclasses, or Pydantic or msgspec models.", text)
-            return ToolFailed("output", _cut(text), f"The tool {self.name} failed.", error)
+            log.warning("%s Return plain values, dataclasses, or Pydantic or msgspec models.", text, exc_info=error)
+            return self._failed("output", text, error)
         return ToolResult(output) if is_last else ToolProgress(output)
 
     def _raised(self, error: Exception, *, is_late: bool) -> ToolFailed:
@@ -245,11 +250,16 @@ class Tool(Generic[P, R]):
             text = f"The tool {self.name} gave no answer within {self.timeout:g} seconds."
             log.warning("%s", text)
             return ToolFailed("timeout", text, text, error)
-        if isinstance(error, ChatError):
+        if isinstance(error, ChatError) or _is_model_retry(error):
             return ToolFailed("raised", _cut(str(error)), _cut(str(error)), error)
         log.warning("tool %s raised", self.name, exc_info=error)
-        text = _cut(f"{type(error).__name__}: {error}")
-        return ToolFailed("raised", text, f"The tool {self.name} failed.", error)
+        return self._failed("raised", f"{type(error).__name__}: {error}", error)
+
+    def _failed(self, reason: Literal["raised", "output"], raw_text: str, error: Exception) -> ToolFailed:
+        """Return a failure whose text was not written for models: it stays in the log, unless the tool shows it."""
+        text = f"The tool {self.name} failed."
+        told = _cut(raw_text) if self.show_errors_to_model else f"{text} Its error was logged on the server."
+        return ToolFailed(reason, told, text, error)
 
     def _prepared(self, context: ToolContext) -> Callable[..., Any]:
         if self.client or self._function is None:
@@ -280,6 +290,7 @@ def tool(
     client: bool = False,
     idempotent: bool = False,
     timeout: float | None = None,
+    show_errors_to_model: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -291,6 +302,7 @@ def tool(
     client: bool = False,
     idempotent: bool = False,
     timeout: float | None = None,
+    show_errors_to_model: bool = False,
 ) -> Any:
     """Offer a function, or a method of an agent, to models.
 
@@ -305,6 +317,8 @@ def tool(
         client: the page runs it; the function gives only the signature.
         idempotent: doing it twice does no harm, so a call that a crash cut off may be made again.
         timeout: seconds after which the call has failed.
+        show_errors_to_model: the model reads the type and the text of any exception, which leave the process with it.
+            Without it, it reads the text of a ToolError, and a safe sentence of everything else.
 
     Raises:
         UsageError: there is no usable name, or the timeout is not positive.
@@ -322,6 +336,7 @@ def tool(
             raise UsageError(f"unable to make the tool {named!r}; its timeout of {timeout} seconds is not positive")
         text = description if description is not None else _first_paragraph(_docstring(target))
         options: dict[str, Any] = {"client": client, "idempotent": idempotent, "timeout": timeout}
+        options["show_errors_to_model"] = show_errors_to_model
         return Tool(target, name=named, description=text, needs_approval=needs_approval, **options)
 
     return make if function is None else make(function)
@@ -401,6 +416,12 @@ def _named(predicate: Callable[..., Any], arguments: dict[str, Any]) -> dict[str
     if any(each.kind is each.VAR_KEYWORD for each in wanted.values()):
         return arguments
     return {name: value for name, value in arguments.items() if name in wanted}
+
+
+def _is_model_retry(error: Exception) -> bool:
+    """Tell whether it is Pydantic AI's way to tell the model something; without importing Pydantic AI."""
+    exceptions = sys.modules.get("pydantic_ai.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.ModelRetry)
 
 
 def _cut(text: str) -> str:

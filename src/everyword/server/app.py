@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 from ..agents import Agent, agent_kind, responder_for
 from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
-from ..errors import AgentStopped, BadInput, EverywordError, TooManyQueued, UsageError
+from ..errors import AgentStopped, BadInput, EverywordError, TooManyQueued, UsageError, public_text
 from ..ids import SUB, AgentId, agent_id, can_name_a_root, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
@@ -246,7 +246,7 @@ class Everyword:
         try:
             service.seats.check(address.agent)
         except TooManyQueued as exc:
-            await _turn_away(websocket, TRY_LATER, str(exc))
+            await _turn_away(websocket, TRY_LATER, public_text(exc, "come back in a moment"))
             return
         pace, calls, clock = service.pace, service.calls, service.directory.clock
         settings = SocketSettings(
@@ -273,7 +273,7 @@ class Everyword:
         try:
             address = find_address(connection.scope, self.base_path)
         except BadInput as exc:
-            return Reject(str(exc), 400)
+            return Reject(public_text(exc, "unable to read the path"), 400)
         cls = self.agents.get(address.kind) if address is not None else None
         if address is None or cls is None:
             return Reject(self._not_found(address), 404)

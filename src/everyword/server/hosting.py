@@ -16,7 +16,7 @@ from ..agents import Agent
 from ..agents.agent import running_as
 from ..agents.callables import check_arguments, find_callable
 from ..agents.connections import Connection
-from ..errors import BadInput, ChatError, EverywordError, MailboxFull
+from ..errors import MailboxFull, is_public, public_text
 from ..messages.jsonvalues import encode_json
 from ..runtime.directory import Loaded
 from ..wire import frames
@@ -118,11 +118,10 @@ class Host:
                 self._reply(frames.rpc_result(frame.id, None))
                 return
             self._reply(_result(frame.id, await given if inspect.isawaitable(given) else given))
-        except (BadInput, ChatError) as exc:
-            self._reply(frames.rpc_error(frame.id, str(exc)))
         except Exception as exc:
-            log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
-            self._reply(frames.rpc_error(frame.id, _public(frame.method, exc)))
+            if not is_public(exc):
+                log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
+            self._reply(frames.rpc_error(frame.id, public_text(exc, f"The call of {frame.method} failed.")))
 
     def _reply(self, frame: bytes) -> None:
         try:
@@ -155,9 +154,3 @@ def _result(call: str, value: Any, *, done: bool = True) -> bytes:
         encoded,
         b"true" if done else b"false",
     )
-
-
-def _public(method: str, exc: BaseException) -> str:
-    if isinstance(exc, EverywordError):
-        return str(exc)
-    return f"The call of {method} failed."

@@ -20,7 +20,7 @@ from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
 from ..core.state import Node, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, BadInput, ChatError, LogError, MailboxFull, Rejected, TooManyQueued
+from ..errors import AgentStopped, BadInput, LogError, MailboxFull, Rejected, TooManyQueued, is_public, public_text
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq
 from ..log.base import LogStore
@@ -44,6 +44,8 @@ AT_ONCE: Final = 256 * 1024
 """Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
 
 LONGEST_ID: Final = 512
+
+BUSY: Final = "unable to use the log right now; nothing was written. Try again in a moment."
 
 _SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
 """The AI SDK's transport asks below the path that it posts to, under its own id for the chat: `chat/{id}/stream`."""
@@ -102,21 +104,20 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
     try:
         return await answer(service, caller)
     except BadInput as exc:
-        return refusal(400, str(exc))
+        return refusal(400, _told_text(exc, "unable to use the request; it does not fit"))
     except TooManyQueued as exc:
-        return refusal(429, str(exc), retry_after="5")
+        return refusal(429, public_text(exc, BUSY), retry_after="5")
     except (AgentStopped, MailboxFull, LogError) as exc:
-        return refusal(503, _public_text(exc, is_stopping=service.directory.is_stopping), retry_after="1")
+        return refusal(503, _told_text(exc, BUSY, is_stopping=service.directory.is_stopping), retry_after="1")
     except Rejected as exc:
-        return refusal(409, str(exc))
+        return refusal(409, public_text(exc, BUSY))
 
 
-def _public_text(exc: Exception, *, is_stopping: bool) -> str:
-    # What a store says of itself names files and disks, and is for its operator.
-    if not isinstance(exc, LogError):
-        return str(exc)
-    log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # a deploy is no alarm
-    return "unable to use the log right now; nothing was written. Try again in a moment."
+def _told_text(exc: Exception, otherwise: str, *, is_stopping: bool = False) -> str:
+    """Return what the client may read of an error; write the rest to the log."""
+    if not is_public(exc):  # what a store says of itself names files and disks, and is for its operator
+        log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # a deploy is no alarm
+    return public_text(exc, otherwise)
 
 
 # -- the transcript ----------------------------------------------------------------------------------------------
@@ -331,5 +332,5 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
             answer: ASGIApp | None = await own.on_request(caller.request)
         except Exception as exc:
             log.exception("on_request of %r raised", own)
-            return refusal(500, str(exc) if isinstance(exc, ChatError) else "unable to answer; the agent failed")
+            return refusal(500, public_text(exc, "unable to answer; the agent failed"))
         return answer

@@ -24,7 +24,7 @@ from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
 from ..core.tree import known_ids, shown_path
-from ..errors import AgentGone, AgentStopped, EverywordError, LogError, MailboxFull, Rejected
+from ..errors import AgentGone, AgentStopped, EverywordError, LogError, MailboxFull, Rejected, public_text
 from ..events import Outcome, RunEnded, RunStarted, TurnAccepted, decode_event
 from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
 from ..rows import TurnRow
@@ -147,7 +147,7 @@ async def serve_socket(
     except AgentGone:
         code, reason = GOING_AWAY, "Agent destroyed"
     except MailboxFull as exc:
-        code, reason = TRY_LATER, str(exc)
+        code, reason = TRY_LATER, public_text(exc, "come back in a moment")
     except (AgentStopped, LogError):
         code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, "come back in a moment")
     except Exception:
@@ -521,7 +521,7 @@ class _Socket:
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:
-            self._fail(frame.id, str(exc))
+            self._fail(frame.id, public_text(exc, "unable to ask; try again in a moment"))
             return
         if not events:
             await self._tell_again(frame.id)
