@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from tests.cli.kit import Running, running
-from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.crash
 

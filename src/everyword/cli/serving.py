@@ -119,15 +119,7 @@ def _run(
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            # What was imported stays: the collector need not walk through it while answers stream. And through what
-            # comes and goes less often: with some thousand agents open, a full round stops everything for a tenth of
-            # a second, and finds next to nothing, because what we drop has no cycles.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 50)
-            # A thread that comes back from the disk waits this long for a busy loop; at Python's own 5 ms, several
-            # times per commit, four hundred streams lag half as much again.
-            sys.setswitchinterval(0.001)
+            _tune_python()
             if self.started:
                 print(greeting(url), flush=True)
 
@@ -163,6 +155,18 @@ def _run(
     except SystemExit:  # the application did not start, and has said why
         return 1
     return 0 if server.started else 1
+
+
+def _tune_python() -> None:
+    # What was imported stays: the collector need not walk through it while answers stream. And through what comes and
+    # goes less often: with some thousand agents open, a full round stops everything for a tenth of a second, and finds
+    # next to nothing, because what we drop has no cycles.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    # A thread that comes back from the disk waits this long for a busy loop; at Python's own 5 ms, several times per
+    # commit, four hundred streams lag half as much again.
+    sys.setswitchinterval(0.001)
 
 
 def _listen(host: str, port: int, *, patience: float = 0.0) -> socket.socket:

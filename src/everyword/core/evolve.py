@@ -133,9 +133,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case LeafMoved():
             state.leaf = event.node
         case ChatCleared():
-            state.generation = event.generation
+            state.generation, state.leaf, state.path = event.generation, None, ()
             state.nodes.clear()
-            state.leaf, state.path = None, ()
         case StateSet():
             state.value = bytes(event.state)
         case AgentCreated():
