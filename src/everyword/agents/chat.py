@@ -68,7 +68,17 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     """
 
     max_attempts: int = 5
-    """How often a turn is tried when the process dies under it, the model stalls, or a failure may pass."""
+    """How often a turn is tried without progress when the process dies, the model stalls, or a failure may pass.
+
+    A finished step, a tool's output and every 1,000 chunks are progress, after which the count starts anew. A shutdown
+    in good order does not count.
+    """
+
+    max_total_attempts: int = 100
+    """How often a turn is tried in all, with progress or without."""
+
+    max_running_time: float = 24 * 60 * 60
+    """Seconds that the attempts of a turn may have run in all; beyond them it is not tried again."""
 
     stall_timeout: float | None = None
     """Seconds of a model's silence after which it is asked again; None for never. Running tools do not count."""
@@ -181,6 +191,8 @@ class ChatResponder:
         agent = self.agent
         return Rules(
             max_attempts=agent.max_attempts,
+            max_total_attempts=agent.max_total_attempts,
+            max_running_time=round(agent.max_running_time * 1000),
             max_persisted_messages=agent.max_persisted_messages,
             has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
             policy=_policy(agent.message_concurrency),

@@ -248,7 +248,7 @@ class _Watch:
 
     async def _wait_for_child(self, why: Exception) -> None:
         """Wait a while for a sub-agent that cannot be used right now."""
-        if self._directory.is_stopping or isinstance(why, AgentGone):
+        if self._directory.is_closed or isinstance(why, AgentGone):
             raise why
         log.warning("run %s of %r waits for its sub-agent: %s", self._started.run, self._actor.agent, why)
         clock, settings = self._directory.clock, self._directory.settings
@@ -303,7 +303,7 @@ class _Watch:
                     await loaded.actor.insist(Cancel(self._request))
                     return True
         except AgentStopped:
-            if self._directory.is_stopping:
+            if self._directory.is_closed:
                 raise
         return await self._directory.store.find_turn(self._child, self._request) is not None
 
