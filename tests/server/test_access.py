@@ -169,6 +169,8 @@ async def test_limits_are_counted_by_principal() -> None:
         (["http://localhost:*"], "http://evil.example:3000", False),
         ("https://a.example", "https://a.example", True),
         (["null"], "null", True),
+        (["file://"], "file://", True),
+        ((), "file://", False),
         (["http://localhost:*"], "http://[", False),
         (["http://localhost:*"], "http://localhost:99999999", False),
     ],
@@ -394,7 +396,7 @@ def test_an_origin_that_cannot_be_read_is_refused_with_400(origin: str, origins:
 
 
 @pytest.mark.parametrize(
-    "host", ["[", "a b", "a/b", "ann@a.example", "a:b", "a:999999", "x" * 10_000, "\x01", "a\\b", "#"]
+    "host", ["[", "a b", "a/b", "ann@a.example", "a:b", "a:999999", "x" * 10_000, "\x01", "a\\b", "#", ":80"]
 )
 async def test_a_host_that_cannot_be_read_is_refused_with_400(host: str) -> None:
     refused = Door(_nobody, ()).refuse_at_sight(connection(host=host))

@@ -133,7 +133,11 @@ async def test_a_page_of_another_site_needs_an_invitation_for_its_socket_too(
 # -- this machine only ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("header", ["host", "forwarded", "x-forwarded-for", "x-real-ip", "via"])
+FORWARDING = ["forwarded", "via", "x-forwarded-for", "x-forwarded-port", "x-real-ip"]
+FORWARDING += ["cf-connecting-ip", "true-client-ip", "x-client-ip"]
+
+
+@pytest.mark.parametrize("header", ["host", *FORWARDING])
 async def test_without_authorize_a_socket_that_is_not_of_this_machine_is_closed_for_good(header: str) -> None:
     async with serving(chat(scripted(["x"]))) as url:
         host = {"host": "agents.example"} if header == "host" else {header: "203.0.113.7"}

@@ -228,10 +228,8 @@ def _origin_of(connection: HTTPConnection) -> str | None:
 
 def _is_same_origin(connection: HTTPConnection, origin: str) -> bool:
     # The scheme is not compared: behind a proxy that ends TLS the two differ.
-    parts = _split(origin)
-    return (
-        parts is not None and bool(parts.netloc) and parts.netloc.lower() == connection.headers.get("host", "").lower()
-    )
+    host, parts = connection.headers.get("host", "").lower(), _split(origin)
+    return bool(host) and parts is not None and parts.netloc.lower() == host
 
 
 def _matches(pattern: str, origin: str) -> bool:
