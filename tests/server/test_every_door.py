@@ -300,3 +300,16 @@ async def test_only_true_lets_a_client_through_to_a_sub_agent(verdict: Any, capl
 
 def test_every_agent_class_refuses_sub_agents_unless_it_says_otherwise() -> None:
     assert AIChatAgent.on_before_sub_agent is Agent.on_before_sub_agent
+
+
+@pytest.mark.parametrize("verdict", [None, *ODD.values(), RuntimeError("broken")], ids=["None", *ODD, "it raises"])
+async def test_only_true_shows_the_metrics(verdict: Any) -> None:
+    def allow(request: Any) -> Any:
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict() if verdict is _coroutine else verdict
+
+    async with serving(chat(Chat, observe=[Metrics(allow=allow)])) as url, connect(url) as client:
+        answer = await client.get("/metrics")
+        assert answer.status_code == (200 if verdict is True else 403)
+        assert ("everyword_turns" in answer.text) == (verdict is True)

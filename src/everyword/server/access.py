@@ -261,12 +261,14 @@ def _is_added_by_browser(name: bytes, value: bytes) -> bool:
 
 
 def _refuse_malformed(connection: HTTPConnection) -> Reject | None:
-    """Refuse a Host or an Origin that nobody can read: code behind the door would fail over it."""
+    """Refuse a Host, an Origin or a query that cannot be read: code behind the door would fail over it."""
     hosts, origin = connection.headers.getlist("host"), _origin_of(connection)
     if len(hosts) > 1 or not all(_is_readable_host(host) for host in hosts):
         return Reject("unable to read the Host header; it is not a host with or without a port", 400)
     if origin is not None and origin != "null" and _split(origin) is None:
         return Reject('unable to read the Origin header; it is neither an origin nor "null"', 400)
+    if not connection.scope.get("query_string", b"").isascii():
+        return Reject("unable to read the query of the URL; percent-encode what is not ASCII", 400)
     return None
 
 
