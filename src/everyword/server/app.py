@@ -57,7 +57,7 @@ class Everyword:
         agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
         store: A path, "memory:", "sqlite:///path", or a LogStore.
         base_path: Where agents are found, below wherever this application is mounted.
-        authorize: Decides who may use which agent. Without it, only this machine may.
+        authorize: Decides who may use which agent. Without it, requests that seem to come from this machine may.
         origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*". "*" stands
             for every site, without cookies, and needs `authorize`.
         limits: What one client may ask for.
