@@ -62,6 +62,43 @@ async def test_serve_serves_the_app_and_no_page(tmp_path: Path) -> None:
             assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
 
 
+async def test_dev_names_the_kinds_where_nothing_is_found_and_serve_does_not(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
+    for command, are_named in (("dev", True), ("serve", False)):
+        async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+            async with connect(await server.url()) as client:
+                answer = await client.get("/agents/eccho/ann/get-messages")
+                assert (answer.status_code, "kinds here are: echo" in answer.text) == (404, are_named)
+
+
+AUTHORIZED = """
+from everyword import Principal
+
+async def authorize(connecting):
+    return Principal("ann" if "cookie" in connecting.request.headers else "nobody")
+
+app = Everyword([Echo], store="memory:", authorize=authorize, origins="*")
+"""
+
+
+async def test_serve_without_authorize_warns_of_proxies_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "open.py").write_text(APP.format(name="app"), encoding="utf-8")
+    (tmp_path / "closed.py").write_text(APP.format(name="other") + AUTHORIZED, encoding="utf-8")
+    for app, is_warned in (("open.py", True), ("closed.py", False)):
+        async with running("serve", app, "--port", "0", folder=tmp_path) as server:
+            await server.url()
+            assert ("makes everybody seem local" in server.said) == is_warned
+
+
+async def test_dev_invites_local_pages_to_an_app_that_is_open_to_every_site(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="other") + AUTHORIZED, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/echo/ann", headers={"cookie": "a=b"}) as client:
+            for origin, shared in (("http://localhost:5173", "true"), ("https://a.example", None)):
+                answer = await client.get("get-messages", headers={"origin": origin})
+                assert (answer.json(), answer.headers.get("access-control-allow-credentials")) == ([], shared)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_server_that_is_told_to_stop_stops_although_clients_still_read(
     number: signal.Signals, tmp_path: Path

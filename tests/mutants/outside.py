@@ -11,6 +11,9 @@ SCRIPT = "tests/testing/test_script.py"
 PARITY = "tests/testing/test_parity.py"
 OBSERVE = "tests/server/test_observe.py"
 EXPORTERS = "tests/server/test_observe_exporters.py"
+DOORS = "tests/server/test_every_door.py"
+ACCESS = "tests/server/test_access.py"
+READ_ONLY = "tests/server/test_read_only.py"
 
 OUTSIDE = [
     Mutant(
@@ -124,5 +127,54 @@ OUTSIDE = [
         "    ours = [(each.at, each.body) for each in there]\n",
         "tests/cli/test_exporting.py::test_the_same_log_with_and_without_details_is_one_log",
         "a file without details does not fit the log that it was made from",
+    ),
+    Mutant(
+        "server/access.py",
+        "        if isinstance(verdict, Principal | Reject):\n            return verdict\n",
+        "        if verdict:\n            return verdict\n",
+        f"{DOORS}::test_only_a_principal_comes_in_over_http",
+        "an `authorize` that returns a name lets everybody in",
+    ),
+    Mutant(
+        "server/access.py",
+        "if not _is_added_by_browser(name, value)]",
+        "]",
+        f"{ACCESS}::test_no_code_sees_the_cookies_of_a_page_that_only_the_star_lets_in",
+        "a page of any site acts with its visitors' cookies",
+    ),
+    Mutant(
+        "server/access.py",
+        ' or name.startswith("x-forwarded")',
+        "",
+        f"{ACCESS}::test_without_authorize_everybody_else_is_refused_and_told_how_to_open_it",
+        "clients of a proxy seem to be on this machine",
+    ),
+    Mutant(
+        "agents/callables.py",
+        "    if is_read_only and not getattr(function, _FOR_READERS, False):\n",
+        "    if False:\n",
+        f"{READ_ONLY}::test_a_read_only_client_calls_only_what_is_marked_for_it",
+        "a client that may only watch calls every method",
+    ),
+    Mutant(
+        "server/hosting.py",
+        "        if self.connection.is_readonly and not self._agent.read_only_may_send:\n",
+        "        if False:\n",
+        f"{READ_ONLY}::test_frames_of_its_own_reach_the_agent_only_where_the_agent_allows_it",
+        "a client that may only watch reaches the agent's own code",
+    ),
+    Mutant(
+        "server/http.py",
+        "    if method not in SAFE_METHODS:\n",
+        '    if method == "POST":\n',
+        f"{READ_ONLY}::test_a_read_only_request_changes_nothing_at_any_path",
+        "a client that may only watch deletes with DELETE",
+    ),
+    Mutant(
+        "server/app.py",
+        "if principal.read_only and loads and not await can_be_watched(",
+        "if False and not await can_be_watched(",
+        f"{READ_ONLY}::test_a_read_only_client_makes_and_loads_no_agent",
+        "a client that may only watch fills the memory with agents",
     ),
 ]

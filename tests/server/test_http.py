@@ -9,7 +9,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect as open_socket
+from websockets.exceptions import ConnectionClosed
 
+from everyword import AIChatAgent
 from everyword.core.commands import Cancel, Submit
 from everyword.core.state import RECENT_TURNS
 from everyword.errors import ChatError
@@ -193,15 +196,35 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_is_taken_in(is_annou
         assert "larger than" in answer.text
 
 
-async def test_an_unknown_kind_is_refused_with_the_kinds_that_there_are() -> None:
-    async with serving(chat(scripted(["x"]))) as url, connect(url) as client:
-        answer = await client.get("/agents/chta/ann/get-messages")
-        assert answer.status_code == 404
-        assert "'chta'" in answer.text and "chat" in answer.text
-        for path in ("/", "/agents", "/agents/chat", "/agents/chat/", "/elsewhere/chat/ann/get-messages"):
+class Payroll(AIChatAgent):
+    """A kind that nobody else need know of."""
+
+
+NOT_FOUND = ("/agents/chta/ann/get-messages", "/", "/agents", "/agents/chat", "/agents/chat/", "/elsewhere/chat/ann/x")
+
+
+async def test_what_is_not_found_is_refused_without_naming_the_kinds_that_there_are() -> None:
+    app = chat(scripted(["x"]), Payroll)
+    async with serving(app) as url, connect(url) as client:
+        for path in NOT_FOUND:
+            answer = await client.get(path)
+            assert (answer.status_code, answer.text.startswith("unable to find")) == (404, True)
+            assert "payroll" not in answer.text and "{kind}" not in answer.text
+        async with open_socket(url.replace("http", "ws") + "/agents/chta/ann", proxy=None) as sock:
+            with pytest.raises(ConnectionClosed) as closed:
+                await sock.recv()
+            assert "payroll" not in str(closed.value)
+
+
+async def test_in_development_what_is_not_found_is_refused_with_the_kinds_that_there_are() -> None:
+    app = chat(scripted(["x"]), Payroll)
+    app.is_development = True
+    async with serving(app) as url, connect(url) as client:
+        assert "'chta'" in (await client.get("/agents/chta/ann/get-messages")).text
+        for path in NOT_FOUND:
             answer = await client.get(path)
             assert answer.status_code == 404
-            assert "/agents/{kind}/{name}" in answer.text
+            assert "/agents/{kind}/{name}" in answer.text and "chat, payroll" in answer.text
 
 
 async def test_an_unknown_resource_or_method_is_refused_with_those_that_there_are() -> None:

@@ -57,6 +57,9 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     state_model: ClassVar[type[Any] | None] = None
     """A Pydantic model or dataclass that every state must fit; `state` is then an instance of it."""
 
+    read_only_may_send: ClassVar[bool] = False
+    """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.kind = agent_kind(cls)
@@ -136,7 +139,7 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         """Hear of a new connection, after it was told who it talks to. `request` has its headers and query."""
 
     async def on_message(self, connection: Connection, message: str) -> None:
-        """Hear a frame that is not of the protocol, as it came."""
+        """Called with a frame that is not of the protocol, as it came; see `read_only_may_send`."""
 
     async def on_close(self, connection: Connection, code: int, reason: str) -> None:
         """Hear that a connection is gone."""
@@ -146,7 +149,10 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         log.error("a hook of %r raised", self, exc_info=error)
 
     async def on_request(self, request: Any) -> Any:
-        """Answer an HTTP request to a path of this agent that has no answer of its own, with a Starlette response."""
+        """Answer an HTTP request to a path of this agent that has no answer of its own, with a Starlette response.
+
+        Of read-only clients it gets GET, HEAD and OPTIONS: change nothing when answering those.
+        """
         return None
 
     def connection_tags(self, connection: Connection, request: Any) -> Iterable[str]:

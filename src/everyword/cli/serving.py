@@ -39,6 +39,8 @@ from .stopping import LastResort, end_at_once
 
 __all__ = ["run_dev", "run_serve"]
 
+log = logging.getLogger("everyword.server")
+
 JUST_KILLED = 0.5
 """Seconds that a port may still be taken by a server whose watcher was killed a moment ago."""
 
@@ -58,6 +60,12 @@ LAST_RESORT = 6.0
 FOREIGN_GRACE = 10.0
 """Seconds of grace that an app has which is not ours alone: ours, inside it, has as much by default."""
 
+WITHOUT_AUTHORIZE = (
+    "this app has no `authorize`: requests that seem to come from this machine may use every agent, others none. "
+    "A reverse proxy on this machine that sets no forwarding header (X-Forwarded-For, X-Real-IP, Forwarded, Via) "
+    "makes everybody seem local. Pass Everyword(..., authorize=...) before others can reach it."
+)
+
 LARGEST_FRAME = 128 * 1024 * 1024
 """What the server reads of one frame. Above `Limits.frame`, so that a frame beyond that is answered and not cut off."""
 
@@ -73,6 +81,7 @@ def run_dev(chosen: argparse.Namespace) -> int:
     app = load_leashed(named) if named is not None else Everyword([Demo], store=chosen.db or "everyword.db")
     shown = app
     if isinstance(app, Everyword):
+        app.is_development = True
         app.invite(*DEV_ORIGINS)
         app.grace = DEV_GRACE
         shown = playground(app)
@@ -93,6 +102,8 @@ def run_serve(chosen: argparse.Namespace) -> int:
     configure_logging(chosen.log_format)
     _require_uvicorn()
     app = load_app(chosen.app)
+    if isinstance(app, Everyword) and not app.door.has_authorize:
+        log.warning(WITHOUT_AUTHORIZE)
     listener = _listen(chosen.host, chosen.port)
     return _run(app, listener, chosen.host, lambda url: f"everyword {__version__} serves {chosen.app} at {url}", app)
 

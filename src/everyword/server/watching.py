@@ -19,7 +19,7 @@ from ..observe.logs import TurnLog
 from ..observe.tap import Tap
 from ..runtime.api import Responder
 from ..runtime.directory import Directory
-from .access import Door, why_not_local
+from .access import Door, describe_verdict, why_not_local
 from .responses import refusal
 
 if TYPE_CHECKING:
@@ -83,13 +83,25 @@ class Watch:
             why = why_not_local(request)
             if why is not None:
                 return refusal(403, f"unable to show metrics; the request {why}. Say who may: Metrics(allow=...).")
-        else:
-            allowed = metrics.allow(request)
-            if not (await allowed if inspect.isawaitable(allowed) else allowed):
-                return refusal(403, "unable to show metrics; you may not read them")
+        elif not await _is_allowed(metrics, request):
+            return refusal(403, "unable to show metrics; you may not read them")
         missed = self._tap.missed if self._tap is not None else 0
         text = metrics.render(loaded=len(await directory()), missed=missed)
         return Response(text, media_type=metrics.content_type)
+
+
+async def _is_allowed(metrics: Metrics, request: Request) -> bool:
+    """Ask `Metrics(allow=...)`; only True allows, and a hook that fails allows nobody."""
+    assert metrics.allow is not None
+    try:
+        given = metrics.allow(request)
+        allowed: object = await given if inspect.isawaitable(given) else given
+    except Exception:
+        log.exception("`allow` of the metrics failed; nobody was shown any")
+        return False
+    if not isinstance(allowed, bool):
+        log.error("`allow` of the metrics returned %s; return True or False", describe_verdict(allowed))
+    return allowed is True
 
 
 async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:

@@ -240,8 +240,7 @@ class _Socket:
             if not closed.done():
                 closed.set_result((code, reason))
 
-        is_readonly = self._settings.is_read_only
-        request = self._websocket
+        request, is_readonly = self._websocket, self._settings.is_read_only
         return Connection(self._serial, self._owner, send=send, close=close, request=request, is_readonly=is_readonly)
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -434,6 +433,8 @@ class _Socket:
             case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
                 if not self._settings.is_read_only:
                     await self._command(frame)
+                elif not isinstance(frame, CancelTurn):
+                    self._show()  # the client has changed its own list already
             case _:
                 assert_never(frame)
 
@@ -468,7 +469,7 @@ class _Socket:
                     PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial)
                 )
                 if not events or await actor.inspect(lambda state: _was_refused(state, frame)):
-                    self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+                    self._show()
             case AnswerCall():
                 await actor.ask(self._answer(frame))
             case _:
@@ -548,9 +549,13 @@ class _Socket:
         accepted = decode_event(row.accepted)
         assert isinstance(accepted, TurnAccepted)
         # Its question may lie on a branch that was left, or nowhere: the client keeps it until it is told.
-        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+        self._show()
         ids, outcome = accepted.message_ids, Outcome(row.status)
         self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
+
+    def _show(self) -> None:
+        """Send the conversation as it is stored."""
+        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
         """Answer a request that never became a turn; one without an id cannot be answered."""
