@@ -17,6 +17,7 @@ from everyword.core.commands import Cancel, Submit
 from everyword.core.state import RECENT_TURNS
 from everyword.errors import ChatError
 from everyword.ids import AgentId, MessageId, RequestId
+from everyword.runtime.phase import Phase
 from everyword.server import Limits
 from everyword.testing import Gate
 from tests.server.kit import (
@@ -402,7 +403,7 @@ async def test_streams_of_a_server_that_stops_are_cut_off_and_not_ended() -> Non
         assert all(chunk["type"] != "abort" for chunk in chunks_of(reader.events))
 
 
-async def test_a_request_while_the_server_stops_is_asked_to_come_back() -> None:
+async def test_a_question_is_stored_while_the_server_stops_and_asked_to_come_back_after() -> None:
     gate = Gate()
     app = chat(scripted(["Hel", gate]))
     app.grace = PATIENCE
@@ -411,11 +412,14 @@ async def test_a_request_while_the_server_stops_is_asked_to_come_back() -> None:
             await reader.until(lambda event: "Hel" in event.data)
             closing = asyncio.create_task(app.aclose())
             await asyncio.sleep(0)
-            answer = await client.post("chat", json=question("u2"))
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            later = {"prefer": "respond-async"}
+            assert (await client.post("chat", json=question("u2"), headers=later)).status_code == 202
             gate.open()
             assert ending(await reader.rest()) == {"type": "finish"}
-            await closing
+        app._directory.phase = Phase.CLOSED  # as it is in the moment before the web server stops listening
+        answer = await client.post("chat", json=question("u3"), headers=later)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        await closing
 
 
 # -- the log itself -----------------------------------------------------------------------------------------------
