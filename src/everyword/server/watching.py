@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ..agents.tool_threads import ToolThreads
 from ..errors import EverywordError, LogError
 from ..ids import Millis
 from ..log.base import LogStore
@@ -37,9 +38,10 @@ PATIENCE: Final = 2.0
 class Watch:
     """Everybody who watches one app."""
 
-    def __init__(self, on_event: EventHook | None, observers: Sequence[Observer]) -> None:
+    def __init__(self, on_event: EventHook | None, observers: Sequence[Observer], threads: ToolThreads) -> None:
         self._hooks = [on_event] if on_event is not None else []
         self._observers = list(observers)
+        self._threads = threads
         self._tap: Tap | None = None
 
     # -- hearing ----------------------------------------------------------------------------------------------------
@@ -88,7 +90,8 @@ class Watch:
             if not (await allowed if inspect.isawaitable(allowed) else allowed):
                 return refusal(403, "unable to show metrics; you may not read them")
         missed = self._tap.missed if self._tap is not None else 0
-        text = metrics.render(loaded=len(await directory()), missed=missed)
+        loaded = len(await directory())
+        text = metrics.render(loaded=loaded, missed=missed, threads=self._threads)
         return Response(text, media_type=metrics.content_type)
 
 
