@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from pathlib import Path
@@ -59,6 +60,38 @@ async def test_serve_serves_the_app_and_no_page(tmp_path: Path) -> None:
         async with connect(f"{url}/agents/echo/ann") as client:
             assert (await client.get(f"{url}/")).status_code == 404
             assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+BLOCKING = """
+import pathlib, time
+from everyword import AIChatAgent, Everyword
+from everyword.observe import Metrics
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        while not pathlib.Path("go").exists():
+            time.sleep(0.01)
+        yield "done"
+
+app = Everyword([Chat], store="memory:", observe=[Metrics()])
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_code_that_blocks_the_event_loop_is_named_while_it_does(command: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BLOCKING, encoding="utf-8")
+    async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client:
+            asked = asyncio.create_task(ask(client, question(text="hi")))
+            await server.until(
+                r"has been blocked for \d\.\d s by Chat\.on_chat_message of 'chat/ann' \(app\.py:\d+\)\."
+            )
+            (tmp_path / "go").touch()
+            await server.until(r"runs again; it was blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann'")
+            assert text_of(folded((await asked).chunks)) == "done"
+            counted = (await client.get(f"{url}/metrics")).text
+            assert 'everyword_loop_blocked_seconds_count{kind="chat"} 1.0' in counted
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -20,6 +20,7 @@ from ..demo import Demo
 from ..errors import UsageError
 from ..observe.logs import configure_logging
 from ..server import Everyword
+from ..server.loop_watchdog import LoopWatchdog
 from .loading import load_app
 from .playground import playground
 from .reloading import (
@@ -107,6 +108,8 @@ def _run(
 
     url = f"http://{_name_of(host)}:{listener.getsockname()[1]}"
 
+    watchdog = LoopWatchdog()
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -119,6 +122,7 @@ def _run(
             # A thread that comes back from the disk waits this long for a busy loop; at Python's own 5 ms, several
             # times per commit, four hundred streams lag half as much again.
             sys.setswitchinterval(0.001)
+            watchdog.start()
             if self.started:
                 print(greeting(url), flush=True)
 
@@ -127,6 +131,7 @@ def _run(
             if drain is not None:
                 await _first_of(drain(), self._forced())
             await super().shutdown(sockets)
+            watchdog.stop()
 
         async def _forced(self) -> None:
             while not self.force_exit:  # noqa: ASYNC110 - set by a signal handler of the web server

@@ -10,7 +10,7 @@ import msgspec
 from ..errors import UsageError
 from ..events import AttemptStarted, CallStarted, JobEnded, TurnAccepted, TurnEnded
 from ..ids import AgentId, split_agent_id
-from .api import Happened, Observer, TurnFacts
+from .api import Happened, LoopBlocked, Observer, TurnFacts
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -73,6 +73,9 @@ class Metrics(Observer):
         self._open = gauge("everyword_open_turns", "Turns that were accepted and have not ended.", kind, **own)
         self._took = time("everyword_turn_seconds", "From acceptance to end.", kind, buckets=_SECONDS, **own)
         self._waited = time("everyword_turn_wait_seconds", "From acceptance to start.", kind, buckets=_SECONDS, **own)
+        self._blocked = time(
+            "everyword_loop_blocked_seconds", "Times in which code blocked the loop.", kind, buckets=_SECONDS, **own
+        )
         self._silent = time(
             "everyword_first_chunk_seconds", "From start to first chunk.", kind, buckets=_SECONDS, **own
         )
@@ -119,6 +122,10 @@ class Metrics(Observer):
         for name, direction in _TOKENS.items():
             if isinstance(usage, dict) and isinstance(usage.get(name), int | float):
                 self._tokens.labels(kind, direction).inc(usage[name])
+
+    def loop_blocked(self, blocked: LoopBlocked) -> None:
+        kind = split_agent_id(blocked.agent)[0] if blocked.agent is not None else ""
+        self._blocked.labels(kind).observe(blocked.seconds)
 
     def streamed(self, agent: AgentId, facts: TurnFacts | None, chunks: int) -> None:
         self._chunks.labels(split_agent_id(agent)[0]).inc(chunks)

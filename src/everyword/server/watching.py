@@ -15,12 +15,13 @@ from ..agents.tool_threads import ToolThreads
 from ..errors import EverywordError, LogError
 from ..ids import Millis
 from ..log.base import LogStore
-from ..observe.api import EventHook, Observer
+from ..observe.api import EventHook, LoopBlocked, Observer
 from ..observe.logs import TurnLog
 from ..observe.tap import Tap
 from ..runtime.api import Responder
 from ..runtime.directory import Directory
 from .access import Door, why_not_local
+from .loop_watchdog import hear_blocks
 from .responses import refusal
 
 if TYPE_CHECKING:
@@ -43,19 +44,32 @@ class Watch:
         self._observers = list(observers)
         self._threads = threads
         self._tap: Tap | None = None
+        self._unhear: Callable[[], None] | None = None
 
     # -- hearing ----------------------------------------------------------------------------------------------------
 
     def begin(self, store: LogStore) -> None:
         """Hear what the store commits from now on; leaves it alone when nobody wants to."""
         observers = [*self._observers, TurnLog()] if TurnLog.is_wanted() else self._observers
+        if self._observers and self._unhear is None:
+            self._unhear = hear_blocks(self._loop_blocked)
         if self._hooks or observers:
             self._tap = Tap(self._hooks, observers)
             self._tap.attach(store)
 
     async def end(self) -> None:
+        if self._unhear is not None:
+            self._unhear()
+            self._unhear = None
         if self._tap is not None:
             await self._tap.aclose()
+
+    def _loop_blocked(self, blocked: LoopBlocked) -> None:
+        for observer in self._observers:
+            try:
+                observer.loop_blocked(blocked)
+            except Exception:
+                log.exception("loop_blocked of %r raised", observer)
 
     def around(self, responder: Responder) -> Responder:
         """Return the responder with its answers watched."""
