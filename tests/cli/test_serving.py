@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 from pathlib import Path
@@ -84,14 +85,12 @@ async def test_code_that_blocks_the_event_loop_is_named_while_it_does(command: s
         url = await server.url()
         async with connect(f"{url}/agents/chat/ann") as client:
             asked = asyncio.create_task(ask(client, question(text="hi")))
-            await server.until(
-                r"has been blocked for \d\.\d s by Chat\.on_chat_message of 'chat/ann' \(app\.py:\d+\)\."
-            )
+            await server.until(r"has been blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann' \(app\.py:\d+\)")
             (tmp_path / "go").touch()
             await server.until(r"runs again; it was blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann'")
             assert text_of(folded((await asked).chunks)) == "done"
             counted = (await client.get(f"{url}/metrics")).text
-            assert 'everyword_loop_blocked_seconds_count{kind="chat"} 1.0' in counted
+            assert re.search(r'everyword_loop_blocked_seconds_count\{kind="chat"\} [1-9]', counted)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

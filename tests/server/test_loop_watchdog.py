@@ -104,7 +104,8 @@ async def test_an_answer_a_request_and_a_tool_that_block_are_named_with_their_ag
         line = await found_at(FOUND, "Chat.on_chat_message")
         assert re.fullmatch(
             r"the event loop has been blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann' "
-            r"\(tests/server/test_loop_watchdog\.py:\d+ in Reports\.wait\)\. Nothing else runs meanwhile\. Use an async client.*",
+            r"\(tests/server/test_loop_watchdog\.py:\d+ in Reports\.wait\)\. "
+            r"Nothing else runs meanwhile\. Use an async client.*",
             line,
         )
         over = await found_at(OVER, "Chat.on_chat_message")
