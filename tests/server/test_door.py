@@ -94,7 +94,9 @@ async def test_a_token_in_the_url_is_in_no_log_line(caplog: pytest.LogCaptureFix
                     await client.closed()
             async with connect(f"{url}/agents/chat/ann", headers={"authorization": f"Bearer {token}"}) as http:
                 await http.get("get-messages", params={"token": token})
-    ours = [record.getMessage() + str(record.exc_text) for record in caplog.records if record.name.startswith("hold")]
+    ours = [
+        record.getMessage() + str(record.exc_text) for record in caplog.records if record.name.startswith("everyword")
+    ]
     assert any("`authorize` failed" in line for line in ours), "the logger was heard"
     for token in ("sesame", "broke", "unheard-of", "token="):
         assert [line for line in ours if token in line] == []
