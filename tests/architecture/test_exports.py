@@ -167,8 +167,8 @@ PUBLIC: dict[str, list[str]] = {
         "to_openai_responses",
         "to_pydantic_ai",
     ],
-    "everyword.observe": ["EventHook", "Happened", "JsonFormatter", "Metrics", "Observer", "Tracing"],
-    "everyword.server": ["Connecting", "Everyword", "Limits", "Principal", "Reject"],
+    "everyword.observe": ["EventHook", "Happened", "JsonFormatter", "LoopBlocked", "Metrics", "Observer", "Tracing"],
+    "everyword.server": ["Connecting", "Everyword", "Limits", "LoopWatchdog", "Principal", "Reject"],
     "everyword.testing": [
         "Approve",
         "Ask",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import signal
 import socket
 from pathlib import Path
@@ -14,7 +16,7 @@ from everyword.cli import main
 from everyword.demo.words import HELLO
 from tests.cli.kit import running
 from tests.cli.test_cli import APP
-from tests.server.kit import ask, connect, folded, question, reading, text_of
+from tests.server.kit import PATIENCE, ask, connect, folded, question, reading, text_of
 from tests.server.sockets import socket as open_page
 
 
@@ -97,6 +99,75 @@ async def test_dev_invites_local_pages_to_an_app_that_is_open_to_every_site(tmp_
             for origin, shared in (("http://localhost:5173", "true"), ("https://a.example", None)):
                 answer = await client.get("get-messages", headers={"origin": origin})
                 assert (answer.json(), answer.headers.get("access-control-allow-credentials")) == ([], shared)
+
+
+BLOCKING = """
+import pathlib, time
+from everyword import AIChatAgent, Everyword
+from everyword.observe import Metrics
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        while not pathlib.Path("go").exists():
+            time.sleep(0.01)
+        yield "done"
+
+app = Everyword([Chat], store="memory:", observe=[Metrics()])
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_code_that_blocks_the_event_loop_is_named_while_it_does(command: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BLOCKING, encoding="utf-8")
+    async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client:
+            asked = asyncio.create_task(ask(client, question(text="hi")))
+            await server.until(r"has been blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann' \(app\.py:\d+\)")
+            (tmp_path / "go").touch()
+            await server.until(r"runs again; it was blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann'")
+            assert text_of(folded((await asked).chunks)) == "done"
+            counted = (await client.get(f"{url}/metrics")).text
+            assert re.search(r'everyword_loop_blocked_seconds_count\{kind="chat"\} [1-9]', counted)
+
+
+HANGING = """
+import threading
+from everyword import AIChatAgent, Everyword, tool
+from everyword.observe import Metrics
+
+class Shop(AIChatAgent):
+    async def on_chat_message(self, turn):
+        yield await turn.call_tool("hang")
+
+    @tool
+    def hang(self) -> str:
+        threading.Event().wait()
+        return "never"
+
+class Calm(AIChatAgent):
+    def on_chat_message(self, turn):
+        return iter(["in ", "a ", "thread"])
+
+app = Everyword([Shop, Calm], store="memory:", observe=[Metrics()])
+app.grace = 0.1
+"""
+
+
+async def test_forty_hanging_tools_delay_nobody_and_do_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HANGING, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        for number in range(40):  # more than the threads of `asyncio.to_thread`
+            async with connect(f"{url}/agents/shop/{number}") as client:
+                await client.post("chat", json=question(text="hi"), headers={"prefer": "respond-async"})
+        async with connect(f"{url}/agents/calm/ann") as client:
+            async with asyncio.timeout(PATIENCE):
+                while "everyword_tool_threads_busy 40.0" not in (await client.get(f"{url}/metrics")).text:
+                    pass
+            assert text_of(folded((await ask(client, question(text="hi"))).chunks)) == "in a thread"
+        server.process.send_signal(signal.SIGTERM)
+        await server.ended()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -11,9 +11,10 @@ SCRIPT = "tests/testing/test_script.py"
 PARITY = "tests/testing/test_parity.py"
 OBSERVE = "tests/server/test_observe.py"
 EXPORTERS = "tests/server/test_observe_exporters.py"
-DOORS = "tests/server/test_every_door.py"
 ACCESS = "tests/server/test_access.py"
+DOORS = "tests/server/test_every_door.py"
 READ_ONLY = "tests/server/test_read_only.py"
+THREADS = "tests/agents/test_tool_threads.py"
 
 OUTSIDE = [
     Mutant(
@@ -176,5 +177,26 @@ OUTSIDE = [
         "if False and not await can_be_watched(",
         f"{READ_ONLY}::test_a_read_only_client_makes_and_loads_no_agent",
         "a client that may only watch fills the memory with agents",
+    ),
+    Mutant(
+        "agents/tool_threads.py",
+        "                    work.call.has_begun = True\n",
+        "                    work.call.has_begun = False\n",
+        f"{THREADS}::test_the_model_is_told_that_the_result_of_a_plain_tool_is_unknown",
+        "the model pays twice, because it reads that a call failed which still runs",
+    ),
+    Mutant(
+        "agents/tool_running.py",
+        "run_in_executor(threads, context.run",
+        "run_in_executor(None, context.run",
+        f"{THREADS}::test_hanging_tools_delay_no_other_threads_and_a_full_pool_is_logged_once",
+        "tools that hang take the threads of everybody else",
+    ),
+    Mutant(
+        "agents/tool_threads.py",
+        "                self._waiting.pop(work, None)\n\n    def _full_report",
+        "                pass\n\n    def _full_report",
+        f"{THREADS}::test_a_call_that_timed_out_before_it_had_a_thread_is_never_run",
+        "calls that timed out while they waited stay in memory for ever",
     ),
 ]

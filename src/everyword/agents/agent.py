@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -22,7 +22,7 @@ from .naming import agent_kind
 from .sql import Sql
 from .sub_agents import SubAgents
 
-__all__ = ["Agent", "get_current_agent", "running_as"]
+__all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
 
 A = TypeVar("A", bound="Agent")
 Source = Connection | Literal["server"]
@@ -34,6 +34,11 @@ _current: ContextVar[Agent | None] = ContextVar("everyword_current_agent", defau
 def get_current_agent() -> Agent | None:
     """Return the agent whose code is running: a hook, a callable, a tool or an answer; None elsewhere."""
     return _current.get()
+
+
+def agent_in(context: Context) -> Agent | None:
+    """Return the agent whose code runs in a context."""
+    return context.get(_current)
 
 
 def running_as(agent: Agent) -> None:

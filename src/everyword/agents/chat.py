@@ -38,6 +38,7 @@ from .fibers import recover_fiber
 from .jobs import call_job, next_request_of_job
 from .responder import AgentResponder, run_rules, tell_finish
 from .result import SaveMessagesResult
+from .tool_threads import ToolThreads
 from .toolbelt import tools_of
 from .turn import Turn
 from .versions import Versions
@@ -82,6 +83,9 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
 
     stall_timeout: float | None = None
     """Seconds of a model's silence after which it is asked again; None for never. Running tools do not count."""
+
+    tool_timeout: float | None = None
+    """Seconds that a call of a tool without a `timeout` of its own may take; None for no limit."""
 
     recovery_failed_text: str = "The assistant was interrupted and could not recover. Please try again."
     """What clients read when a turn was tried too often."""
@@ -182,8 +186,9 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
 class ChatResponder:
     """Lets an AIChatAgent answer the runtime's turns: implements `runtime.api.Responder`."""
 
-    def __init__(self, agent: AIChatAgent) -> None:
+    def __init__(self, agent: AIChatAgent, threads: ToolThreads | None = None) -> None:
         self.agent = agent
+        self._threads = threads
 
     @property
     def rules(self) -> Rules:
@@ -207,7 +212,7 @@ class ChatResponder:
         """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn."""
         current_turn.set(call)
         running_as(self.agent)
-        turn = Turn(call, agent=self.agent)
+        turn = Turn(call, agent=self.agent, threads=self._threads)
         return answer_items(_ask(self.agent, turn), ends_at=(CallPending,), after=turn._aclose)
 
     def error_text(self, exc: BaseException) -> str:
@@ -265,10 +270,12 @@ def is_in_turn(agent: AIChatAgent) -> bool:
     return turn_of_agent(agent._port.agent) is not None
 
 
-def responder_for(cls: type[Agent], port: AgentPort) -> ChatResponder | AgentResponder:
-    """Make an instance of an agent class, ready for the runtime."""
+def responder_for(
+    cls: type[Agent], port: AgentPort, threads: ToolThreads | None = None
+) -> ChatResponder | AgentResponder:
+    """Make an instance of an agent class, ready for the runtime; plain tools run in `threads`."""
     agent = cls(port)
-    return ChatResponder(agent) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
+    return ChatResponder(agent, threads) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
 
 
 async def _ask(agent: AIChatAgent, turn: Turn) -> Any:

@@ -17,6 +17,7 @@ from ..messages.message import Chunk, Part, UIMessage
 from ..messages.repair import INTERRUPTED, repair_calls
 from ..runtime.api import TurnCall
 from .answers import answer_items
+from .tool_threads import CallThreads, ToolThreads
 from .tools import AnyTool, ToolContext, ToolFailed, ToolProgress, ToolResult
 
 __all__ = ["Step", "Steps", "ToolBox", "is_final", "is_waiting"]
@@ -30,11 +31,19 @@ _FINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 class ToolBox:
     """Runs one attempt's calls of the agent's own tools and writes what becomes of them."""
 
-    def __init__(self, call: TurnCall, tools: Mapping[str, AnyTool], *, agent: Any, turn: Any) -> None:
+    def __init__(
+        self,
+        call: TurnCall,
+        tools: Mapping[str, AnyTool],
+        *,
+        agent: Any,
+        turn: Any,
+        threads: ToolThreads | None = None,
+    ) -> None:
         self.call, self.tools = call, tools
         self.model_texts: dict[str, str] = {}
         """What the model reads of failed calls; clients may read less."""
-        self._agent, self._turn = agent, turn
+        self._agent, self._turn, self._threads = agent, turn, threads
         self._streams: list[AsyncGenerator[Any, None]] = []
         declared = call.client_tools if isinstance(call.client_tools, list) else []
         self._clients = {each.get("name") for each in declared if isinstance(each, dict)}
@@ -99,6 +108,7 @@ class ToolBox:
             call_id=call_id,
             idempotency_key=f"{self.call.agent}/{self.call.message_id}/{call_id}",
             cancelled=self.call.cancelled,
+            threads=self._threads_for(tool),
         )
         output: Chunk = {"type": "tool-output-available", "toolCallId": call_id}
         final: Chunk = {}
@@ -113,6 +123,9 @@ class ToolBox:
                         await self.call.write({**output, "output": value, **final})
                     case ToolFailed():
                         await self._fail(call_id, said.client_text, model_text=said.model_text)
+
+    def _threads_for(self, tool: AnyTool) -> CallThreads | None:
+        return self._threads.for_call(f"tool {tool.name} of {self.call.agent}") if self._threads is not None else None
 
     async def _interrupted(self, call_id: str) -> None:
         """An earlier attempt started the call: unless somebody has settled it since, say that nobody knows."""

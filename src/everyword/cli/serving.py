@@ -23,6 +23,7 @@ from ..errors import UsageError
 from ..extras import missing
 from ..observe.logs import configure_logging
 from ..server import Everyword
+from ..server.loop_watchdog import LoopWatchdog
 from .loading import load_app
 from .playground import playground
 from .reloading import (
@@ -128,10 +129,13 @@ def _run(
     last_resort, signals = LastResort(grace + LAST_RESORT), itertools.count()
     url = f"http://{_name_of(host)}:{listener.getsockname()[1]}"
 
+    watchdog = LoopWatchdog()
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             _tune_python()
+            watchdog.start()
             if self.started:
                 print(greeting(url), flush=True)
 
@@ -147,6 +151,7 @@ def _run(
             if ours is not None:
                 await ours.aclose()
             await super().shutdown(sockets)
+            watchdog.stop()
 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
     config = uvicorn.Config(

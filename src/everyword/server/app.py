@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket
 from ..agents import Agent, agent_kind, responder_for
 from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
+from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
 from ..errors import AgentStopped, BadInput, EverywordError, TooManyQueued, UsageError, public_text
 from ..ids import SUB, AgentId, agent_id, can_name_a_root, split_agent_id
 from ..log.base import LogStore
@@ -65,6 +66,7 @@ class Everyword:
         durability: What a commit survives: the death of the "process", or the loss of "power" too.
         on_event: Called with everything that was committed but chunks: after the commit, outside of the agent, never in
             its way. What it raises is logged; when it is too slow, it is not told everything.
+        tool_threads: How many tools that are plain functions may run at the same time; further calls wait.
         observe: Who else watches: `everyword.observe.Tracing()`, `everyword.observe.Metrics()`, or your own.
     """
 
@@ -80,6 +82,7 @@ class Everyword:
         retention: timedelta = timedelta(hours=24),
         durability: Durability = "process",
         on_event: EventHook | None = None,
+        tool_threads: int = DEFAULT_SIZE,
         observe: Sequence[Observer] = (),
     ) -> None:
         self.agents = _by_kind(agents)
@@ -94,7 +97,8 @@ class Everyword:
         self._store, self._durability = store, durability
         self._retention = round(retention.total_seconds() * 1000)
         self._door = Door(authorize, origins)
-        self._watch = Watch(on_event, observe)
+        self._tool_threads = ToolThreads(tool_threads)
+        self._watch = Watch(on_event, observe, self._tool_threads)
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._signals = StopSignals(self._begin_close)
@@ -204,7 +208,7 @@ class Everyword:
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
         port = Port(self._directory, agent)
-        return self._watch.around(responder_for(cls, port))
+        return self._watch.around(responder_for(cls, port, self._tool_threads))
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
