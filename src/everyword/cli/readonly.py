@@ -23,7 +23,7 @@ from ..log.sqlite.statements import SQL as STORE_SQL
 from ..log.sqlite.statements import parse_statements
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 
-__all__ = ["Glance", "ReadOnlyLog", "holder_of"]
+__all__ = ["Glance", "Prunable", "ReadOnlyLog", "holder_of"]
 
 T = TypeVar("T")
 
@@ -53,6 +53,14 @@ class Glance(NamedTuple):
     active_at: int | None
     """When the newest event came."""
     head: Seq
+
+
+class Prunable(NamedTuple):
+    """What retention would take: how many chunks, how many superseded states, and the bytes of both."""
+
+    chunks: int
+    states: int
+    bytes: int
 
 
 class _FreshReader(Reader):
@@ -96,9 +104,12 @@ class _FreshReader(Reader):
     def stored_counts(self) -> dict[str | None, tuple[int, int]]:
         return {agent: (count, last) for agent, count, last in self._connection.execute(SQL["stored_counts"])}
 
-    def prunable(self, before: Millis) -> tuple[int, int]:
-        chunks, size = self._connection.execute(SQL["prunable"], (before,)).fetchone()
-        return chunks, size
+    def states_gone(self, agent: AgentId) -> int:
+        (gone,) = self._connection.execute(SQL["states_gone"], (agent,)).fetchone() or (0,)
+        return int(gone)
+
+    def prunable(self, before: Millis) -> Prunable:
+        return Prunable._make(self._connection.execute(SQL["prunable"], (before,)).fetchone())
 
     def pages(self) -> tuple[int, int]:
         """Return the size of the file, and how much of it is free to be used again, in bytes."""
@@ -214,9 +225,13 @@ class ReadOnlyLog:
         """Return how many events of each agent are in the file, and its last seq; None are those of nobody."""
         return await self._ask("the events", lambda reader: reader.stored_counts())
 
-    async def prunable(self, before: Millis) -> tuple[int, int]:
-        """Return how many chunks retention would take now, and their bytes."""
-        return await self._ask("the chunks", lambda reader: reader.prunable(before))
+    async def states_gone(self, agent: AgentId) -> int:
+        """Return how many superseded states of the agent retention has taken."""
+        return await self._ask(repr(agent), lambda reader: reader.states_gone(agent))
+
+    async def prunable(self, before: Millis) -> Prunable:
+        """Return what retention would take now."""
+        return await self._ask("the events", lambda reader: reader.prunable(before))
 
     async def pages(self) -> tuple[int, int]:
         """Return the bytes of the file, and those that are free in it."""

@@ -17,6 +17,7 @@ from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 
 __all__ = [
+    "PRUNED",
     "REPLAYED",
     "UNCHANGED",
     "Activation",
@@ -42,6 +43,10 @@ UNCHANGED: Final = Unchanged()
 
 REPLAYED: Final = ("attempt.started", "attempt.delayed", "chunk", "call.started", "call.answered")
 """Kinds of events that an open turn is folded from when its agent is loaded."""
+
+
+PRUNED: Final = ("chunk", "state.set")
+"""Kinds of events that retention deletes in the end; all others stay as long as their agent."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -100,6 +105,8 @@ class Pruned(msgspec.Struct, frozen=True):
 
     chunks: int
     more: bool
+    states: int = 0
+    """How many superseded states were deleted."""
 
 
 class LogStore(Protocol):
@@ -189,10 +196,11 @@ class LogStore(Protocol):
         ...
 
     async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
-        """Delete `limit` chunks of turns that ended before `before`; one small step of retention.
+        """Delete `limit` events that nobody needs any more; one small step of retention.
 
-        Chunks that are stored together go together, so they may be a few more. Runs only when no append waits.
-        Turn rows, messages and all other events stay; streams of kind `rsm` too.
+        These are chunks of turns that ended before `before`, and `state.set` events for which a newer one of the same
+        agent is older than `before`. Chunks that are stored together go together, so they may be a few more. Runs only
+        when no append waits. Turn rows, messages, the last state and all other events stay; streams of kind `rsm` too.
         """
         ...
 
