@@ -4,8 +4,8 @@ A chunk of an ended turn is redundant: `message.ended` carries what all of them 
 them replaces its partial message when it gets there. Chunks of a bare stream (`rsm`) are its only content and stay.
 
 A state that was replaced is redundant: each `state.set` carries the whole state, so a reader that gets to the newer one
-has what it would have had. It goes when the newer one is older than the retention: a reader whose cursor lies within the
-retention has both or comes after both.
+has what it would have had. It goes when the newer one is older than the retention: a reader that starts within the
+retention comes after both.
 """
 
 from __future__ import annotations

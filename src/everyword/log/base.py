@@ -32,6 +32,7 @@ __all__ = [
     "SqlStore",
     "Stored",
     "Unchanged",
+    "WatchedStore",
 ]
 
 
@@ -218,6 +219,24 @@ class GatheringStore(Protocol):
 
     def hurry(self) -> None:
         """Write what was appended without rows, if that is better done now: nothing more comes in this turn."""
+        ...
+
+
+@runtime_checkable
+class WatchedStore(Protocol):
+    """A store that can lose what it writes to, without any write failing."""
+
+    def check(self) -> None:
+        """Look whether what is written still arrives where the next process will find it; quick.
+
+        Raises:
+            LogUnavailable: it does not. Nothing is written from then on, until the process is restarted.
+        """
+        ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether `check` found that out."""
         ...
 
 
