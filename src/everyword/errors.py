@@ -16,6 +16,7 @@
     │   ├── FiberCancelled
     │   └── AgentStopped
     │       └── AgentGone
+    ├── TooFast               the peer: it sent more than the limits allow
     ├── BadInput              the peer: what it sent cannot be used
     │   ├── BadMessage
     │   ├── BadChunk
@@ -47,7 +48,7 @@ __all__ += ["FiberCancelled", "FoldError"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += ["MailboxFull", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued", "ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
-__all__ += ["SqlError"]
+__all__ += ["SqlError", "TooFast"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
 
 
@@ -162,6 +163,16 @@ class FiberCancelled(Rejected):
     """A fiber was cancelled before it was done: there is no result to wait for."""
 
     code = "fiber_cancelled"
+
+
+class TooFast(EverywordError):
+    """A client sent more within a minute than the limits allow; `wait` is for how many milliseconds it is refused."""
+
+    code = "too_fast"
+
+    def __init__(self, text: str, *, wait: int = 0) -> None:
+        super().__init__(text)
+        self.wait = wait
 
 
 class BadInput(EverywordError):

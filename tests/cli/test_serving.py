@@ -139,4 +139,4 @@ async def test_serve_notices_that_its_file_was_deleted_and_takes_nothing_more(tm
             assert (await client.get(f"{url}/healthz")).status_code == 503
             assert (await client.post("chat", json=question("u2", "again"))).status_code == 503
         server.process.send_signal(signal.SIGTERM)
-        assert await server.ended() == -signal.SIGTERM
+        assert await server.ended() in (0, -signal.SIGTERM)
