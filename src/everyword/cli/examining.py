@@ -109,7 +109,7 @@ class _Log:
                 self._take(stored)
                 if self.is_broken:
                     return
-        self._count_missing(await store.states_gone(self.agent))
+        self._count_missing((await store.standing(self.agent)).states_gone)
 
     def _take(self, stored: Stored) -> None:
         if stored.seq <= self.last:
@@ -194,7 +194,7 @@ async def _compare(store: ReadOnlyLog, agent: AgentId, log: _Log, now: Millis) -
         log_row = log.rows.messages.get(node)
         if log_row == row and (problem := _unreadable(row.body) or _unreadable(row.draft)):
             log.find(f"message {row.id!r}: {problem}", "restore")
-    epoch, wake = await store.standing(agent)
+    epoch, wake, _ = await store.standing(agent)
     if epoch < 1:
         log.find("it has events, and nobody ever had its lease", "restore")
     due = wanted(log.state, now).wake

@@ -32,13 +32,11 @@ ORDER BY a.key;
 SELECT at FROM event WHERE id = ?1;
 
 -- name: standing
--- What only the file itself knows of an agent: its lease and when it wants to be looked at.
+-- What only the file itself knows of an agent: its lease, when it wants to be looked at, and how many states are gone.
 SELECT a.epoch,
-  CASE WHEN w.at >= 0 THEN w.at WHEN w.at IS NULL THEN (SELECT at FROM woken_to_run AS r WHERE r.agent = a.key) END
+  CASE WHEN w.at >= 0 THEN w.at WHEN w.at IS NULL THEN (SELECT at FROM woken_to_run AS r WHERE r.agent = a.key) END,
+  a.states_gone
 FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHERE a.id = ?1;
-
--- name: states_gone
-SELECT states_gone FROM agent WHERE id = ?1;
 
 -- name: stored_counts
 -- How many events each agent has in the file, whether a chain leads to them or not.

@@ -55,6 +55,14 @@ class Glance(NamedTuple):
     head: Seq
 
 
+class Standing(NamedTuple):
+    """What is not in an agent's log: its epoch, when it wants to be woken, how many states retention has taken."""
+
+    epoch: int
+    wake: int | None
+    states_gone: int
+
+
 class Prunable(NamedTuple):
     """What retention would take: how many chunks, how many superseded states, and the bytes of both."""
 
@@ -97,16 +105,11 @@ class _FreshReader(Reader):
                 found.append(Glance._make((agent, epoch, *rest, at[0] if at is not None else None, Seq(head.seq))))
         return found
 
-    def standing(self, agent: AgentId) -> tuple[int, int | None]:
-        epoch, wake = self._connection.execute(SQL["standing"], (agent,)).fetchone() or (0, None)
-        return epoch, wake
+    def standing(self, agent: AgentId) -> Standing:
+        return Standing._make(self._connection.execute(SQL["standing"], (agent,)).fetchone() or (0, None, 0))
 
     def stored_counts(self) -> dict[str | None, tuple[int, int]]:
         return {agent: (count, last) for agent, count, last in self._connection.execute(SQL["stored_counts"])}
-
-    def states_gone(self, agent: AgentId) -> int:
-        (gone,) = self._connection.execute(SQL["states_gone"], (agent,)).fetchone() or (0,)
-        return int(gone)
 
     def prunable(self, before: Millis) -> Prunable:
         return Prunable._make(self._connection.execute(SQL["prunable"], (before,)).fetchone())
@@ -217,17 +220,13 @@ class ReadOnlyLog:
         """Return every agent that has a log, in order of creation."""
         return await self._ask("the agents", lambda reader: reader.glances())
 
-    async def standing(self, agent: AgentId) -> tuple[int, int | None]:
-        """Return the agent's epoch and its wake time."""
+    async def standing(self, agent: AgentId) -> Standing:
+        """Return what only the file knows of an agent."""
         return await self._ask(repr(agent), lambda reader: reader.standing(agent))
 
     async def stored_counts(self) -> dict[str | None, tuple[int, int]]:
         """Return how many events of each agent are in the file, and its last seq; None are those of nobody."""
         return await self._ask("the events", lambda reader: reader.stored_counts())
-
-    async def states_gone(self, agent: AgentId) -> int:
-        """Return how many superseded states of the agent retention has taken."""
-        return await self._ask(repr(agent), lambda reader: reader.states_gone(agent))
 
     async def prunable(self, before: Millis) -> Prunable:
         """Return what retention would take now."""
@@ -291,8 +290,7 @@ def _load(reader: _FreshReader, agent: AgentId, recent: int) -> Activation | Non
     if before is None:
         raise UsageError(f"unable to read {agent!r}; there is no such agent")
     key, head = before
-    epoch, _ = reader.standing(agent)
-    loaded = reader.load(agent, Grant(key, epoch, head), recent)
+    loaded = reader.load(agent, Grant(key, reader.standing(agent).epoch, head), recent)
     after = reader.refresh().end_of(agent)
     return loaded if after is not None and after[1] == head else None
 

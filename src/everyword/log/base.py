@@ -30,6 +30,7 @@ __all__ = [
     "Pruned",
     "SqlResult",
     "SqlStore",
+    "StoreFiles",
     "Stored",
     "Unchanged",
     "WatchedStore",
@@ -222,9 +223,13 @@ class GatheringStore(Protocol):
         ...
 
 
-@runtime_checkable
-class WatchedStore(Protocol):
-    """A store that can lose what it writes to, without any write failing."""
+class StoreFiles(Protocol):
+    """The files of a store, which may be deleted or replaced without any write failing."""
+
+    @property
+    def lost(self) -> str | None:
+        """What `check` found and what to do; None while all is well."""
+        ...
 
     def check(self) -> None:
         """Look whether what is written still arrives where the next process will find it; quick.
@@ -234,10 +239,13 @@ class WatchedStore(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class WatchedStore(Protocol):
+    """A store whose files can be checked."""
+
     @property
-    def is_lost(self) -> bool:
-        """Whether `check` found that out."""
-        ...
+    def files(self) -> StoreFiles: ...
 
 
 class SqlResult(NamedTuple):

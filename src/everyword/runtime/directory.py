@@ -162,7 +162,7 @@ class Directory:
     @property
     def has_lost_store(self) -> bool:
         """Whether the store takes nothing more until the process is restarted."""
-        return isinstance(self.store, WatchedStore) and self.store.is_lost
+        return isinstance(self.store, WatchedStore) and self.store.files.lost is not None
 
     def loaded(self) -> list[Loaded]:
         return list(self._loaded.values())

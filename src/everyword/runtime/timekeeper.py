@@ -120,7 +120,7 @@ class Timekeeper:
         store, clock, every = self._directory.store, self._directory.clock, self._directory.settings.store_check_every
         while isinstance(store, WatchedStore):
             try:
-                store.check()
+                store.files.check()
             except LogError:
                 return  # the store has logged what happened, and refuses everything from now on
             await clock.sleep_until(Millis(clock.now() + every))

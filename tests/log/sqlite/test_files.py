@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import shutil
@@ -49,11 +48,11 @@ async def test_nothing_is_written_once_a_file_is_gone(
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(fact("one"))
-        store.check()
+        store.files.check()
         change(tmp_path / f"log.db{ending}")
         with pytest.raises(LogUnavailable, match=f"log.db{ending}' {what} while it was in use"):
-            store.check()
-        assert store.is_lost
+            store.files.check()
+        assert store.files.lost is not None
         for attempt in (owner.append(fact("lost")), store.activate(B), store.prune(Millis(0))):
             with pytest.raises(LogUnavailable, match=what):
                 await attempt
@@ -69,7 +68,7 @@ async def test_what_waited_to_be_written_is_refused(tmp_path: Path, durability: 
         waiting = [store.append(owner.batch(fact("soon"), rows=[turn_row(1)])), store.append(owner.batch(fact("too")))]
         (tmp_path / "log.db").unlink()
         with pytest.raises(LogUnavailable):
-            store.check()
+            store.files.check()
         for each in waiting:
             with pytest.raises(LogUnavailable, match="deleted or moved away"):
                 await each
@@ -81,7 +80,7 @@ async def test_a_file_that_is_put_back_is_not_used_again(tmp_path: Path) -> None
         owner = await Owner.take(store)
         move(tmp_path / "log.db")
         with pytest.raises(LogUnavailable):
-            store.check()
+            store.files.check()
         (tmp_path / "elsewhere").rename(tmp_path / "log.db")
         with pytest.raises(LogUnavailable, match=r"Restore it.* and restart"):
             await owner.append(fact("later"))
@@ -98,7 +97,7 @@ async def test_nothing_is_lost_with_the_write_ahead_log(tmp_path: Path, ending: 
         assert len(await store.read(A, Seq(0))) == 50
         (tmp_path / f"log.db{ending}").unlink()
         with pytest.raises(LogUnavailable, match=r"Restart the server$"):
-            store.check()
+            store.files.check()
     async with opened(tmp_path) as store:
         assert len(await read_all(store)) == 50
         assert look(tmp_path, "PRAGMA integrity_check") == [("ok",)]
@@ -114,7 +113,7 @@ async def test_no_write_ahead_log_is_left_to_a_file_that_is_restored(tmp_path: P
         await owner.append(*chunks(1, 50))
         os.replace(tmp_path / "backup", tmp_path / "log.db")
         with pytest.raises(LogUnavailable):
-            store.check()
+            store.files.check()
     wal = tmp_path / "log.db-wal"
     assert not wal.exists() or wal.stat().st_size == 0
     async with opened(tmp_path) as store:
@@ -146,11 +145,11 @@ async def test_a_connection_that_is_opened_again_is_no_change(tmp_path: Path) ->
         faults.failing["BEGIN"] = BROKEN
         with pytest.raises(LogUnavailable):
             await owner.append(fact("one"))
-        store.check()
+        store.files.check()
         faults.failing.clear()
         await owner.append(fact("two"))
-        store.check()
-        assert (faults.opened, store.is_lost) == (2, False)
+        store.files.check()
+        assert (faults.opened, store.files.lost) == (2, None)
 
 
 async def test_a_disk_that_cannot_be_asked_is_no_change(tmp_path: Path) -> None:
@@ -165,7 +164,7 @@ async def test_a_disk_that_cannot_be_asked_is_no_change(tmp_path: Path) -> None:
     assert files.lost is None
 
 
-async def test_a_store_that_is_not_open_cannot_be_checked(tmp_path: Path) -> None:
-    with pytest.raises(LogUnavailable, match="not open"):
-        SqliteLog(tmp_path / "log.db").check()
-    await asyncio.to_thread(DatabaseFiles(str(tmp_path / "log.db")).check)
+async def test_files_that_were_never_opened_are_not_missed(tmp_path: Path) -> None:
+    files = SqliteLog(tmp_path / "log.db").files
+    files.check()
+    assert files.lost is None

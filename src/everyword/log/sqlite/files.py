@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from typing import Final
 
 from ...errors import LogUnavailable
@@ -36,6 +37,8 @@ class DatabaseFiles:
         self.path = path
         self.lost: str | None = None
         """What happened and what to do, once something has happened."""
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called then, once, by the thread that found it out."""
         self._database: _Identity | None = None
         self._beside: dict[str, _Identity] = {}
 
@@ -61,6 +64,7 @@ class DatabaseFiles:
                     # Only the file itself has to be restored: the last thing that is done is to carry the rest into it.
                     self.lost = f"{path!r} {what} while it was in use. {RESTORE if path == self.path else RESTART}"
                     log.error("unable to write any more; %s", self.lost)
+                    self.on_lost()
         if self.lost is not None:
             raise LogUnavailable(f"unable to use {self.path!r}; {self.lost}")
 

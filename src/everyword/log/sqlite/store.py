@@ -62,7 +62,7 @@ class SqliteLog:
         self._factory = factory
         self._heads: dict[int, Head] = {}
         self._opened: tuple[Writer, Readers] | None = None
-        self._files = DatabaseFiles(self._path)
+        self.files = DatabaseFiles(self._path)
         self._source = FileSource(self._open_reader, self._heads)
         self.databases = Databases(FileHome(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 
@@ -78,7 +78,7 @@ class SqliteLog:
             FileLock(self._path),
             self._lock_timeout,
             checkpoints=Checkpoints(self._open_checkpointer),
-            files=self._files,
+            files=self.files,
             writes_here=self._durability == "process",
         )
         self._opened = writer, readers
@@ -105,13 +105,6 @@ class SqliteLog:
     def hurry(self) -> None:
         if self._opened is not None:
             self._opened[0].hurry()
-
-    def check(self) -> None:
-        self._writer.check()
-
-    @property
-    def is_lost(self) -> bool:
-        return self._files.lost is not None
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)
@@ -161,11 +154,11 @@ class SqliteLog:
         return await self._readers.run(repr(agent), lambda reader: reader.turns(agent, newest))
 
     def _open_reader(self) -> sqlite3.Connection:
-        self._files.check()  # a new connection would open whatever is there now
+        self.files.check()  # a new connection would open whatever is there now
         return open_reader(self._path, self._factory)
 
     def _open_checkpointer(self) -> sqlite3.Connection:
-        self._files.check()
+        self.files.check()
         return open_checkpointer(self._path, self._factory)
 
     @property

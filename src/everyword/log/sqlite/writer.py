@@ -115,6 +115,7 @@ class Writer:
         self._is_due = False
         """Whether what waits is looked at in the next turn of the loop."""
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        files.on_lost = lambda: self._queue.put([])  # wakes the thread, which gives up
         self._sweeps: deque[_Job] = deque()
         self._desk: _Desk | None = None
         self._stopping = threading.Event()
@@ -159,14 +160,6 @@ class Writer:
         """Run a sweep of retention, in slices, whenever nothing else waits."""
         pruned: Pruned = await self._put(_Job(argument=sweep))
         return pruned
-
-    def check(self) -> None:
-        """Look whether the files are still the ones that were opened; raises `LogUnavailable` once they are not."""
-        try:
-            self._files.check()
-        except LogUnavailable:
-            self._queue.put([])  # wakes the thread, which gives up
-            raise
 
     def _put(self, job: _Job) -> Receipt:
         if self._stopping.is_set():
