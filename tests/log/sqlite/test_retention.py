@@ -235,3 +235,17 @@ async def test_no_body_is_stored_as_a_place_in_a_state(tmp_path: Path) -> None:
         await owner.append(state("another"), at=2)
         assert await drain(store, FOREVER) == 1
         assert [row.body for row in (await store.conversation(A))[1]] == [body]
+
+
+async def test_a_slice_deletes_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An append that comes meanwhile waits for one slice, however large the states are."""
+    monkeypatch.setattr(retention, "MOST_BYTES", 25_000)
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner = await Owner.take(store)
+        for n in range(13):
+            await owner.append(state(f"{n}" + "x" * 10_000), at=1)
+        faults.executed.clear()
+        assert await drain(store, FOREVER) == 12
+        assert faults.executed.count("remove_events") == 4, "three go at a time"
+        assert seqs(await read_all(store)) == [13]

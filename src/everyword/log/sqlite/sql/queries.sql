@@ -209,6 +209,7 @@ SELECT min(at) FROM (
 CREATE TEMP TABLE doomed (
   id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, seq INTEGER NOT NULL, before INTEGER NOT NULL,
   events INTEGER NOT NULL,  -- how many the row has
+  size INTEGER NOT NULL,    -- its bytes
   place INTEGER NOT NULL,   -- the arrival at which the sweep found that it may go
   is_state INTEGER NOT NULL
 );
@@ -217,18 +218,19 @@ CREATE TEMP TABLE doomed (
 SELECT id, at FROM event WHERE id > ?1 ORDER BY id LIMIT 1;
 
 -- name: doom
--- The first ?4 events that may go; a row of many goes as a whole.
+-- The first ?4 events that may go, or fewer if these have more than ?5 bytes; a row of many goes as a whole.
 -- A state goes where the sweep comes to the next one: that is the state before it in this slice, or the one that was left
 -- by an earlier slice. A slice that is swept again may have states before the one that was left; they go, too.
 -- Until version 5 a message's body could lie in the event of a state: such an event stays.
-INSERT INTO doomed (id, agent, seq, before, events, place, is_state)
-SELECT id, agent, seq, before, events, place, is_state FROM (
-  SELECT *, sum(events) OVER (ORDER BY place) AS so_far FROM (
-    SELECT e.id, e.agent, e.seq, e.id - e.back AS before, e.more + 1 AS events, e.id AS place, 0 AS is_state
+INSERT INTO doomed (id, agent, seq, before, events, size, place, is_state)
+SELECT id, agent, seq, before, events, size, place, is_state FROM (
+  SELECT *, sum(events) OVER (ORDER BY place) AS so_far, sum(size) OVER (ORDER BY place) AS bytes FROM (
+    SELECT e.id, e.agent, e.seq, e.id - e.back AS before, e.more + 1 AS events, length(e.body) AS size, e.id AS place,
+      0 AS is_state
     FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
     WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?3
     UNION ALL
-    SELECT o.id, o.agent, o.seq, o.id - o.back, 1, s.place, 1
+    SELECT o.id, o.agent, o.seq, o.id - o.back, 1, length(o.body), s.place, 1
     FROM (
       SELECT e.agent, e.id AS place, CASE
           WHEN e.id < a.state_id THEN e.id
@@ -242,7 +244,7 @@ SELECT id, agent, seq, before, events, place, is_state FROM (
       AND m.agent IN (SELECT e.agent FROM event AS e WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'state.set')
     )
   )
-) WHERE so_far - events < ?4;
+) WHERE so_far - events < ?4 AND bytes - size < ?5;
 
 -- name: pass_states
 -- The states up to ?2 were swept: the newest of them stays until the next one is.
@@ -262,8 +264,8 @@ SELECT turn FROM turn
 WHERE agent = ?1 AND kind = 'rsm' AND ended_at <= ?2 AND coalesce(first_seq, 0) < last_seq ORDER BY turn LIMIT ?3;
 
 -- name: doom_stream
-INSERT INTO doomed (id, agent, seq, before, events, place, is_state)
-SELECT e.id, e.agent, e.seq, e.id - e.back, e.more + 1, e.id, 0
+INSERT INTO doomed (id, agent, seq, before, events, size, place, is_state)
+SELECT e.id, e.agent, e.seq, e.id - e.back, e.more + 1, length(e.body), e.id, 0
 FROM turn AS t CROSS JOIN event AS e ON e.id BETWEEN coalesce(t.first_id, 0) AND t.last_id
 WHERE t.agent = ?1 AND t.turn = ?2 AND e.agent = ?1 AND e.turn = ?2 AND e.kind = 'chunk';
 
@@ -271,7 +273,7 @@ WHERE t.agent = ?1 AND t.turn = ?2 AND e.agent = ?1 AND e.turn = ?2 AND e.kind =
 UPDATE turn SET first_seq = last_seq, first_id = last_id WHERE agent = ?1 AND turn = ?2;
 
 -- name: last_doomed
-SELECT max(place), sum(events), sum(is_state) FROM doomed;
+SELECT max(place), sum(events), sum(is_state), sum(size) FROM doomed;
 
 -- name: mark_cuts
 -- An event whose successor goes must be reachable on its own.
