@@ -16,6 +16,7 @@
     │   ├── FiberCancelled
     │   └── AgentStopped
     │       └── AgentGone
+    ├── TooFast               the peer: it sent more than the limits allow
     ├── BadInput              the peer: what it sent cannot be used
     │   ├── BadMessage
     │   ├── BadChunk
@@ -49,7 +50,7 @@ __all__ += ["FiberCancelled", "FoldError", "NoJsonForm"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += ["MailboxFull", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued", "ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
-__all__ += ["SqlError", "is_public", "public_text"]
+__all__ += ["SqlError", "TooFast", "is_public", "public_text"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
 
 
@@ -179,6 +180,17 @@ class FiberCancelled(Rejected):
     """A fiber was cancelled before it was done: there is no result to wait for."""
 
     code = "fiber_cancelled"
+
+
+class TooFast(EverywordError):
+    """A client sent more within a minute than the limits allow; `wait` is for how many milliseconds it is refused."""
+
+    code = "too_fast"
+    is_public = True
+
+    def __init__(self, text: str, *, wait: int = 0) -> None:
+        super().__init__(text)
+        self.wait = wait
 
 
 class BadInput(EverywordError):

@@ -140,6 +140,7 @@ PUBLIC: dict[str, list[str]] = {
         "StaleAttempt",
         "Stalled",
         "StateRefused",
+        "TooFast",
         "TooManyQueued",
         "ToolError",
         "TurnedAway",

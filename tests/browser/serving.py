@@ -30,7 +30,7 @@ from tests.browser.tooled import TOOLED
 
 __all__ = ["configured", "listening", "main"]
 
-LIMITS: Final = Limits(requests_per_minute=100_000, calls_per_minute=100_000)
+LIMITS: Final = Limits(requests_per_minute=100_000, calls_per_minute=100_000, frames_per_minute=1_000_000)
 
 
 def stage(store: str) -> Starlette:

@@ -30,7 +30,7 @@ async def live(folder: Path, port: int) -> None:
     """Serve until killed, or told to stop."""
     logging.basicConfig(filename=folder / LOG, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     Speaker.notes = Notes(folder / EFFECTS)
-    limits = Limits(requests_per_minute=1_000_000)
+    limits = Limits(requests_per_minute=1_000_000, frames_per_minute=1_000_000)
     app = Everyword(AGENTS, store=str(folder / STORE), limits=limits)
     app.grace = GRACE
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from everyword import AIChatAgent
 from everyword.cli import main
+from everyword.cli.readonly import ReadOnlyLog
+from everyword.ids import AgentId
 from tests.cli.kit import damage
+from tests.server.kit import chat
 
 
 def _told(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, int]:
@@ -27,6 +33,44 @@ def test_what_would_go_is_said_first_and_is_what_goes(stored: Path, capsys: pyte
     assert (done["chunks"], done["bytes"]) == (foretold["chunks"], foretold["bytes"])
     assert _told(capsys, "--keep", "0s")["chunks"] == 0
     assert main(["doctor"]) == 0
+
+
+def test_superseded_states_go_too_and_the_last_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(_set_states(tmp_path / "everyword.db", 50))
+    foretold = _told(capsys, "--dry-run", "--keep", "0s")
+    assert (foretold["states"], foretold["bytes"] > 49 * 1000) == (49, True)
+    assert main(["gc", "--dry-run", "--keep", "0s"]) == 0
+    assert "would delete 0 chunks and 49 superseded states, " in capsys.readouterr().out
+    done = _told(capsys, "--keep", "0s")
+    assert (done["chunks"], done["states"], done["bytes"]) == (0, 49, foretold["bytes"])
+    assert _told(capsys, "--keep", "0s")["states"] == 0
+    assert main(["doctor"]) == 0
+    assert main(["rebuild"]) == 0
+    assert main(["doctor"]) == 0
+    assert asyncio.run(_state(tmp_path / "everyword.db")) == {"n": 49, "text": "x" * 1000}
+
+
+async def _set_states(path: Path, count: int) -> None:
+    app = chat(Keeper, store=str(path))
+    async with app:
+        for n in range(count):
+            await app.get(Keeper, "ann").set_state({"n": n, "text": "x" * 1000})
+
+
+async def _state(path: Path) -> Any:
+    store = ReadOnlyLog(path)
+    await store.open()
+    (kept,) = await store.kept(AgentId("keeper/ann"))
+    await store.aclose()
+    assert kept.body is not None
+    return json.loads(kept.body)
+
+
+class Keeper(AIChatAgent):
+    """Keeps a state and says nothing."""
 
 
 def test_messages_turns_and_the_chunks_of_open_turns_stay(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

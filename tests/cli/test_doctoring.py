@@ -33,9 +33,10 @@ async def _write(path: Path, history: History, *, pruned: bool) -> int:
     await store.open()
     await write_agent(store, ANN, [Copied(Millis(at), event, encode_event(event)) for event, at in history.log])
     taken = 0
-    while pruned and (step := await store.prune(Millis(2**50), limit=3)).chunks:
-        taken += step.chunks
-        if taken > 4:  # a turn may be half gone
+    while pruned and taken < 5:  # a turn may be half gone
+        step = await store.prune(Millis(2**50), limit=3)
+        taken += step.chunks + step.states
+        if not step.more:
             break
     await store.aclose()
     return taken

@@ -40,6 +40,20 @@ async def _stored(history: History) -> MemoryLog:
     return store
 
 
+@given(histories())
+def test_rebuilding_after_retention_changes_nothing(history: History) -> None:
+    async def run() -> None:
+        store = await _stored(history)
+        await rebuild(store, AGENT, Millis(history.now))
+        before = [await _rows(store), await store.kept(AGENT)]
+        await store.prune(Millis(2**50), limit=1_000_000)
+        rebuilt = await rebuild(store, AGENT, Millis(history.now))
+        assert rebuilt.changes == []
+        assert [await _rows(store), await store.kept(AGENT)] == before
+
+    asyncio.run(run())
+
+
 async def _rows(store: MemoryLog) -> Projections:
     rows = Projections(await store.agent_row(AGENT))
     rows.put(await store.turns(AGENT))

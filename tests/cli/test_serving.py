@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import socket
@@ -271,3 +272,21 @@ async def test_dev_shows_the_developer_why_something_failed(tmp_path: Path) -> N
             log = (await client.get(f"{url}/playground/log", params={"agent": "chat/ann"})).json()
             details = [event["detail"] for event in log["events"] if "detail" in event]
             assert details == ["ValueError: why the turn failed", "ChatError: The tool look failed."]
+
+
+async def test_serve_notices_that_its_file_was_deleted_and_takes_nothing_more(tmp_path: Path) -> None:
+    source = APP.format(name="app").replace("memory:", "everyword.db")
+    (tmp_path / "app.py").write_text(source, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/echo/ann") as client:
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+            assert (await client.get(f"{url}/healthz")).status_code == 200
+            os.remove(tmp_path / "everyword.db")
+            await server.until(
+                r"everyword\.db' was deleted or moved away while it was in use\. Restore it.* and restart"
+            )
+            assert (await client.get(f"{url}/healthz")).status_code == 503
+            assert (await client.post("chat", json=question("u2", "again"))).status_code == 503
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.ended() in (0, -signal.SIGTERM)

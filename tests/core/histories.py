@@ -29,6 +29,7 @@ from everyword.core.commands import (
     PolicyName,
     PutMessages,
     RemoveMessages,
+    SetState,
     Submit,
 )
 from everyword.core.decide import decide
@@ -392,6 +393,7 @@ def odd(choices: Choices, history: History) -> Command:
         PutMessages([user(history.fresh("p")), assistant(history.fresh("q"))]),
         PutMessages([user(history.fresh("p"))], trusted=False),
         Place(turn, [user(history.fresh("d"))]),
+        SetState(to_raw({"since": history.fresh("v")})),
     ]
     for stream in streams:
         words = emitted({"type": "words", "n": stream.chunks})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from everyword.core.commands import Begin, Emit, Finish
 from everyword.core.decide import decide
 from everyword.core.evolve import evolve
-from everyword.core.prune import is_redundant, turn_is_prunable
+from everyword.core.prune import is_redundant, state_is_prunable, turn_is_prunable
 from everyword.core.restore import restore
 from everyword.core.state import Rules, State
 from everyword.core.transcript import Transcript
@@ -27,6 +27,7 @@ from everyword.events import (
     MessageEnded,
     MessagesRemoved,
     Outcome,
+    StateSet,
     TurnAccepted,
     TurnEnded,
     TurnKind,
@@ -122,7 +123,7 @@ def test_restoring_the_rows_gives_the_state_that_folding_the_log_gives(history: 
     rows = history.rows
     turns = sorted(rows.turns.values(), key=lambda row: row.turn)
     messages = sorted(rows.messages.values(), key=lambda row: row.node)
-    state, problems = restore(rows.agent, turns, messages, streamed(history))
+    state, problems = restore(rows.agent, turns, messages, streamed(history), rows.kept.values())
     assert not problems
     assert fingerprint(state) == fingerprint(history.state)
 
@@ -144,17 +145,43 @@ def test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live(
 def test_pruning_is_invisible_to_a_reader_at_any_cursor(history: History, data: st.DataObject) -> None:
     """P-25: Any seen prefix plus what is left of the rest shows what the whole log shows."""
     cursor = data.draw(st.integers(0, len(history.log)))
-    prunable = {
-        turn.id: turn_is_prunable(turn.accepted.kind, turn.ended_at, FAR) for turn in history.state.ended.values()
-    }
     full, late = Transcript(), Transcript()
-    for place, (event, _) in enumerate(history.log):
+    for event, _ in history.log:
         full.apply(event)
-        gone = is_redundant(event, prunable=prunable.get(turn_of(event), False))  # type: ignore[arg-type]
-        if place < cursor or not gone:
-            late.apply(event)
+    left = [*history.log[:cursor], *_pruned(history)[cursor:]]
+    for each in filter(None, left):
+        late.apply(each[0])
     assert late.endings == full.endings
     assert late.messages == full.messages
+    states = [bytes(each[0].state) for each in left if each is not None and isinstance(each[0], StateSet)]
+    assert (states[-1] if states else None) == history.state.value
+
+
+@MANY
+@given(histories())
+def test_rebuilding_from_what_retention_left_gives_the_rows_that_were_written(history: History) -> None:
+    """I-9: the end of a turn says how many chunks it had, and the last state is all that is kept of states."""
+    from everyword.core.project import project
+
+    state, rows = State(), Rows()
+    for event, at in filter(None, _pruned(history)):
+        evolve(state, event, at)
+        rows.apply(project(state, event))
+    assert rows == history.rows
+
+
+def _pruned(history: History) -> list[tuple[Event, Millis] | None]:
+    """Return the log with None for each event that retention takes in the end."""
+    turns = {turn.id: turn_is_prunable(turn.accepted.kind, turn.ended_at, FAR) for turn in history.state.ended.values()}
+    left: list[tuple[Event, Millis] | None] = []
+    replaced_at: Millis | None = None
+    for event, at in reversed(history.log):
+        if isinstance(event, StateSet):
+            prunable, replaced_at = state_is_prunable(replaced_at, FAR), at
+        else:
+            prunable = turns.get(turn_of(event), False)  # type: ignore[arg-type]
+        left.append(None if is_redundant(event, prunable=prunable) else (event, at))
+    return left[::-1]
 
 
 @MANY

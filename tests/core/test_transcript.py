@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from everyword.core.prune import is_redundant, turn_is_prunable
+from everyword.core.commands import SetState
+from everyword.core.prune import is_redundant, state_is_prunable, turn_is_prunable
 from everyword.core.transcript import Ending, Transcript
-from everyword.events import Chunk, Event, Outcome, TurnKind
+from everyword.events import Chunk, Event, Outcome, StateSet, TurnKind, to_raw
 from everyword.ids import Millis, TurnId
 from everyword.messages.calls import Approval, ToolResult
 from tests.core.histories import assistant, user
@@ -198,11 +199,19 @@ def test_only_chunks_of_old_ended_answers_may_go(kind: TurnKind, ended_at: int |
     assert turn_is_prunable(kind, ended, Millis(100)) is prunable
 
 
-def test_nothing_but_chunks_is_redundant() -> None:
+@pytest.mark.parametrize(("replaced_at", "prunable"), [(99, True), (100, False), (None, False)])
+def test_only_states_that_were_replaced_long_ago_may_go(replaced_at: int | None, *, prunable: bool) -> None:
+    replaced = Millis(replaced_at) if replaced_at is not None else None
+    assert state_is_prunable(replaced, Millis(100)) is prunable
+
+
+def test_nothing_but_chunks_and_states_is_redundant() -> None:
     told = stage()
     told.talk("r1", "u1")
+    told.tell(SetState(to_raw({"n": 1})))
     redundant = [event for event, _ in told.log if is_redundant(event, prunable=True)]
-    assert redundant == [event for event, _ in told.log if isinstance(event, Chunk)]
+    assert redundant == [event for event, _ in told.log if isinstance(event, Chunk | StateSet)]
+    assert isinstance(redundant[-1], StateSet)
     assert not any(is_redundant(event, prunable=False) for event, _ in told.log)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from everyword.events import Chunk, TurnKind, encode_event
+from everyword.events import Chunk, StateSet, TurnKind, encode_event
 from everyword.ids import AgentId, Attempt, Epoch, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
 from everyword.log.base import UNCHANGED, Activation, Batch, Entry, LogAdmin, LogStore, Stored, Unchanged
 from everyword.rows import AgentRow, MessageRow, Row, TurnRow
@@ -33,6 +33,11 @@ def chunks(turn: int, count: int, first: int = 0) -> list[Entry]:
 
 def fact(kind: str, turn: int | None = None, body: bytes = b"{}") -> Entry:
     return Entry(kind, None if turn is None else TurnId(turn), body)
+
+
+def state(value: object) -> Entry:
+    """Make a `state.set` event as the actor would."""
+    return Entry("state.set", None, encode_event(StateSet(msgspec.Raw(msgspec.json.encode(value)))))
 
 
 def turn_row(turn: int, status: str = "running", **changes: Any) -> TurnRow:
@@ -129,14 +134,14 @@ async def read_all(store: LogStore, agent: AgentId = A, *, after: int = 0, limit
 
 
 async def drain(store: LogStore, before: int, *, limit: int = 2000) -> int:
-    """Prune until there is nothing more to prune."""
+    """Prune until there is nothing more to prune; return how many events that were."""
     total = 0
     while True:
         pruned = await store.prune(Millis(before), limit=limit)
-        total += pruned.chunks
+        total += pruned.chunks + pruned.states
         if not pruned.more:
             return total
-        assert pruned.chunks >= limit, "a step stopped early"
+        assert pruned.chunks + pruned.states >= limit, "a step stopped early"
 
 
 def seqs(events: Sequence[Stored]) -> list[int]:

@@ -37,6 +37,7 @@ from tests.log.building import (
     seqs,
     turn_row,
 )
+from tests.log.states import StatesContract
 
 FULL_TURN = turn_row(
     7,
@@ -55,7 +56,7 @@ FULL_TURN = turn_row(
 )
 
 
-class LogContract:
+class LogContract(StatesContract):
     """The contract, one sentence per test."""
 
     def make(self, folder: Path) -> Store:

@@ -277,7 +277,7 @@ CORE = [
     # -- I-10: pruning is invisible ----------------------------------------------------------------------------
     Mutant(
         "core/prune.py",
-        "    return prunable and isinstance(event, Chunk)",
+        "    return prunable and isinstance(event, Chunk | StateSet)",
         "    return prunable",
         f"{INVARIANTS}::test_pruning_is_invisible_to_a_reader_at_any_cursor",
         "retention takes messages and endings along (I-10)",
@@ -302,6 +302,13 @@ CORE = [
         "(ended_at or 0) < before",
         f"{TRANSCRIPT}::test_only_chunks_of_old_ended_answers_may_go",
         "retention takes chunks of a turn that still runs (I-10)",
+    ),
+    Mutant(
+        "core/prune.py",
+        "    return replaced_at is not None and replaced_at < before",
+        "    return replaced_at is None or replaced_at < before",
+        f"{INVARIANTS}::test_pruning_is_invisible_to_a_reader_at_any_cursor",
+        "retention takes the last state (I-10)",
     ),
     # -- I-12: every turn ends, or can go on -------------------------------------------------------------------
     Mutant(

@@ -81,6 +81,27 @@ OUTSIDE = [
         "a store that is opened again tells everything twice",
     ),
     Mutant(
+        "server/limits.py",
+        "            if level >= full:",
+        "            if level > full:",
+        "tests/server/test_limits.py::test_who_waits_as_long_as_it_is_told_gets_through",
+        "one more than the limit is let through",
+    ),
+    Mutant(
+        "server/incoming.py",
+        "            wait = self._count(1, _size(message))",
+        "            wait = self._count(1, 0)",
+        "tests/server/test_incoming.py::test_the_local_principal_has_limits_too",
+        "a client writes as much as it likes, if only in large frames",
+    ),
+    Mutant(
+        "server/incoming.py",
+        "        if wait > (MINUTE if self._is_begun else 0):",
+        "        if wait > 0 and not self._is_begun:",
+        "tests/server/test_incoming.py::test_a_body_that_goes_on_and_on_is_cut_off",
+        "a body without end is read without end",
+    ),
+    Mutant(
         "server/watching.py",
         "        if metrics.allow is None:\n",
         "        if False:\n",

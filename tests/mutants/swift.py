@@ -174,8 +174,8 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/sql/queries.sql",
-        "WHERE so_far - chunks < ?4",
-        "WHERE so_far < ?4",
+        "WHERE so_far - events < ?4 AND",
+        "WHERE so_far < ?4 AND",
         f"{PACKS}::test_retention_takes_rows_whole_and_counts_their_chunks",
         "retention never gets past a large batch",
     ),

@@ -62,6 +62,13 @@ class Socket:
     async def greeted(self) -> Frame:
         return await self.until(lambda frame: frame["type"] == "cf_agent_identity")
 
+    async def closed_after_frames(self) -> tuple[int, str]:
+        """Wait until the server closes; return the code and the reason."""
+        with pytest.raises(ConnectionClosed) as over:
+            await self.until(lambda frame: False)
+        assert over.value.rcvd is not None
+        return over.value.rcvd.code, over.value.rcvd.reason
+
     async def closed(self) -> tuple[int, str]:
         """Wait until the server closes, with nothing said before; return the code and the reason."""
         async with asyncio.timeout(PATIENCE):

@@ -13,13 +13,14 @@ from ..ids import Millis
 from ..log.sqlite.lock import FileLock
 from ..runtime.clock import SystemClock
 from .opening import PATIENCE, parse_duration, path_of, reading, writing
+from .readonly import Prunable
 from .screen import Screen, count_of, size_of
 
 __all__ = ["run"]
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Delete the chunks of turns that ended long enough ago."""
+    """Delete the chunks of turns that ended long enough ago, and the states that were replaced long enough ago."""
     screen = Screen(is_json=chosen.json)
     before = Millis(SystemClock().now() - parse_duration(chosen.keep))
     if chosen.dry_run:
@@ -29,11 +30,11 @@ def run(chosen: argparse.Namespace) -> int:
 
 async def _foretell(screen: Screen, db: str, before: Millis) -> int:
     async with reading(db) as store:
-        chunks, size = await store.prunable(before)
+        found = await store.prunable(before)
     if screen.is_json:
-        screen.document({"chunks": chunks, "bytes": size, "isDryRun": True})
+        screen.document({**found._asdict(), "isDryRun": True})
     else:
-        screen.say(f"would delete {count_of(chunks, 'chunk')}, {size_of(size)} of text; nothing was changed")
+        screen.say(f"would delete {_counted(found)}; nothing was changed")
     return 0
 
 
@@ -41,28 +42,36 @@ async def _collect(screen: Screen, chosen: argparse.Namespace, before: Millis) -
     async with writing(chosen.db, "collect"):
         pass  # says so at once when somebody uses the file, and makes an old one readable
     async with reading(chosen.db) as file:
-        total, text = await file.prunable(before)
+        found = await file.prunable(before)
         size, _ = await file.pages()
-    chunks = 0
+    chunks = states = 0
     async with writing(chosen.db, "collect") as store:
-        with screen.progress("deleting", total) as bar:
-            while (pruned := await store.prune(before)).chunks or pruned.more:
-                chunks += pruned.chunks
-                bar.step(amount=pruned.chunks)
+        with screen.progress("deleting", found.chunks + found.states) as bar:
+            more = True
+            while more:
+                pruned = await store.prune(before)
+                chunks, states, more = chunks + pruned.chunks, states + pruned.states, pruned.more
+                bar.step(amount=pruned.chunks + pruned.states)
+    done = Prunable(chunks, states, found.bytes)
     if chosen.shrink:
         _shrink(path_of(chosen.db))
     async with reading(chosen.db) as file:
         new_size, free = await file.pages()
     if screen.is_json:
-        screen.document({"chunks": chunks, "bytes": text, "fileBytes": new_size, "freeBytes": free, "wasBytes": size})
+        screen.document({**done._asdict(), "fileBytes": new_size, "freeBytes": free, "wasBytes": size})
         return 0
-    screen.say(f"deleted {count_of(chunks, 'chunk')}, {size_of(text)} of text")
+    screen.say(f"deleted {_counted(done)}")
     if chosen.shrink:
         screen.say(f"the file is {size_of(new_size)}, and was {size_of(size)}")
     elif free:
         screen.say(f"the file stays {size_of(new_size)}, {size_of(free)} of it free for what comes")
         screen.note("--shrink gives it back to the disk")
     return 0
+
+
+def _counted(taken: Prunable) -> str:
+    states = f" and {count_of(taken.states, 'superseded state')}" if taken.states else ""
+    return f"{count_of(taken.chunks, 'chunk')}{states}, {size_of(taken.bytes)} of text"
 
 
 def _shrink(path: str) -> None:

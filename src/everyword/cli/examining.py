@@ -109,7 +109,7 @@ class _Log:
                 self._take(stored)
                 if self.is_broken:
                     return
-        self._count_missing()
+        self._count_missing((await store.standing(self.agent)).states_gone)
 
     def _take(self, stored: Stored) -> None:
         if stored.seq <= self.last:
@@ -168,12 +168,12 @@ class _Log:
         if self._next.get(event.turn, event.chunks) != event.chunks:
             self.find(f"turn {event.turn}: it counts {event.chunks} chunks, and its last is another", "restore")
 
-    def _count_missing(self) -> None:
-        """Check that what is missing is what retention may take: chunks of ended turns, and nothing else."""
+    def _count_missing(self, states: int) -> None:
+        """Check that what is missing is what retention takes: chunks of ended turns, and as many states as it says."""
         for turn in self.state.open:
             if self._chunks[turn] != self._next.get(turn, 0):
                 self.find(f"turn {turn} is open, and its first chunks are missing", "restore")
-        takeable = sum(max(chunks - self._chunks[turn], 0) for turn, chunks in self._ended.items())
+        takeable = sum(max(chunks - self._chunks[turn], 0) for turn, chunks in self._ended.items()) + states
         if self._missing > takeable:
             gone = count_of(self._missing - takeable, "event")
             self.find(f"{gone} missing that retention cannot have taken", "restore")
@@ -194,7 +194,7 @@ async def _compare(store: ReadOnlyLog, agent: AgentId, log: _Log, now: Millis) -
         log_row = log.rows.messages.get(node)
         if log_row == row and (problem := _unreadable(row.body) or _unreadable(row.draft)):
             log.find(f"message {row.id!r}: {problem}", "restore")
-    epoch, wake = await store.standing(agent)
+    epoch, wake, _ = await store.standing(agent)
     if epoch < 1:
         log.find("it has events, and nobody ever had its lease", "restore")
     due = wanted(log.state, now).wake

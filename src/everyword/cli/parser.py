@@ -357,7 +357,10 @@ examples:
 def _gc(commands: Commands) -> None:
     gc = commands.add_parser("gc", **_help("delete what retention may, now", GC))
     gc.add_argument(
-        "--keep", default="24h", metavar="TIME", help="chunks of turns that ended since (default: %(default)s)"
+        "--keep",
+        default="24h",
+        metavar="TIME",
+        help="chunks of turns that ended since, states replaced since (default: %(default)s)",
     )
     gc.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     gc.add_argument("--shrink", action="store_true", help="give the freed space back to the disk")
@@ -366,8 +369,9 @@ def _gc(commands: Commands) -> None:
 
 
 GC = """\
-Delete the chunks of turns that ended more than --keep ago, and say what that freed. Messages, turns and how they ended
-stay: chunks are only there for who joins or replays a turn. A running server does this by itself.
+Delete the chunks of turns that ended more than --keep ago, and states that were replaced by then; say what that freed.
+Messages, turns, how they ended and the last state stay: chunks are only there for who joins or replays a turn.
+A running server does this by itself.
 
 examples:
   everyword gc --dry-run

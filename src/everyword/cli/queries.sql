@@ -32,9 +32,10 @@ ORDER BY a.key;
 SELECT at FROM event WHERE id = ?1;
 
 -- name: standing
--- What only the file itself knows of an agent: its lease and when it wants to be looked at.
+-- What only the file itself knows of an agent: its lease, when it wants to be looked at, and how many states are gone.
 SELECT a.epoch,
-  CASE WHEN w.at >= 0 THEN w.at WHEN w.at IS NULL THEN (SELECT at FROM woken_to_run AS r WHERE r.agent = a.key) END
+  CASE WHEN w.at >= 0 THEN w.at WHEN w.at IS NULL THEN (SELECT at FROM woken_to_run AS r WHERE r.agent = a.key) END,
+  a.states_gone
 FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHERE a.id = ?1;
 
 -- name: stored_counts
@@ -42,7 +43,15 @@ FROM agent AS a LEFT JOIN wake AS w ON w.agent = a.key WHERE a.id = ?1;
 SELECT a.id, count(*) + sum(e.more), max(e.seq) FROM event AS e LEFT JOIN agent AS a ON a.key = e.agent GROUP BY e.agent;
 
 -- name: prunable
--- What retention would take: chunks of turns that ended before ?1.
-SELECT count(*) + coalesce(sum(e.more), 0), coalesce(sum(length(e.body)), 0)
-FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
-WHERE e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?1;
+-- What retention would take: chunks of turns that ended before ?1, and of the states before ?1 all but each agent's last.
+SELECT coalesce(sum(iif(is_state, 0, events)), 0), coalesce(sum(is_state), 0), coalesce(sum(size), 0) FROM (
+  SELECT 0 AS is_state, e.more + 1 AS events, length(e.body) AS size
+  FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
+  WHERE e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?1
+  UNION ALL
+  SELECT 1, 1, size FROM (
+    SELECT e.id, e.agent, length(e.body) AS size, max(e.id) OVER (PARTITION BY e.agent) AS last
+    FROM event AS e WHERE e.kind = 'state.set' AND e.at < ?1
+  ) AS s
+  WHERE s.id < s.last AND s.id NOT IN (SELECT m.event FROM message AS m WHERE m.event IS NOT NULL)
+);

@@ -23,7 +23,7 @@ from ..log.sqlite.statements import SQL as STORE_SQL
 from ..log.sqlite.statements import parse_statements
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 
-__all__ = ["Glance", "ReadOnlyLog", "holder_of"]
+__all__ = ["Glance", "Prunable", "ReadOnlyLog", "holder_of"]
 
 T = TypeVar("T")
 
@@ -53,6 +53,22 @@ class Glance(NamedTuple):
     active_at: int | None
     """When the newest event came."""
     head: Seq
+
+
+class Standing(NamedTuple):
+    """What is not in an agent's log: its epoch, when it wants to be woken, how many states retention has taken."""
+
+    epoch: int
+    wake: int | None
+    states_gone: int
+
+
+class Prunable(NamedTuple):
+    """What retention would take: how many chunks, how many superseded states, and the bytes of both."""
+
+    chunks: int
+    states: int
+    bytes: int
 
 
 class _FreshReader(Reader):
@@ -89,16 +105,14 @@ class _FreshReader(Reader):
                 found.append(Glance._make((agent, epoch, *rest, at[0] if at is not None else None, Seq(head.seq))))
         return found
 
-    def standing(self, agent: AgentId) -> tuple[int, int | None]:
-        epoch, wake = self._connection.execute(SQL["standing"], (agent,)).fetchone() or (0, None)
-        return epoch, wake
+    def standing(self, agent: AgentId) -> Standing:
+        return Standing._make(self._connection.execute(SQL["standing"], (agent,)).fetchone() or (0, None, 0))
 
     def stored_counts(self) -> dict[str | None, tuple[int, int]]:
         return {agent: (count, last) for agent, count, last in self._connection.execute(SQL["stored_counts"])}
 
-    def prunable(self, before: Millis) -> tuple[int, int]:
-        chunks, size = self._connection.execute(SQL["prunable"], (before,)).fetchone()
-        return chunks, size
+    def prunable(self, before: Millis) -> Prunable:
+        return Prunable._make(self._connection.execute(SQL["prunable"], (before,)).fetchone())
 
     def pages(self) -> tuple[int, int]:
         """Return the size of the file, and how much of it is free to be used again, in bytes."""
@@ -206,17 +220,17 @@ class ReadOnlyLog:
         """Return every agent that has a log, in order of creation."""
         return await self._ask("the agents", lambda reader: reader.glances())
 
-    async def standing(self, agent: AgentId) -> tuple[int, int | None]:
-        """Return the agent's epoch and its wake time."""
+    async def standing(self, agent: AgentId) -> Standing:
+        """Return what only the file knows of an agent."""
         return await self._ask(repr(agent), lambda reader: reader.standing(agent))
 
     async def stored_counts(self) -> dict[str | None, tuple[int, int]]:
         """Return how many events of each agent are in the file, and its last seq; None are those of nobody."""
         return await self._ask("the events", lambda reader: reader.stored_counts())
 
-    async def prunable(self, before: Millis) -> tuple[int, int]:
-        """Return how many chunks retention would take now, and their bytes."""
-        return await self._ask("the chunks", lambda reader: reader.prunable(before))
+    async def prunable(self, before: Millis) -> Prunable:
+        """Return what retention would take now."""
+        return await self._ask("the events", lambda reader: reader.prunable(before))
 
     async def pages(self) -> tuple[int, int]:
         """Return the bytes of the file, and those that are free in it."""
@@ -276,8 +290,7 @@ def _load(reader: _FreshReader, agent: AgentId, recent: int) -> Activation | Non
     if before is None:
         raise UsageError(f"unable to read {agent!r}; there is no such agent")
     key, head = before
-    epoch, _ = reader.standing(agent)
-    loaded = reader.load(agent, Grant(key, epoch, head), recent)
+    loaded = reader.load(agent, Grant(key, reader.standing(agent).epoch, head), recent)
     after = reader.refresh().end_of(agent)
     return loaded if after is not None and after[1] == head else None
 

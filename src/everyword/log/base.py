@@ -17,6 +17,7 @@ from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 
 __all__ = [
+    "PRUNED",
     "REPLAYED",
     "UNCHANGED",
     "Activation",
@@ -29,8 +30,10 @@ __all__ = [
     "Pruned",
     "SqlResult",
     "SqlStore",
+    "StoreFiles",
     "Stored",
     "Unchanged",
+    "WatchedStore",
 ]
 
 
@@ -49,6 +52,10 @@ REPLAYED: Final = (
     "call.answered",
 )
 """Kinds of events that an open turn is folded from when its agent is loaded."""
+
+
+PRUNED: Final = ("chunk", "state.set")
+"""Kinds of events that retention deletes in the end; all others stay as long as their agent."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -107,6 +114,8 @@ class Pruned(msgspec.Struct, frozen=True):
 
     chunks: int
     more: bool
+    states: int = 0
+    """How many superseded states were deleted."""
 
 
 class LogStore(Protocol):
@@ -196,10 +205,11 @@ class LogStore(Protocol):
         ...
 
     async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
-        """Delete `limit` chunks of turns that ended before `before`; one small step of retention.
+        """Delete `limit` events that nobody needs any more; one small step of retention.
 
-        Chunks that are stored together go together, so they may be a few more. Runs only when no append waits.
-        Turn rows, messages and all other events stay; streams of kind `rsm` too.
+        These are chunks of turns that ended before `before`, and `state.set` events for which a newer one of the same
+        agent is older than `before`. Chunks that are stored together go together, so they may be a few more. Runs only
+        when no append waits. Turn rows, messages, the last state and all other events stay; streams of kind `rsm` too.
         """
         ...
 
@@ -218,6 +228,31 @@ class GatheringStore(Protocol):
     def hurry(self) -> None:
         """Write what was appended without rows, if that is better done now: nothing more comes in this turn."""
         ...
+
+
+class StoreFiles(Protocol):
+    """The files of a store, which may be deleted or replaced without any write failing."""
+
+    @property
+    def lost(self) -> str | None:
+        """What `check` found and what to do; None while all is well."""
+        ...
+
+    def check(self) -> None:
+        """Look whether what is written still arrives where the next process will find it; quick.
+
+        Raises:
+            LogUnavailable: it does not. Nothing is written from then on, until the process is restarted.
+        """
+        ...
+
+
+@runtime_checkable
+class WatchedStore(Protocol):
+    """A store whose files can be checked."""
+
+    @property
+    def files(self) -> StoreFiles: ...
 
 
 class SqlResult(NamedTuple):

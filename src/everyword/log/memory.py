@@ -204,11 +204,13 @@ class MemoryLog:
         self._check_open()
         found = sorted(arrival for log in self._logs.values() for arrival in _prunable(log, before))
         doomed = set(found[:limit])
+        states = 0
         for log in self._logs.values():
-            kept = [index for index, arrival in enumerate(log.arrivals) if arrival not in doomed]
-            log.events = [log.events[index] for index in kept]
-            log.arrivals = [log.arrivals[index] for index in kept]
-        return Pruned(len(doomed), more=len(found) > len(doomed))
+            pairs = list(zip(log.events, log.arrivals, strict=True))
+            states += sum(event.kind == "state.set" for event, arrival in pairs if arrival in doomed)
+            log.events = [event for event, arrival in pairs if arrival not in doomed]
+            log.arrivals = [arrival for _, arrival in pairs if arrival not in doomed]
+        return Pruned(len(doomed) - states, more=len(found) > len(doomed), states=states)
 
     async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
         log = self._log(agent)
@@ -293,11 +295,16 @@ def _by_node(rows: _Rows) -> list[MessageRow]:
 
 
 def _prunable(log: _Log, before: Millis) -> list[int]:
-    """Return the arrivals of the chunks that retention may take: of turns that ended long ago, none of kind `rsm`."""
+    """Return the arrivals of what retention may take.
+
+    These are the chunks of turns that ended long ago, none of kind `rsm`, and of the old states all but the newest.
+    """
     ended = {
         row.turn
         for row in log.rows.turns.values()
         if row.ended_at is not None and row.ended_at < before and row.kind is not TurnKind.RSM
     }
-    pairs = zip(log.events, log.arrivals, strict=True)
-    return [arrival for event, arrival in pairs if event.kind == "chunk" and event.turn in ended]
+    pairs = list(zip(log.events, log.arrivals, strict=True))
+    chunks = [arrival for event, arrival in pairs if event.kind == "chunk" and event.turn in ended]
+    states = [arrival for event, arrival in pairs if event.kind == "state.set" and event.at < before]
+    return chunks + states[:-1]

@@ -23,7 +23,7 @@ from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
-from ..log.base import Activation, GatheringStore, LogStore
+from ..log.base import Activation, GatheringStore, LogStore, WatchedStore
 from .actor import Actor
 from .agency import Agency
 from .api import Mortal, Responder, Starter
@@ -58,8 +58,10 @@ class Settings:
     idle_after: int = 60_000
     """An agent that nobody uses for so long is unloaded."""
     retention: int = 24 * 60 * 60 * 1000
-    """How long the chunks of ended turns are kept."""
+    """How long the chunks of ended turns are kept, and states that were replaced."""
     retention_every: int = 60_000
+    store_check_every: int = 1_000
+    """How often the store looks whether its files are still there."""
     retry_after: int = 1_000
     """How soon an agent whose append failed is loaded again; doubles up to `retry_at_most`."""
     retry_at_most: int = 30_000
@@ -170,6 +172,11 @@ class Directory:
     def failing(self) -> int:
         """How many agents could not be written, and wait to be tried again."""
         return len(self._failures)
+
+    @property
+    def has_lost_store(self) -> bool:
+        """Whether the store takes nothing more until the process is restarted."""
+        return isinstance(self.store, WatchedStore) and self.store.files.lost is not None
 
     def loaded(self) -> list[Loaded]:
         return list(self._loaded.values())

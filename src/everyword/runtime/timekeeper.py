@@ -1,4 +1,4 @@
-"""The only timer: wakes agents whose time has come, unloads idle ones, and runs retention little by little (R-22)."""
+"""The only timer: wakes agents whose time has come, unloads idle ones, runs retention, and watches the store (R-22)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import LogError
 from ..ids import AgentId, Millis
+from ..log.base import WatchedStore
 
 if TYPE_CHECKING:
     from .directory import Directory
@@ -49,6 +50,7 @@ class Timekeeper:
         self._tasks = [
             asyncio.create_task(self._keep_time(), name="timekeeper"),
             asyncio.create_task(self._keep_retention(), name="retention"),
+            asyncio.create_task(self._keep_watch(), name="watch over the store"),
         ]
 
     async def stop(self) -> None:
@@ -113,6 +115,15 @@ class Timekeeper:
                 due.append(agent)
         for first in range(0, len(due), PICK_UP):
             await asyncio.gather(*(self._directory.wake(agent) for agent in due[first : first + PICK_UP]))
+
+    async def _keep_watch(self) -> None:
+        store, clock, every = self._directory.store, self._directory.clock, self._directory.settings.store_check_every
+        while isinstance(store, WatchedStore):
+            try:
+                store.files.check()
+            except LogError:
+                return  # the store has logged what happened, and refuses everything from now on
+            await clock.sleep_until(Millis(clock.now() + every))
 
     async def _keep_retention(self) -> None:
         clock, settings = self._directory.clock, self._directory.settings

@@ -22,7 +22,7 @@ from ..agents import Agent, agent_kind, responder_for
 from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
 from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
-from ..errors import AgentStopped, BadInput, EverywordError, TooManyQueued, UsageError, public_text
+from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQueued, UsageError, public_text
 from ..ids import SUB, AgentId, agent_id, can_name_a_root, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
@@ -33,7 +33,8 @@ from ..runtime.port import Port
 from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Principal, Reject, can_be_watched
 from .addressing import Address, find_address
 from .http import Caller, Service, answer_http
-from .limits import Limits, Pace, Seats
+from .incoming import Body, Frames
+from .limits import Flow, Limits, Pace, Seats
 from .responses import refusal
 from .signals import StopSignals
 from .stores import Durability, open_store
@@ -62,7 +63,7 @@ class Everyword:
         origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*". "*" stands
             for every site, without cookies, and needs `authorize`.
         limits: What one client may ask for.
-        retention: How long the chunks of ended turns are kept; messages stay.
+        retention: How long the chunks of ended turns are kept, and states that were replaced; messages stay.
         durability: What a commit survives: the death of the "process", or the loss of "power" too.
         on_event: Called with everything that was committed but chunks: after the commit, outside of the agent, never in
             its way. What it raises is logged; when it is too slow, it is not told everything.
@@ -136,7 +137,8 @@ class Everyword:
         self._signals.listen()
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
-        return Service(directory, limits, pace, calls, Seats(limits.sockets_per_agent))
+        flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
+        return Service(directory, limits, pace, calls, Seats(limits.sockets_per_agent), flow)
 
     async def aclose(self) -> None:
         """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
@@ -218,18 +220,24 @@ class Everyword:
             case "lifespan":
                 await self._run_lifespan(receive, send)
             case "http":
-                scope = self._door.without_credentials(scope)
-                request = Request(scope, receive)
+                scope, body = self._door.without_credentials(scope), Body(receive)
+                request = Request(scope, body)
                 headers = self._door.cors_headers(request)
-                response = await self._respond(request)
-                await response(scope, receive, _adding(headers, send))
+                try:
+                    response = await self._respond(request, body)
+                except TooFast as exc:
+                    response = refusal(
+                        429, public_text(exc, "unable to take that much"), retry_after=f"{exc.wait // 1000 + 1}"
+                    )
+                body.is_answered = True
+                await response(scope, body, _adding(headers, send))
             case "websocket":
-                scope = self._door.without_credentials(scope)
-                await self._serve_socket(WebSocket(scope, receive, send), send)
+                scope, frames = self._door.without_credentials(scope), Frames(receive, send)
+                await self._serve_socket(WebSocket(scope, frames, send), frames, send)
             case kind:
                 raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
 
-    async def _respond(self, request: Request) -> ASGIApp:
+    async def _respond(self, request: Request, body: Body) -> ASGIApp:
         about = await self._watch.answer(request, self._door, self._running)
         if about is not None:
             return about
@@ -242,9 +250,10 @@ class Everyword:
         if entered is None:
             return Response(status_code=204, headers=self._door.preflight_headers(request))
         service, address, principal = entered
+        body.count_for(service, principal)
         return await answer_http(service, Caller(request, address.agent, principal), address.resource)
 
-    async def _serve_socket(self, websocket: WebSocket, send: Send) -> None:
+    async def _serve_socket(self, websocket: WebSocket, frames: Frames, send: Send) -> None:
         entered = await self._enter(websocket)
         if isinstance(entered, Reject):
             is_final = entered.status < 500 and entered is not NOTHING_TO_WATCH
@@ -259,6 +268,7 @@ class Everyword:
         except TooManyQueued as exc:
             await _turn_away(websocket, TRY_LATER, public_text(exc, "come back in a moment"))
             return
+        frames.count_for(service, principal)
         pace, calls, clock = service.pace, service.calls, service.directory.clock
         settings = SocketSettings(
             max_frame=service.limits.frame,

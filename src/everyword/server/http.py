@@ -20,7 +20,17 @@ from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
 from ..core.state import Node, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, BadInput, LogError, MailboxFull, Rejected, TooManyQueued, is_public, public_text
+from ..errors import (
+    AgentStopped,
+    BadInput,
+    LogError,
+    MailboxFull,
+    Rejected,
+    TooFast,
+    TooManyQueued,
+    is_public,
+    public_text,
+)
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq
 from ..log.base import LogStore
@@ -30,7 +40,7 @@ from ..wire.sse import UI_STREAM_HEADERS
 from .access import NOTHING_TO_WATCH, Principal, can_be_watched, describe_verdict
 from .bodies import Question, TooLarge, read_json, read_number, read_question
 from .hosting import agent_of
-from .limits import Limits, Pace, Seats
+from .limits import Flow, Limits, Pace, Seats
 from .posted import Standing, find_standing, standing_frames, take_answers
 from .responses import StreamedResponse, refusal
 from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames
@@ -70,6 +80,8 @@ class Service:
     calls: Pace
     """Methods that they call."""
     seats: Seats
+    flow: Flow
+    """What principals send."""
     presence: Presence = field(default_factory=Presence)
 
 
@@ -354,6 +366,8 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
         running_as(own)
         try:
             answer: object = await own.on_request(caller.request)
+        except TooFast:
+            raise
         except Exception as exc:
             log.exception("on_request of %r raised", own)
             return refusal(500, public_text(exc, FAILED))

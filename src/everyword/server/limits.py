@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..errors import TooManyQueued
 from ..ids import AgentId, Millis
 
-__all__ = ["Limits", "Pace", "Seats"]
+__all__ = ["MINUTE", "Flow", "Limits", "Pace", "Seats"]
 
 MINUTE = 60_000
 
@@ -29,6 +29,10 @@ class Limits:
     """Turns that one principal may ask for in a minute."""
     calls_per_minute: int = 3000
     """Calls of methods that one principal may make in a minute."""
+    frames_per_minute: int = 6000
+    """Frames and requests with a body that one principal may send in a minute, over all its connections."""
+    bytes_per_minute: int = 512 * 1024 * 1024
+    """Bytes of them. No less than `frame`, or the largest question of all takes more than a minute's worth."""
 
 
 class Pace:
@@ -50,6 +54,37 @@ class Pace:
             return asked[0] + MINUTE - now if asked else MINUTE
         asked.append(now)
         return 0
+
+
+class Flow:
+    """How much each principal sends: frames and bytes, over all its connections. Remembers only the newest principals.
+
+    A leaky bucket for each limit, so that a principal takes the same room however much it sends: what comes fills it,
+    and a minute empties it. Once it is full, nothing is taken until some of it has run out. What is refused fills it as
+    well, up to twice: a client that goes on regardless has a full minute to wait.
+    """
+
+    def __init__(self, frames_per_minute: int, bytes_per_minute: int, *, principals: int = 10_000) -> None:
+        self._limits, self._principals = (frames_per_minute, bytes_per_minute), principals
+        self._filled: OrderedDict[str, tuple[Millis, int, int]] = OrderedDict()
+        """When each principal last sent something, and how full its buckets were: frames and bytes, times `MINUTE`."""
+
+    def wait_needed(self, principal: str, frames: int, size: int, now: Millis) -> int:
+        """Count what a principal has sent; return 0, or for how many milliseconds nothing is taken from it.
+
+        More than `MINUTE` says that it has gone on for another minute's worth, and had better be closed.
+        """
+        since, *filled = self._filled.pop(principal, (now, 0, 0))
+        waits = [0]
+        for place, (limit, amount) in enumerate(zip(self._limits, (frames, size), strict=True)):
+            level, full = max(0, filled[place] - max(0, now - since) * limit), limit * MINUTE
+            filled[place] = min(level + amount * MINUTE, 2 * full)
+            if level >= full:
+                waits.append((filled[place] - full) // limit + 1 if limit else MINUTE + 1)
+        self._filled[principal] = now, filled[0], filled[1]
+        if len(self._filled) > self._principals:
+            self._filled.popitem(last=False)
+        return max(waits)
 
 
 class Seats:

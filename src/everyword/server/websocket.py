@@ -491,6 +491,9 @@ class _Socket:
         if self._settings.is_read_only:
             self._fail(frame.id, "unable to ask; this connection may only watch")
             return
+        if self._directory.has_lost_store:
+            self._fail(frame.id, "unable to ask; the server cannot store anything. Try again later.")
+            return
         early = self._settings.may_ask()
         if early and not await self._is_known(frame.id):
             self._fail(frame.id, f"unable to ask that often; wait {early // 1000 + 1} s")

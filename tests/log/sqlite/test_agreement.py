@@ -35,6 +35,7 @@ from tests.log.building import (
     fact,
     message_row,
     read_all,
+    state,
     turn_row,
 )
 
@@ -160,6 +161,15 @@ class Agreement(RuleBasedStateMachine):
             rows = [row, message_row(row.node, body=body)]
             self.append(agent, *entries, fact("turn.ended", row.turn), rows=rows, at=self.now, wake=wake)
             self.rows[agent][row.turn] = row
+
+    @rule(agent=AGENTS, count=st.integers(1, 4), age=st.integers(0, 4), node=st.none() | st.integers(1, 6))
+    def set_state(self, agent: AgentId, count: int, age: int, node: int | None) -> None:
+        """Now and then by a clock that went back, and with a message in the same batch that the state has as well."""
+        if self.known(agent):
+            body = b'{"words":"%d, which is as good as any"}' % self.now
+            rows = [] if node is None else [message_row(node, body=body)]
+            states = [state({"shown": {"words": f"{self.now}, which is as good as any"}, "n": n}) for n in range(count)]
+            self.append(agent, *states, rows=rows, at=max(1, self.now - age))
 
     @rule(agent=AGENTS, node=st.integers(1, 6), is_told=st.booleans())
     def reword(self, agent: AgentId, node: int, is_told: bool) -> None:

@@ -15,7 +15,7 @@ from tests.log.contract import FULL_TURN
 
 SPANS = ["first_seq", "first_id", "last_seq", "last_id"]
 PLACE = ["event", "start", "size"]
-LEASE = ["key", "id", "epoch", "head", "head_id"]
+LEASE = ["key", "id", "epoch", "head", "head_id", "state_id", "states_gone"]
 
 
 @pytest.mark.parametrize(

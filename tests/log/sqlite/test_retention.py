@@ -21,11 +21,13 @@ from tests.log.building import (
     drain,
     ended_row,
     fact,
+    message_row,
     read_all,
     seqs,
+    state,
     turn_row,
 )
-from tests.log.sqlite.faults import Faults, look, opened
+from tests.log.sqlite.faults import Faults, change, look, opened
 
 LOST_MARKS = """
   SELECT * FROM mark m
@@ -152,3 +154,98 @@ async def test_a_stream_is_erased_though_its_end_is_in_the_same_transaction(tmp_
         end = owner.batch(*chunks(1, 3), fact("turn.ended", 1), rows=[ended_row(1, 5, kind=TurnKind.RSM)])
         assert await asyncio.gather(appended(store, end), store.erase_streams(A, Millis(9))) == [None, 1]
         assert seqs(await read_all(store)) == [1, 5]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+async def test_states_between_everything_else_go_and_all_that_stays_can_be_reached(tmp_path: Path, limit: int) -> None:
+    async with opened(tmp_path) as store:
+        owner, other = await Owner.take(store), await Owner.take(store, B)
+        for turn in range(1, 9):
+            await owner.append(state(turn), at=turn)
+            await owner.answer(turn, 5, ended_at=turn)
+            await other.append(fact("other"), state(turn), state(-turn), at=turn)
+        before = await read_all(store), await read_all(store, B)
+        assert await drain(store, 7, limit=limit) == 6 * 5 + 5 + 11
+        assert look(tmp_path, LOST_MARKS) == look(tmp_path, UNREACHABLE) == []
+        assert look(tmp_path, "SELECT states_gone FROM agent ORDER BY key") == [(5,), (11,)]
+        for agent, all_of_it in zip((A, B), before, strict=True):
+            left = await read_all(store, agent, limit=3)
+            states = [each for each in all_of_it if each.kind == "state.set"]
+            shown = [each for each in states if each.at >= 7]
+            shown.insert(0, [each for each in states if each.at < 7][-1])
+            assert [each for each in left if each.kind == "state.set"] == shown
+            others = [each for each in all_of_it if each.kind not in ("state.set", "chunk")]
+            assert [each for each in left if each.kind not in ("state.set", "chunk")] == others
+
+
+async def test_the_last_state_of_an_agent_holds_no_sweep_up(tmp_path: Path) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner, other = await Owner.take(store), await Owner.take(store, B)
+        await owner.append(state("for years"), at=1)
+        for turn in range(1, 9):
+            await other.answer(turn, 5, ended_at=turn)
+        assert await drain(store, 100) == 8 * 5
+        faults.executed.clear()
+        assert await drain(store, 101) == 0
+        assert faults.executed.count("doom") == 0
+        ((pruned, last),) = look(tmp_path, "SELECT pruned, (SELECT max(id) FROM event) FROM store")
+        assert pruned == last
+
+
+async def test_states_that_were_written_before_states_were_pruned_go_as_well(tmp_path: Path) -> None:
+    """A file of version 4 whose sweeps have passed them."""
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        for value in range(40):
+            await owner.append(state(value), at=1 + value)
+    for statement in (
+        "UPDATE store SET pruned = (SELECT max(id) FROM event)",
+        "ALTER TABLE agent DROP COLUMN state_id",
+        "ALTER TABLE agent DROP COLUMN states_gone",
+        "PRAGMA user_version = 4",
+    ):
+        change(tmp_path, statement)
+    async with opened(tmp_path) as store:
+        assert await drain(store, FOREVER, limit=7) == 39
+        assert [each.body for each in await read_all(store)] == [state(39).body]
+
+
+async def test_a_state_that_has_a_messages_body_stays(tmp_path: Path) -> None:
+    """Up to version 4 a body could be stored as a place in any event of its batch but a chunk."""
+    body = b'{"id":"m1","text":"%b"}' % (b"said " * 300)
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        for value in ("x", "said " * 300, "y", "z"):
+            await owner.append(state({"id": "m1", "text": value}), at=1)
+        await owner.append(rows=[message_row(1, body=body)])
+        start = state({"id": "m1", "text": "said " * 300}).body.index(body)
+        change(tmp_path, f"UPDATE message SET body = NULL, event = 2, start = {start}, size = {len(body)}")
+        assert await drain(store, FOREVER) == 2
+        assert await drain(store, FOREVER) == 0
+        assert seqs(await read_all(store)) == [2, 4]
+        assert [row.body for row in (await store.conversation(A))[1]] == [body]
+
+
+async def test_no_body_is_stored_as_a_place_in_a_state(tmp_path: Path) -> None:
+    body = b'{"id":"m1","text":"%b"}' % (b"said " * 300)
+    async with opened(tmp_path) as store:
+        owner = await Owner.take(store)
+        await owner.append(state({"id": "m1", "text": "said " * 300}), rows=[message_row(1, body=body)], at=1)
+        await owner.append(state("another"), at=2)
+        assert await drain(store, FOREVER) == 1
+        assert [row.body for row in (await store.conversation(A))[1]] == [body]
+
+
+async def test_a_slice_deletes_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An append that comes meanwhile waits for one slice, however large the states are."""
+    monkeypatch.setattr(retention, "MOST_BYTES", 25_000)
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owner = await Owner.take(store)
+        for n in range(13):
+            await owner.append(state(f"{n}" + "x" * 10_000), at=1)
+        faults.executed.clear()
+        assert await drain(store, FOREVER) == 12
+        assert faults.executed.count("remove_events") == 4, "three go at a time"
+        assert seqs(await read_all(store)) == [13]

@@ -1,8 +1,9 @@
-"""Deleting old chunks, a slice at a time, from the oldest arrival on.
+"""Deleting old chunks and superseded states, a slice at a time, from the oldest arrival on.
 
-Arrival order makes this one sequential sweep: it deletes what is old enough, remembers the first chunk that will
-be wanted later, and begins there the next time. Freed pages are used again by later events, so the file stays as
-large as it has been; nothing is moved about to make it smaller.
+Arrival order makes this one sequential sweep: it deletes what is old enough, remembers the first event that will
+be wanted later, and begins there the next time. A state is deleted when the sweep comes to the one that replaced it;
+the last state of an agent, which may stay for years, so holds nothing up. Freed pages are used again by later events,
+so the file stays as large as it has been; nothing is moved about to make it smaller.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ __all__ = ["REMOVE", "Retention", "Sweep"]
 
 SLICE = 512
 """Rows looked at in one transaction: what an append that comes meanwhile has to wait for."""
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes deleted in one transaction, about, for the same reason: a state may be as large as a frame."""
 
 REMOVE: Final = ("mark_cuts", "remove_marks", "remove_events", "clear_doomed")
 """How what was doomed goes, in this order."""
 
 
 class _Place(NamedTuple):
-    """How far a sweep is. `waiting` is the first chunk it had to leave, `since` the `before` that it began with."""
+    """How far a sweep is. `waiting` is the first event it had to leave, `since` the `before` that it began with."""
 
     cursor: int
     waiting: int | None
@@ -37,10 +40,10 @@ class Sweep:
     def __init__(self, before: Millis, limit: int) -> None:
         self.before = before
         self.room = limit
-        self.deleted = 0
+        self.chunks = self.states = 0
 
     def result(self, *, more: bool) -> Pruned:
-        return Pruned(self.deleted, more)
+        return Pruned(self.chunks, more, self.states)
 
 
 class Retention:
@@ -82,21 +85,25 @@ class Retention:
 
     def _slice(self, place: _Place, sweep: Sweep, until: int) -> Pruned | None:
         execute = self._connection.execute
-        rows = execute(SQL["doom"], (place.cursor, until, sweep.before, max(sweep.room, 1))).rowcount
+        rows = execute(SQL["doom"], (place.cursor, until, sweep.before, max(sweep.room, 1), MOST_BYTES)).rowcount
         if rows and not sweep.room:
             execute(SQL["clear_doomed"])
             self._place = place
             return sweep.result(more=True)
         if rows:
-            last, count = execute(SQL["last_doomed"]).fetchone()
-            if count >= sweep.room:
+            last, count, states, size = execute(SQL["last_doomed"]).fetchone()
+            if count >= sweep.room or size >= MOST_BYTES:
                 until = last
+            if states:
+                execute(SQL["count_states"])
             for name in REMOVE:
                 execute(SQL[name])
             sweep.room = max(0, sweep.room - count)
-            sweep.deleted += count
+            sweep.chunks += count - states
+            sweep.states += states
+        execute(SQL["pass_states"], (place.cursor, until, sweep.before))
         waiting = place.waiting
         if waiting is None:
-            (waiting,) = execute(SQL["first_waiting"], (place.cursor, until)).fetchone()
+            (waiting,) = execute(SQL["first_waiting"], (place.cursor, until, sweep.before)).fetchone()
         self._place = _Place(until, waiting, place.since)
         return None

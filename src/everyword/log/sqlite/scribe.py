@@ -16,7 +16,7 @@ import msgspec
 from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
-from ..base import REPLAYED, UNCHANGED, Batch, Unchanged
+from ..base import PRUNED, REPLAYED, UNCHANGED, Batch, Unchanged
 from .connection import BUSY_SECONDS, is_damage
 from .packs import pack
 from .records import Lasting
@@ -365,7 +365,7 @@ class Scribe:
             if not is_alone:
                 if turn is not None and kind in REPLAYED:
                     streamed.add(turn)
-                if kind != "chunk":
+                if kind not in PRUNED:
                     lasting.append(Lasting(arrival, body))
             before, arrival = arrival, arrival + 1
         lease.head, lease.head_id, self._next = seq, before, arrival

@@ -16,6 +16,7 @@ from .checkpoints import Checkpoints
 from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
 from .databases import Databases, FileHome
 from .erasing import Erasure, erase_streams
+from .files import DatabaseFiles
 from .lock import FileLock
 from .migrations import load_migrations
 from .readers import Readers
@@ -61,21 +62,23 @@ class SqliteLog:
         self._factory = factory
         self._heads: dict[int, Head] = {}
         self._opened: tuple[Writer, Readers] | None = None
-        self._source = FileSource(lambda: open_reader(self._path, self._factory), self._heads)
+        self.files = DatabaseFiles(self._path)
+        self._source = FileSource(self._open_reader, self._heads)
         self.databases = Databases(FileHome(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 
     async def open(self) -> None:
         if self._opened is not None:
             raise UsageError("unable to open the store; it was opened before. Call `open` once")
         connect = partial(open_writer, self._path, self._durability, load_migrations(), self._factory)
-        readers = Readers(lambda: Reader(open_reader(self._path, self._factory), self._heads))
+        readers = Readers(lambda: Reader(self._open_reader(), self._heads))
         writer = Writer(
             connect,
             self._heads,
             readers,
             FileLock(self._path),
             self._lock_timeout,
-            checkpoints=Checkpoints(lambda: open_checkpointer(self._path, self._factory)),
+            checkpoints=Checkpoints(self._open_checkpointer),
+            files=self.files,
             writes_here=self._durability == "process",
         )
         self._opened = writer, readers
@@ -149,6 +152,14 @@ class SqliteLog:
 
     async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
         return await self._readers.run(repr(agent), lambda reader: reader.turns(agent, newest))
+
+    def _open_reader(self) -> sqlite3.Connection:
+        self.files.check()  # a new connection would open whatever is there now
+        return open_reader(self._path, self._factory)
+
+    def _open_checkpointer(self) -> sqlite3.Connection:
+        self.files.check()
+        return open_checkpointer(self._path, self._factory)
 
     @property
     def _writer(self) -> Writer:

@@ -30,6 +30,7 @@ from ..base import Pruned
 from ..receipt import Receipt, settle
 from .checkpoints import Checkpoints
 from .connection import BUSY_SECONDS, is_damage
+from .files import DatabaseFiles
 from .lock import FileLock
 from .readers import Readers
 from .retention import Retention, Sweep
@@ -90,10 +91,11 @@ class Writer:
         lock_timeout: float,
         *,
         checkpoints: Checkpoints,
+        files: DatabaseFiles,
         writes_here: bool,
     ) -> None:
         self._connect, self._heads, self._readers = connect, heads, readers
-        self._lock, self._lock_timeout = lock, lock_timeout
+        self._lock, self._lock_timeout, self._files = lock, lock_timeout, files
         self._checkpoints, self._writes_here = checkpoints, writes_here
         self._seat = threading.Lock()
         self._last = 0.0
@@ -113,6 +115,7 @@ class Writer:
         self._is_due = False
         """Whether what waits is looked at in the next turn of the loop."""
         self._queue: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        files.on_lost = lambda: self._queue.put([])  # wakes the thread, which gives up
         self._sweeps: deque[_Job] = deque()
         self._desk: _Desk | None = None
         self._stopping = threading.Event()
@@ -161,6 +164,8 @@ class Writer:
     def _put(self, job: _Job) -> Receipt:
         if self._stopping.is_set():
             raise LogUnavailable(f"{_attempted(job)}; the store is closed")
+        if self._files.lost is not None:
+            raise LogUnavailable(f"{_attempted(job)}; {self._files.lost}")
         if self._is_writing:
             pass  # it is handed over when the thread is done
         elif not job.is_patient:
@@ -218,7 +223,7 @@ class Writer:
         """Write light jobs at once; False when it is better left to the thread, and nothing was written."""
         now = monotonic()
         is_late, self._last = now - self._last >= PAUSE, now
-        if self._checkpoints.is_due or not _is_light(jobs):
+        if self._checkpoints.is_due or self._files.lost is not None or not _is_light(jobs):
             return False
         if not is_late and not self._checkpoints.is_running:  # who gives it to a thread that is busy waits for the disk
             return False
@@ -293,13 +298,19 @@ class Writer:
             elif is_open and self._sweeps:
                 with self._seat:
                     self._sweep()
-            if self._checkpoints.is_due:
+            if self._files.lost is not None:
+                with self._seat:
+                    self._give_up()
+            elif self._checkpoints.is_due:
                 self._checkpoint()
 
     def _checkpoint(self) -> None:
         try:
             self._checkpoints.run(self._seat)
-        except sqlite3.Error as exc:  # the log grows on; the next commits find out whether there is room for it
+        except (
+            sqlite3.Error,
+            EverywordError,
+        ) as exc:  # the log grows on; the next commits find out whether there is room for it
             log.warning("unable to carry the write-ahead log over; %s", exc)
 
     def _gather(self, *, wait: bool) -> list[_Job | None]:
@@ -317,6 +328,8 @@ class Writer:
 
     def _commit(self, jobs: Sequence[_Job]) -> None:
         """Write the jobs in one transaction. Afterwards each has its result or its error."""
+        if self._files.lost is not None:
+            return _fail(jobs, LogUnavailable(self._files.lost))
         try:
             scribe = self._sit_down().scribe
             scribe.begin(patience=BUSY_SECONDS)
@@ -360,6 +373,7 @@ class Writer:
 
     def _sit_down(self) -> _Desk:
         if self._desk is None:
+            self._files.check()
             connection = self._connect()
             self._desk = _Desk(connection, Scribe(connection, self._heads), Retention(connection))
             try:
@@ -369,14 +383,32 @@ class Writer:
                 self._stand_up()
                 kind = LogCorrupt if is_damage(exc) else LogUnavailable
                 raise kind(f"unable to open {self._lock.path!r}; {exc}") from exc
+            self._files.note()
         return self._desk
 
     def _stand_up(self) -> None:
         """Close a connection that has failed; the next transaction opens another."""
         desk, self._desk = self._desk, None
         if desk is not None:
+            with suppress(LogUnavailable):
+                self._files.check()  # before SQLite may remove what is beside the file
+            self._files.forget_beside()
             with suppress(sqlite3.Error):
                 desk.connection.close()
+
+    def _give_up(self) -> None:
+        """Carry the write-ahead log over one last time, and close: if only the log was deleted, nothing is lost.
+
+        Left as it is, it would be taken for the log of whatever file is restored in the place of this one.
+        """
+        if self._desk is None:
+            return
+        try:
+            self._desk.connection.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
+            self._desk.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as exc:
+            log.warning("unable to carry the write-ahead log over; %s", exc)
+        self._stand_up()
 
     def _take_back(self, scribe: Scribe) -> None:
         try:

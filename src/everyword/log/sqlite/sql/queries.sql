@@ -117,7 +117,7 @@ DELETE FROM event WHERE id IN (
 -- name: erase_agent
 -- The row stays: it remembers the epoch, which fences whoever held the lease.
 UPDATE agent SET epoch = epoch + 1, head = 0, head_id = 0, generation = NULL, leaf = NULL, last_turn = NULL,
-  last_node = NULL
+  last_node = NULL, state_id = 0, states_gone = 0
 WHERE key = ?1;
 
 -- name: turn_spans
@@ -208,21 +208,55 @@ SELECT min(at) FROM (
 -- What one slice of retention is about to delete; lives in memory, for the writer only.
 CREATE TEMP TABLE doomed (
   id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, seq INTEGER NOT NULL, before INTEGER NOT NULL,
-  chunks INTEGER NOT NULL
+  events INTEGER NOT NULL,  -- how many the row has
+  size INTEGER NOT NULL,    -- its bytes
+  place INTEGER NOT NULL,   -- the arrival at which the sweep found that it may go
+  is_state INTEGER NOT NULL
 );
 
 -- name: first_event_after
 SELECT id, at FROM event WHERE id > ?1 ORDER BY id LIMIT 1;
 
 -- name: doom
--- The first ?4 chunks that may go; a row of many goes as a whole.
-INSERT INTO doomed (id, agent, seq, before, chunks)
-SELECT id, agent, seq, before, chunks FROM (
-  SELECT e.id, e.agent, e.seq, e.id - e.back AS before, e.more + 1 AS chunks,
-    sum(e.more + 1) OVER (ORDER BY e.id) AS so_far
-  FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
-  WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?3
-) WHERE so_far - chunks < ?4;
+-- The first ?4 events that may go, or fewer if these have more than ?5 bytes; a row of many goes as a whole.
+-- A state goes where the sweep comes to the next one: that is the state before it in this slice, or the one that was left
+-- by an earlier slice. A slice that is swept again may have states before the one that was left; they go, too.
+-- Until version 5 a message's body could lie in the event of a state: such an event stays.
+INSERT INTO doomed (id, agent, seq, before, events, size, place, is_state)
+SELECT id, agent, seq, before, events, size, place, is_state FROM (
+  SELECT *, sum(events) OVER (ORDER BY place) AS so_far, sum(size) OVER (ORDER BY place) AS bytes FROM (
+    SELECT e.id, e.agent, e.seq, e.id - e.back AS before, e.more + 1 AS events, length(e.body) AS size, e.id AS place,
+      0 AS is_state
+    FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
+    WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm' AND t.ended_at < ?3
+    UNION ALL
+    SELECT o.id, o.agent, o.seq, o.id - o.back, 1, length(o.body), s.place, 1
+    FROM (
+      SELECT e.agent, e.id AS place, CASE
+          WHEN e.id < a.state_id THEN e.id
+          WHEN e.id > a.state_id THEN max(a.state_id, lag(e.id, 1, 0) OVER (PARTITION BY e.agent ORDER BY e.id))
+        END AS superseded
+      FROM event AS e CROSS JOIN agent AS a ON a.key = e.agent
+      WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'state.set' AND e.at < ?3
+    ) AS s CROSS JOIN event AS o ON o.id = s.superseded AND o.agent = s.agent
+    WHERE o.id NOT IN (
+      SELECT m.event FROM message AS m WHERE m.event IS NOT NULL
+      AND m.agent IN (SELECT e.agent FROM event AS e WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'state.set')
+    )
+  )
+) WHERE so_far - events < ?4 AND bytes - size < ?5;
+
+-- name: pass_states
+-- The states up to ?2 were swept: the newest of them stays until the next one is.
+UPDATE agent SET state_id = new.id FROM (
+  SELECT e.agent, max(e.id) AS id FROM event AS e
+  WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'state.set' AND e.at < ?3 GROUP BY e.agent
+) AS new WHERE agent.key = new.agent AND agent.state_id < new.id;
+
+-- name: count_states
+UPDATE agent SET states_gone = states_gone + gone.states FROM (
+  SELECT agent, count(*) AS states FROM doomed WHERE is_state GROUP BY agent
+) AS gone WHERE agent.key = gone.agent;
 
 -- name: streams_to_erase
 -- Streams that are left to their manager, over since ?2 and not erased before: then nothing lies between their ends.
@@ -230,8 +264,8 @@ SELECT turn FROM turn
 WHERE agent = ?1 AND kind = 'rsm' AND ended_at <= ?2 AND coalesce(first_seq, 0) < last_seq ORDER BY turn LIMIT ?3;
 
 -- name: doom_stream
-INSERT INTO doomed (id, agent, seq, before, chunks)
-SELECT e.id, e.agent, e.seq, e.id - e.back, e.more + 1
+INSERT INTO doomed (id, agent, seq, before, events, size, place, is_state)
+SELECT e.id, e.agent, e.seq, e.id - e.back, e.more + 1, length(e.body), e.id, 0
 FROM turn AS t CROSS JOIN event AS e ON e.id BETWEEN coalesce(t.first_id, 0) AND t.last_id
 WHERE t.agent = ?1 AND t.turn = ?2 AND e.agent = ?1 AND e.turn = ?2 AND e.kind = 'chunk';
 
@@ -239,7 +273,7 @@ WHERE t.agent = ?1 AND t.turn = ?2 AND e.agent = ?1 AND e.turn = ?2 AND e.kind =
 UPDATE turn SET first_seq = last_seq, first_id = last_id WHERE agent = ?1 AND turn = ?2;
 
 -- name: last_doomed
-SELECT max(id), sum(chunks) FROM doomed;
+SELECT max(place), sum(events), sum(is_state), sum(size) FROM doomed;
 
 -- name: mark_cuts
 -- An event whose successor goes must be reachable on its own.
@@ -256,6 +290,11 @@ DELETE FROM event WHERE id IN (SELECT id FROM doomed);
 DELETE FROM doomed;
 
 -- name: first_waiting
--- The first chunk that retention will want later, because its turn has not ended or not long enough ago.
-SELECT min(e.id) FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
-WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm';
+-- The first event that retention will want later: a chunk whose turn has not ended or not long enough ago, or a state
+-- that is too young.
+SELECT min(id) FROM (
+  SELECT e.id FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
+  WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm'
+  UNION ALL
+  SELECT e.id FROM event AS e WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'state.set' AND e.at >= ?3
+);
