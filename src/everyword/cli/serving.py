@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from .. import __version__
 from ..demo import Demo
 from ..errors import UsageError
 from ..observe.logs import configure_logging
-from ..server import Everyword
+from ..server import Everyword, Limits
 from .loading import load_app
 from .playground import playground
 from .reloading import (
@@ -50,9 +51,6 @@ DEV_GRACE = 1.0
 
 Drain = Callable[[], Coroutine[Any, Any, None]]
 
-LARGEST_FRAME = 128 * 1024 * 1024
-"""What the server reads of one frame. Above `Limits.frame`, so that a frame beyond that is answered and not cut off."""
-
 
 def run_dev(chosen: argparse.Namespace) -> int:
     """Serve the page in front of an app, or of the demo; an app is started anew when its files change."""
@@ -70,7 +68,8 @@ def run_dev(chosen: argparse.Namespace) -> int:
         shown = playground(app)
     drain = app.aclose if isinstance(app, Everyword) else None
     listener = inherited_listener() or _listen(chosen.host, chosen.port)
-    return _run(shown, listener, chosen.host, lambda url: _greeting(app, url, is_demo=named is None), drain)
+    words = partial(_greeting, app, is_demo=named is None)
+    return _run(shown, listener, chosen.host, words, drain, _limits_of(app))
 
 
 def _named(chosen: argparse.Namespace) -> str | None:
@@ -88,12 +87,18 @@ def run_serve(chosen: argparse.Namespace) -> int:
     app = load_app(chosen.app)
     drain = app.aclose if isinstance(app, Everyword) else None
     listener = _listen(chosen.host, chosen.port)
-    return _run(app, listener, chosen.host, lambda url: f"everyword {__version__} serves {chosen.app} at {url}", drain)
+    greeting = f"everyword {__version__} serves {chosen.app} at "
+    return _run(app, listener, chosen.host, lambda url: greeting + url, drain, _limits_of(app))
+
+
+def _limits_of(app: Any) -> Limits:
+    return app.limits if isinstance(app, Everyword) else Limits()
 
 
 def _require_uvicorn() -> None:
-    if importlib.util.find_spec("uvicorn") is None:
-        raise UsageError("unable to serve; uvicorn is missing. Install it: pip install 'everyword[server]'")
+    for name in ("uvicorn", "websockets", "httptools"):
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(f"unable to serve; {name} is missing. Install it: pip install 'everyword[server]'")
 
 
 def _run(
@@ -101,9 +106,14 @@ def _run(
     listener: socket.socket,
     host: str,
     greeting: Callable[[str], str],
-    drain: Drain | None = None,
+    drain: Drain | None,
+    limits: Limits,
 ) -> int:
     import uvicorn
+
+    from ..server.bounds import Bounds
+    from ..server.deadlines import DeadlineProtocol
+    from ..server.gathering import GatheringProtocol
 
     url = f"http://{_name_of(host)}:{listener.getsockname()[1]}"
 
@@ -133,11 +143,13 @@ def _run(
                 await asyncio.sleep(FORCE_CHECK)
 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
+    bounds = Bounds.within(limits)
     config = uvicorn.Config(
         app,
-        ws="everyword.server.gathering:GatheringProtocol",
-        ws_per_message_deflate=False,
-        ws_max_size=LARGEST_FRAME,
+        http=DeadlineProtocol.within(bounds),
+        ws=GatheringProtocol.within(bounds),
+        ws_per_message_deflate=False,  # a frame is no larger than it says
+        ws_max_size=limits.frame,
         log_config=None,
         log_level="warning",  # else it says three lines for every socket
         access_log=False,

@@ -27,7 +27,7 @@ class Outbox(Generic[T]):
     `T` is what the direct lane carries besides frames: questions that are answered in order with the events.
     """
 
-    def __init__(self, subscription: Subscription, *, limit: int = 1024, max_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, subscription: Subscription, *, limit: int = 1024, max_bytes: int = 4 * 1024 * 1024) -> None:
         self._subscription = subscription
         self._limit, self._max_bytes = limit, max_bytes
         self.direct: deque[tuple[Seq, bytes | T]] = deque()
@@ -41,7 +41,8 @@ class Outbox(Generic[T]):
             MailboxFull: the client reads too slowly; the caller closes the connection with 1013.
         """
         size = len(item) if isinstance(item, bytes) else 0
-        if len(self.direct) >= self._limit or self._bytes + size > self._max_bytes:
+        is_too_much = bool(self._bytes) and self._bytes + size > self._max_bytes  # one frame may be of any size
+        if len(self.direct) >= self._limit or is_too_much:
             raise MailboxFull("unable to send a frame; the client does not read. Close 1013 and let it come back.")
         self.direct.append((self._subscription.head, item))
         self._bytes += size

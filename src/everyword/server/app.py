@@ -30,6 +30,7 @@ from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
 from .access import LOCAL, Authorize, Connecting, Door, Principal, Reject
 from .addressing import Address, find_address
+from .budgets import Budget
 from .http import Caller, Service, answer_http
 from .limits import Limits, Pace, Seats
 from .responses import refusal
@@ -128,7 +129,8 @@ class Everyword:
         self._signals.listen()
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
-        return Service(directory, limits, pace, calls, Seats(limits.sockets_per_agent))
+        seats = Seats(limits.sockets_per_agent, limits.sockets_per_principal)
+        return Service(directory, limits, pace, calls, seats, Budget(limits.unfinished))
 
     async def aclose(self) -> None:
         """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
@@ -244,19 +246,21 @@ class Everyword:
             return
         service, address, principal = entered
         try:
-            service.seats.check(address.agent)
+            service.seats.check(address.agent, principal.id)
         except TooManyQueued as exc:
             await _turn_away(websocket, TRY_LATER, str(exc))
             return
         pace, calls, clock = service.pace, service.calls, service.directory.clock
         settings = SocketSettings(
             max_frame=service.limits.frame,
+            max_unread=service.limits.unread,
+            sharing=service.sharing,
             is_read_only=principal.read_only,
             principal=principal.id if principal is not LOCAL else None,
             may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
-        with service.seats.seat(address.agent):
+        with service.seats.seat(address.agent, principal.id):
             await serve_socket(websocket, service.directory, address.agent, service.presence, settings, send)
 
     async def _running(self) -> Directory:

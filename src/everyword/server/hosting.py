@@ -129,7 +129,7 @@ class Host:
             self._post(frame)
         except MailboxFull as exc:
             log.info("a reply to %r is lost: %s", self.connection, exc)
-            self.connection.close(1013, "read faster")
+            self.connection.close(1013, "unable to send any more; read faster")
 
     def _run(self, work: Awaitable[Any], name: str) -> None:
         self._running += 1
