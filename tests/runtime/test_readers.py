@@ -249,6 +249,26 @@ async def test_one_direct_frame_may_be_larger_than_what_may_wait() -> None:
             assert await outbox.next() == b"y"
 
 
+async def test_who_has_much_to_post_waits_until_half_of_it_is_read_or_nobody_reads() -> None:
+    async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe() as subscription:
+            outbox = Outbox(subscription, max_bytes=100)
+            outbox.post(b"x" * 50)
+            await outbox.drain()
+            outbox.post(b"y" * 10)
+            waiting = asyncio.create_task(outbox.drain())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            assert await outbox.next() == b"x" * 50
+            await waiting
+            outbox.post(b"z" * 90)
+            waiting = asyncio.create_task(outbox.drain())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            outbox.close()
+            await waiting
+
+
 async def test_readers_of_an_unloaded_agent_get_everything_and_are_then_told() -> None:
     async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
         async with loaded.subscribe(Seq(0)) as subscription:

@@ -62,10 +62,12 @@ async def until(fact: Callable[[], bool]) -> None:
 async def test_beyond_what_all_may_have_unfinished_the_largest_is_closed() -> None:
     app = chat(scripted(["x"]), limits=Limits(frame=150_000, unfinished=250_000))
     async with bounded(app) as url, clients(url, 3) as (first, second, third):
+        await third.push(frame(b"y" * 120_000, fin=False) + frame(b"?", 9))
+        while (await third.next())[0] != 10:
+            pass  # the pong says that the fragment was taken
         half = first.ask("r1", "x" * 100_000)
         for client in (first, second):
             await client.push(frame(half[:-1], size=len(half)))
-        await third.push(frame(b"y" * 120_000, size=150_000))
         code, reason, _ = await third.closed()
         assert (code, reason) == (TRY_LATER, "unable to wait for the rest of a frame; too many are unfinished")
         for client in (first, second):
@@ -212,6 +214,19 @@ async def test_a_socket_that_does_not_read_what_the_agent_sends_is_closed() -> N
         client.say(type="rpc", id="c1", method="shout", args=[200])
         code, _, size = await client.closed()
         assert (code, size < REPLY * 200) == (TRY_LATER, True)
+
+
+async def test_a_call_that_streams_waits_for_its_client() -> None:
+    class Chat(AIChatAgent):
+        @callable
+        async def count(self) -> AsyncIterator[str]:
+            for _ in range(100):
+                yield "z" * REPLY
+
+    async with bounded(chat(Chat, limits=Limits(unread=REPLY * 5))) as url, clients(url, 1) as (client,):
+        client.say(type="rpc", id="c1", method="count", args=[])
+        values = [await client.until(id="c1") for _ in range(101)]
+        assert [value["done"] for value in values] == [False] * 100 + [True]
 
 
 async def test_a_reply_larger_than_what_may_wait_arrives() -> None:

@@ -7,6 +7,7 @@ bounded.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Generic, TypeVar
 
@@ -33,6 +34,8 @@ class Outbox(Generic[T]):
         self.direct: deque[tuple[Seq, bytes | T]] = deque()
         """What waits in the direct lane, and the head that it was stamped with; only `post` adds to it."""
         self._bytes = 0
+        self._room = asyncio.Event()
+        self._is_closed = False
 
     def post(self, item: bytes | T) -> None:
         """Add a direct frame, or a question.
@@ -47,6 +50,17 @@ class Outbox(Generic[T]):
         self.direct.append((self._subscription.head, item))
         self._bytes += size
         self._subscription.wake.set()
+
+    async def drain(self) -> None:
+        """Wait until half of the direct lane is free, or the connection is gone: for who has much to post."""
+        while not self._is_closed and (len(self.direct) > self._limit // 2 or self._bytes > self._max_bytes // 2):
+            self._room.clear()
+            await self._room.wait()
+
+    def close(self) -> None:
+        """Note that nothing is read from it any more."""
+        self._is_closed = True
+        self._room.set()
 
     async def next(self) -> bytes | T | list[Committed]:
         """Wait for, and return, the next of the direct lane or the next page of events.
@@ -64,6 +78,7 @@ class Outbox(Generic[T]):
             if self.direct and self.direct[0][0] <= self._subscription.cursor:
                 _, item = self.direct.popleft()
                 self._bytes -= len(item) if isinstance(item, bytes) else 0
+                self._room.set()
                 return item
             page = await self._subscription.poll(self.direct[0][0] if self.direct else None)
             if page:

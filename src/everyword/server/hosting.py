@@ -45,6 +45,8 @@ class Host:
     def __init__(self, loaded: Loaded, agent: Agent, connection: Connection, post: Callable[[bytes], None]) -> None:
         self._loaded, self._agent, self.connection, self._post = loaded, agent, connection, post
         self._running = 0
+        self._is_unread = False
+        """Whether the client did not read its replies, and is being closed."""
 
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
@@ -115,6 +117,7 @@ class Host:
             if inspect.isasyncgen(given):
                 async for value in given:
                     self._reply(_result(frame.id, value, done=False))
+                    await self.connection.drain()
                 self._reply(frames.rpc_result(frame.id, None))
                 return
             self._reply(_result(frame.id, await given if inspect.isawaitable(given) else given))
@@ -125,10 +128,13 @@ class Host:
             self._reply(frames.rpc_error(frame.id, _public(frame.method, exc)))
 
     def _reply(self, frame: bytes) -> None:
+        if self._is_unread:
+            return
         try:
             self._post(frame)
         except MailboxFull as exc:
-            log.info("a reply to %r is lost: %s", self.connection, exc)
+            self._is_unread = True
+            log.info("%r is closed: %s", self.connection, exc)
             self.connection.close(1013, "unable to send any more; read faster")
 
     def _run(self, work: Awaitable[Any], name: str) -> None:

@@ -201,6 +201,7 @@ class _Socket:
             reading.cancel()
             writing.cancel()
             await asyncio.wait([reading, writing])
+            self._outbox.close()
             if self._host is not None:
                 self._host.left(*_close_code(reading))
         failure = _failure_of(reading, done) or _failure_of(writing, done)
@@ -230,7 +231,8 @@ class _Socket:
 
         is_readonly = self._settings.is_read_only
         request = self._websocket
-        return Connection(self._serial, self._owner, send=send, close=close, request=request, is_readonly=is_readonly)
+        doors: Any = {"send": send, "close": close, "drain": outbox.drain}
+        return Connection(self._serial, self._owner, **doors, request=request, is_readonly=is_readonly)
 
     # -- writing -------------------------------------------------------------------------------------------------
 
