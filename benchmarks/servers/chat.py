@@ -29,6 +29,6 @@ class Chat(AIChatAgent):
 app = Everyword(
     [Chat],
     store=os.environ["BENCH_STORE"],
-    limits=Limits(sockets_per_agent=10_000, requests_per_minute=10_000_000),
+    limits=Limits(sockets_per_agent=10_000, sockets_per_principal=10_000, requests_per_minute=10_000_000),
     retention=timedelta(days=int(os.environ.get("BENCH_RETENTION_DAYS", "1"))),
 )

@@ -111,10 +111,6 @@ def _run(
 ) -> int:
     import uvicorn
 
-    from ..server.bounds import Bounds
-    from ..server.deadlines import DeadlineProtocol
-    from ..server.gathering import GatheringProtocol
-
     url = f"http://{_name_of(host)}:{listener.getsockname()[1]}"
 
     class Server(uvicorn.Server):
@@ -143,18 +139,7 @@ def _run(
                 await asyncio.sleep(FORCE_CHECK)
 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
-    bounds = Bounds.within(limits)
-    config = uvicorn.Config(
-        app,
-        http=DeadlineProtocol.within(bounds),
-        ws=GatheringProtocol.within(bounds),
-        ws_per_message_deflate=False,  # a frame is no larger than it says
-        ws_max_size=limits.frame,
-        log_config=None,
-        log_level="warning",  # else it says three lines for every socket
-        access_log=False,
-    )
-    server = Server(config)
+    server = Server(_config(app, limits))
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
@@ -162,6 +147,27 @@ def _run(
     except SystemExit:  # the application did not start, and has said why
         return 1
     return 0 if server.started else 1
+
+
+def _config(app: Any, limits: Limits) -> Any:
+    """Return how uvicorn is to serve: within the bounds that an application cannot keep by itself."""
+    import uvicorn
+
+    from ..server.bounds import Bounds
+    from ..server.deadlines import DeadlineProtocol
+    from ..server.gathering import GatheringProtocol
+
+    bounds = Bounds.within(limits)
+    return uvicorn.Config(
+        app,
+        http=DeadlineProtocol.within(bounds),
+        ws=GatheringProtocol.within(bounds),
+        ws_per_message_deflate=False,  # so that no frame becomes larger than it says
+        ws_max_size=limits.frame,
+        log_config=None,
+        log_level="warning",  # else it says three lines for every socket
+        access_log=False,
+    )
 
 
 async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
