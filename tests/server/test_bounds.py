@@ -193,27 +193,48 @@ class Talker(AIChatAgent):
     @callable
     def shout(self, count: int) -> None:
         for _ in range(count):
-            self.broadcast("y" * REPLY)
+            self.broadcast("y" * REPLY, exclude=["caller"])
 
 
 Talker.__name__ = "Chat"
 
 
+async def closing(app: Everyword) -> None:
+    """Wait until nobody has a seat any more."""
+    service = await app.start()
+    await until(lambda: not service.seats.is_taken)
+
+
 async def test_a_socket_that_does_not_read_its_replies_is_closed() -> None:
-    calls = 250
-    async with bounded(chat(Talker, limits=Limits(unread=REPLY * 5))) as url, clients(url, 1) as (client,):
+    calls, limits = 250, Limits(unread=REPLY * 5, unread_seconds=SOON)
+    app = chat(Talker, limits=limits)
+    async with bounded(app) as url, clients(url, 1) as (client,):
         for number in range(calls):
             client.say(type="rpc", id=f"c{number}", method="big", args=[])
+        await closing(app)
         code, reason, size = await client.closed()
         assert (code, reason) == (TRY_LATER, "unable to send any more; read faster")
         assert size < REPLY * calls
 
 
+async def test_a_client_that_reads_may_call_for_more_at_once_than_may_wait() -> None:
+    app = chat(Talker, limits=Limits(unread=REPLY * 5))
+    async with bounded(app) as url, clients(url, 1) as (client,):
+        for number in range(100):
+            client.say(type="rpc", id=f"c{number}", method="big", args=[])
+        replies = [await client.until(type="rpc") for _ in range(100)]
+        assert {reply["id"] for reply in replies} == {f"c{number}" for number in range(100)}
+        assert all(reply["success"] for reply in replies)
+
+
 async def test_a_socket_that_does_not_read_what_the_agent_sends_is_closed() -> None:
-    async with bounded(chat(Talker, limits=Limits(unread=REPLY * 5))) as url, clients(url, 1) as (client,):
-        client.say(type="rpc", id="c1", method="shout", args=[200])
-        code, _, size = await client.closed()
-        assert (code, size < REPLY * 200) == (TRY_LATER, True)
+    app = chat(Talker, limits=Limits(unread=REPLY * 5))
+    async with bounded(app) as url, clients(url, 1) as (client,), RawSocket.connected(url) as caller:
+        await caller.upgrade(name="ann?_pk=caller")
+        caller.say(type="rpc", id="c1", method="shout", args=[200])
+        assert (await caller.until(id="c1"))["success"]
+        code, reason, size = await client.closed()
+        assert (code, reason, size < REPLY * 200) == (TRY_LATER, "unable to send any more; read faster", True)
 
 
 async def test_a_call_that_streams_waits_for_its_client() -> None:
@@ -236,12 +257,12 @@ async def test_a_reply_larger_than_what_may_wait_arrives() -> None:
 
 
 async def test_a_closed_socket_whose_client_never_reads_is_dropped() -> None:
-    app = chat(Talker, limits=Limits(unread=REPLY * 5, sockets_per_agent=1))
+    limits = Limits(unread=REPLY * 5, unread_seconds=SOON, sockets_per_agent=1)
+    app = chat(Talker, limits=limits)
     async with bounded(app, Bounds(close_seconds=SOON)) as url, clients(url, 1) as (client,):
         for number in range(250):
             client.say(type="rpc", id=f"c{number}", method="big", args=[])
-        service = await app.start()
-        await until(lambda: not service.seats.is_taken)
+        await closing(app)
         async with socket(url) as other:
             assert (await other.greeted())["name"] == "ann"
 

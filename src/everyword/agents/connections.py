@@ -41,7 +41,10 @@ class Connection:
         self._send(message)
 
     async def drain(self) -> None:
-        """Wait until the client has read enough of what was sent: call it between two of many messages."""
+        """Wait until the client has read enough of what was sent: call it between two of many messages.
+
+        A client that reads nothing for a while (`Limits.unread_seconds`) is closed with 1013.
+        """
         if self._drain is not None:
             await self._drain()
 

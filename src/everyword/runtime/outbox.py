@@ -53,9 +53,15 @@ class Outbox(Generic[T]):
 
     async def drain(self) -> None:
         """Wait until half of the direct lane is free, or the connection is gone: for who has much to post."""
-        while not self._is_closed and (len(self.direct) > self._limit // 2 or self._bytes > self._max_bytes // 2):
+        while not self.has_room:
             self._room.clear()
             await self._room.wait()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `drain` would not wait."""
+        is_half_empty = len(self.direct) <= self._limit // 2 and self._bytes <= self._max_bytes // 2
+        return is_half_empty or self._is_closed
 
     def close(self) -> None:
         """Note that nothing is read from it any more."""

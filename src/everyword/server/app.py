@@ -254,6 +254,7 @@ class Everyword:
         settings = SocketSettings(
             max_frame=service.limits.frame,
             max_unread=service.limits.unread,
+            unread_seconds=service.limits.unread_seconds,
             sharing=service.sharing,
             is_read_only=principal.read_only,
             principal=principal.id if principal is not LOCAL else None,

@@ -111,6 +111,7 @@ class Host:
         self._run(self._call(frame), f"call of {frame.method}")
 
     async def _call(self, frame: CallMethod) -> None:
+        await self.connection.drain()  # many calls that came at once are made as their replies are read
         try:
             method = find_callable(self._agent, frame.method)
             given = method(*check_arguments(method, frame.method, frame.args))

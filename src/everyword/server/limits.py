@@ -36,6 +36,8 @@ class Limits:
     """Open sockets and event streams of one principal, over all agents."""
     unread: int = 4 * 1024 * 1024
     """Bytes of replies, and of what the agent's code sends, that may wait for one socket; then it is closed."""
+    unread_seconds: float = 20.0
+    """How long calls, and `connection.drain()`, wait until half of that is read; then the socket is closed."""
     unfinished: int = 256 * 1024 * 1024
     """Bytes of frames that have begun and are not whole, over all sockets; as many of bodies, over all requests."""
     request_seconds: float = 10.0

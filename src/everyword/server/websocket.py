@@ -93,6 +93,8 @@ class SocketSettings:
     max_frame: int = 32 * 1024 * 1024
     max_unread: int = 4 * 1024 * 1024
     """Bytes that may wait to be sent besides what is in the log."""
+    unread_seconds: float = 20.0
+    """How long is waited until half of that is read."""
     is_read_only: bool = False
     principal: str | None = None
     """Who it is, for the record; without one it is the client's own word for itself."""
@@ -229,9 +231,18 @@ class _Socket:
             if not closed.done():
                 closed.set_result((code, reason))
 
-        is_readonly = self._settings.is_read_only
+        async def drain() -> None:
+            if outbox.has_room:
+                return
+            try:
+                async with asyncio.timeout(seconds):
+                    await outbox.drain()
+            except TimeoutError:
+                close(TRY_LATER, UNREAD)
+
+        is_readonly, seconds = self._settings.is_read_only, self._settings.unread_seconds
         request = self._websocket
-        doors: Any = {"send": send, "close": close, "drain": outbox.drain}
+        doors: Any = {"send": send, "close": close, "drain": drain}
         return Connection(self._serial, self._owner, **doors, request=request, is_readonly=is_readonly)
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -434,6 +445,7 @@ class _Socket:
                 text = f"unable to call {frame.method} that often; wait {early // 1000 + 1} s"
                 self._outbox.post(frames.rpc_error(frame.id, text))
             else:
+                await self._host.connection.drain()  # no more calls are taken than replies are read
                 self._host.call(frame)
         else:
             self._host.heard(frame.text)
