@@ -16,7 +16,7 @@ from ..events import ABSENT, to_raw
 from ..messages.message import UIMessage
 from .budgets import Budget
 
-__all__ = ["Question", "TooLarge", "read_json", "read_question"]
+__all__ = ["Question", "TooLarge", "read_json", "read_number", "read_question"]
 
 JsonObject = dict[str, Any]
 
@@ -41,6 +41,11 @@ class Question:
     client_tools: Raw
 
 
+def read_number(said: str) -> int | None:
+    """Return a whole number of at most 18 digits, as a header or a query has it; None for anything else."""
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 19 else None
+
+
 async def read_json(request: Request, limit: int, budget: Budget[asyncio.Timeout]) -> JsonObject | TooLarge:
     """Return the request's JSON object, an empty one for an empty body.
 
@@ -48,8 +53,8 @@ async def read_json(request: Request, limit: int, budget: Budget[asyncio.Timeout
         BadInput: it is something else.
         TooManyQueued: it is the largest of too many bodies that are not whole.
     """
-    said = request.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and (len(said) > 18 or int(said) > limit):
+    said = read_number(request.headers.get("content-length", ""))
+    if said is not None and said > limit:
         return TOO_LARGE
     body = await _whole(request, limit, budget)
     if body is None:

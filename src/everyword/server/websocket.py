@@ -23,7 +23,7 @@ from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
 from ..core.tree import known_ids, shown_path
-from ..errors import AgentGone, AgentStopped, EverywordError, LogError, MailboxFull, Rejected
+from ..errors import AgentGone, AgentStopped, EverywordError, LogError, MailboxFull, Rejected, public_text
 from ..events import Outcome, RunEnded, RunStarted, TurnAccepted, decode_event
 from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
 from ..rows import TurnRow
@@ -133,7 +133,7 @@ async def serve_socket(
     except AgentGone:
         code, reason = GOING_AWAY, "Agent destroyed"
     except MailboxFull as exc:
-        code, reason = TRY_LATER, str(exc)
+        code, reason = TRY_LATER, public_text(exc, "come back in a moment")
     except (AgentStopped, LogError):
         code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, "come back in a moment")
     except Exception:
@@ -427,6 +427,8 @@ class _Socket:
             case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
                 if not self._settings.is_read_only:
                     await self._command(frame)
+                elif not isinstance(frame, CancelTurn):
+                    self._show()  # the client has changed its own list already
             case _:
                 assert_never(frame)
 
@@ -462,7 +464,7 @@ class _Socket:
                     PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial)
                 )
                 if not events or await actor.inspect(lambda state: _was_refused(state, frame)):
-                    self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+                    self._show()
             case AnswerCall():
                 await actor.ask(self._answer(frame))
             case _:
@@ -515,7 +517,7 @@ class _Socket:
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:
-            self._fail(frame.id, str(exc))
+            self._fail(frame.id, public_text(exc, "unable to ask; try again in a moment"))
             return
         if not events:
             await self._tell_again(frame.id)
@@ -542,9 +544,13 @@ class _Socket:
         accepted = decode_event(row.accepted)
         assert isinstance(accepted, TurnAccepted)
         # Its question may lie on a branch that was left, or nowhere: the client keeps it until it is told.
-        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+        self._show()
         ids, outcome = accepted.message_ids, Outcome(row.status)
         self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
+
+    def _show(self) -> None:
+        """Send the conversation as it is stored."""
+        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
         """Answer a request that never became a turn; one without an id cannot be answered."""
