@@ -30,7 +30,11 @@ app = Everyword(
     [Chat],
     store=os.environ["BENCH_STORE"],
     limits=Limits(
-        sockets_per_agent=10_000, requests_per_minute=10_000_000, frames_per_minute=10_000_000, bytes_per_minute=10**12
+        sockets_per_agent=10_000,
+        sockets_per_principal=10_000,
+        requests_per_minute=10_000_000,
+        frames_per_minute=10_000_000,
+        bytes_per_minute=10**12,
     ),
     retention=timedelta(days=int(os.environ.get("BENCH_RETENTION_DAYS", "1"))),
 )

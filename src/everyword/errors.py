@@ -159,7 +159,7 @@ class MailboxFull(Rejected):
 
 
 class TooManyQueued(Rejected):
-    """More turns wait than the limits allow; wait for some to end or raise `Limits.queued_turns`."""
+    """More turns, connections or unfinished bodies than the limits allow; wait for some to end or raise the limit."""
 
     code = "too_many_queued"
 

@@ -116,6 +116,31 @@ async def test_chunks_that_wait_together_are_one_commit_and_none_is_seen_before_
         assert (sum(store.sizes), len(store.sizes) < len(words)) == (len(words), True)
 
 
+class Draining(Connection):
+    """A connection that wants to be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unread = self.most = 0
+
+    async def send(self, text: str) -> None:
+        await super().send(text)
+        self.unread += 1
+        self.most = max(self.most, self.unread)
+
+    async def drain(self) -> None:
+        self.unread = 0
+
+
+async def test_a_replay_waits_for_a_connection_that_wants_to_be_waited_for() -> None:
+    async with streams(MemoryLog()) as stream:
+        name, connection = await stream.start("r1"), Draining()
+        for number in range(20):
+            await stream.store_chunk(name, str(number))
+        assert await stream.replay_chunks(connection, "r1")
+        assert (len(connection.frames), connection.most) == (21, 1)
+
+
 async def test_a_running_stream_replays_what_is_there_then_says_that_it_is_complete() -> None:
     async with streams(MemoryLog()) as stream:
         name = await stream.start("r1")

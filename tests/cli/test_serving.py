@@ -18,6 +18,7 @@ from everyword.demo.words import HELLO
 from tests.cli.kit import running
 from tests.cli.test_cli import APP
 from tests.server.kit import PATIENCE, ask, connect, folded, question, reading, text_of
+from tests.server.raw import RawSocket, frame
 from tests.server.sockets import socket as open_page
 
 
@@ -63,6 +64,37 @@ async def test_serve_serves_the_app_and_no_page(tmp_path: Path) -> None:
         async with connect(f"{url}/agents/echo/ann") as client:
             assert (await client.get(f"{url}/")).status_code == 404
             assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+BOUNDED = """
+from everyword import AIChatAgent, Everyword, Limits
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        yield "ahoy"
+
+app = Everyword([Chat], store="memory:", limits=Limits(frame=50_000, request_seconds=0.2, message_seconds=0.2))
+"""
+
+
+async def test_serve_keeps_the_bounds_of_the_app_on_what_is_never_finished(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BOUNDED, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with RawSocket.connected(url) as client:
+            client.write(b"GET /agents/chat/ann HTTP/1.1\r\nUpgrade: websocket\r\n")
+            assert await client.rest() == b""
+        async with RawSocket.connected(url) as client:
+            await client.upgrade("Sec-WebSocket-Extensions: permessage-deflate")
+            assert b"permessage-deflate" not in client.handshake
+            await client.push(frame(client.ask("r1", "x" * 100_000)))
+            assert "larger than" in (await client.until(id="r1", done=True))["body"]
+            client.write(frame(b"{", size=1000))
+            assert (await client.closed())[0] == 1008
+        async with RawSocket.connected(url) as client:
+            await client.upgrade()
+            client.write(frame(b"{", size=1_000_000))
+            assert (await client.closed())[0] == 1009
 
 
 async def test_dev_names_the_kinds_where_nothing_is_found_and_serve_does_not(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.mutants import layers
 from tests.mutants.background import BACKGROUND
+from tests.mutants.bounds import BOUNDS
 from tests.mutants.mutant import Mutant
 from tests.mutants.outside import OUTSIDE
 from tests.mutants.runs import RUNS
@@ -582,6 +583,7 @@ ALL = [
     *BACKGROUND,
     *STREAMS,
     *SWIFT,
+    *BOUNDS,
     *OUTSIDE,
     *RUNS,
 ]

@@ -118,8 +118,8 @@ SWIFT = [
     ),
     Mutant(
         "server/gathering.py",
-        "        if size < 126:",
-        "        if size < 127:",
+        "    if size < 126:",
+        "    if size < 127:",
         "tests/server/test_gathering.py::test_frames_are_those_that_any_client_reads",
         "a frame of 126 bytes breaks its connection",
     ),

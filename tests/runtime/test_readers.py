@@ -232,8 +232,41 @@ async def test_a_client_that_does_not_read_its_direct_frames_is_told_to_come_bac
             with pytest.raises(MailboxFull, match="1013"):
                 outbox.post(b"c")
             assert [await outbox.next(), await outbox.next()] == [b"a", b"b"]
+            outbox.post(b"x" * 60)
             with pytest.raises(MailboxFull):
-                outbox.post(b"x" * 101)
+                outbox.post(b"x" * 41)
+
+
+async def test_one_direct_frame_may_be_larger_than_what_may_wait() -> None:
+    async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe() as subscription:
+            outbox = Outbox(subscription, max_bytes=100)
+            outbox.post(b"x" * 101)
+            with pytest.raises(MailboxFull):
+                outbox.post(b"y")
+            assert await outbox.next() == b"x" * 101
+            outbox.post(b"y")
+            assert await outbox.next() == b"y"
+
+
+async def test_who_has_much_to_post_waits_until_half_of_it_is_read_or_nobody_reads() -> None:
+    async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe() as subscription:
+            outbox = Outbox(subscription, max_bytes=100)
+            outbox.post(b"x" * 50)
+            await outbox.drain()
+            outbox.post(b"y" * 10)
+            waiting = asyncio.create_task(outbox.drain())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            assert await outbox.next() == b"x" * 50
+            await waiting
+            outbox.post(b"z" * 90)
+            waiting = asyncio.create_task(outbox.drain())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            outbox.close()
+            await waiting
 
 
 async def test_readers_of_an_unloaded_agent_get_everything_and_are_then_told() -> None:

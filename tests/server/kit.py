@@ -43,8 +43,8 @@ def scripted(script: Iterable[Item] | Callable[[Turn], Iterable[Item]], **member
 @asynccontextmanager
 async def serving(app: Any, **options: Any) -> AsyncIterator[str]:
     """Run the application behind a real socket, in the test's own loop; yield its URL."""
-    sockets = "everyword.server.gathering:GatheringProtocol"
-    config = uvicorn.Config(app, log_config=None, access_log=False, ws=sockets, **options)
+    options.setdefault("ws", "everyword.server.gathering:GatheringProtocol")
+    config = uvicorn.Config(app, log_config=None, access_log=False, **options)
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)

@@ -34,6 +34,9 @@ class Written:
     def pause_reading(self) -> None:
         self.asked.append("pause")
 
+    def abort(self) -> None:
+        self.asked.append("abort")
+
 
 def gathering() -> tuple[Written, Any]:
     written = Written()
@@ -66,6 +69,7 @@ async def test_what_was_kept_back_is_written_before_the_end() -> None:
     transport.write(b"last words")
     transport.close()
     await asyncio.sleep(0)
+    transport.lost()
     assert written.asked == [b"last words", "close"]
 
 

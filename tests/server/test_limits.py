@@ -99,9 +99,18 @@ def test_a_flow_remembers_so_many_principals_and_a_clock_may_go_back() -> None:
 
 
 def test_seats_are_counted_per_agent_and_given_back() -> None:
-    seats, ann, bob = Seats(1), AgentId("chat/ann"), AgentId("chat/bob")
-    with seats.seat(ann):
+    seats, ann, bob = Seats(1, 10), AgentId("chat/ann"), AgentId("chat/bob")
+    with seats.seat(ann, "user"):
         with pytest.raises(TooManyQueued, match="1 readers do"):
-            seats.check(ann)
-        seats.check(bob)
-    assert seats.check(ann) is None
+            seats.check(ann, "other")
+        seats.check(bob, "user")
+    assert seats.check(ann, "user") is None
+
+
+def test_seats_are_counted_per_principal_over_all_agents() -> None:
+    seats, ann, bob = Seats(10, 2), AgentId("chat/ann"), AgentId("chat/bob")
+    with seats.seat(ann, "user"), seats.seat(bob, "user"):
+        with pytest.raises(TooManyQueued, match="you have 2, which is the limit"):
+            seats.check(ann, "user")
+        seats.check(ann, "other")
+    assert seats.check(ann, "user") is None

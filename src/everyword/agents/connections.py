@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 __all__ = ["Connection"]
@@ -22,6 +22,7 @@ class Connection:
         *,
         send: Callable[[Any], None],
         close: Callable[[int, str], None],
+        drain: Callable[[], Awaitable[None]] | None = None,
         request: Any = None,
         is_readonly: bool = False,
     ) -> None:
@@ -30,11 +31,22 @@ class Connection:
         self.tags: frozenset[str] = frozenset()
         self.has_protocol = True
         """Whether it is told of the state and the chat, as `Agent.should_send_protocol_messages` said."""
-        self._send, self._close = send, close
+        self._send, self._close, self._drain = send, close, drain
 
     def send(self, message: Any) -> None:
-        """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it."""
+        """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it.
+
+        A client that does not read is closed with 1013 when too much waits for it (`Limits.unread`).
+        """
         self._send(message)
+
+    async def drain(self) -> None:
+        """Wait until the client has read enough of what was sent: call it between two of many messages.
+
+        A client that reads nothing for a while (`Limits.unread_seconds`) is closed with 1013.
+        """
+        if self._drain is not None:
+            await self._drain()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the socket; the client comes back unless the code says that it must not (1008, 4xxx)."""

@@ -20,7 +20,8 @@ __all__ = ["ResumableStream"]
 class ResumableStream:
     """Streams of opaque chunks that outlive their connections and their process.
 
-    A connection is anything with a `send(text)`, plain or async.
+    A connection is anything with a `send(text)`, plain or async. If it has a `drain()`, a replay waits for it between
+    two chunks.
     """
 
     def __init__(self, port: StreamPort) -> None:
@@ -101,8 +102,11 @@ class ResumableStream:
 
     async def _replay(self, connection: Any, record: StreamRecord) -> None:
         frame = frames.ChunkFrames(record.request, is_continuation=False)
+        drain = getattr(connection, "drain", None)
         for index, body in await self._port.chunks(record.turn):
             await _send(connection, frame.replayed(body.encode(), index))
+            if drain is not None:
+                await drain()
 
 
 def _turn(stream_id: str) -> TurnId:

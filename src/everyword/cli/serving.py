@@ -22,7 +22,7 @@ from ..demo import Demo
 from ..errors import UsageError
 from ..extras import missing
 from ..observe.logs import configure_logging
-from ..server import Everyword
+from ..server import Everyword, Limits
 from ..server.loop_watchdog import LoopWatchdog
 from .loading import load_app
 from .playground import playground
@@ -67,9 +67,6 @@ WITHOUT_AUTHORIZE = (
     "makes everybody seem local. Pass Everyword(..., authorize=...) before others can reach it."
 )
 
-LARGEST_FRAME = 128 * 1024 * 1024
-"""What the server reads of one frame. Above `Limits.frame`, so that a frame beyond that is answered and not cut off."""
-
 
 def run_dev(chosen: argparse.Namespace) -> int:
     """Serve the page in front of an app, or of the demo; an app is started anew when its files change."""
@@ -110,8 +107,9 @@ def run_serve(chosen: argparse.Namespace) -> int:
 
 
 def _require_uvicorn() -> None:
-    if importlib.util.find_spec("uvicorn") is None:
-        raise missing("uvicorn", "server", "serve")
+    for name in ("uvicorn", "websockets", "httptools"):
+        if importlib.util.find_spec(name) is None:
+            raise missing(name, "server", "serve")
 
 
 def _run(
@@ -154,17 +152,8 @@ def _run(
             watchdog.stop()
 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
-    config = uvicorn.Config(
-        shown,
-        timeout_graceful_shutdown=OPEN_REQUESTS if ours is not None else round(grace) + OPEN_REQUESTS,
-        ws="everyword.server.gathering:GatheringProtocol",
-        ws_per_message_deflate=False,
-        ws_max_size=LARGEST_FRAME,
-        log_config=None,
-        log_level="warning",  # else it says three lines for every socket
-        access_log=False,
-    )
-    server = Server(config)
+    seconds = OPEN_REQUESTS if ours is not None else round(grace) + OPEN_REQUESTS
+    server = Server(_config(shown, ours.limits if ours is not None else Limits(), seconds))
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
@@ -172,6 +161,28 @@ def _run(
     except SystemExit:  # the application did not start, and has said why
         return 1
     return 0 if server.started else 1
+
+
+def _config(shown: Any, limits: Limits, seconds: int) -> Any:
+    """Return how uvicorn is to serve: within the bounds that an application cannot keep by itself."""
+    import uvicorn
+
+    from ..server.bounds import Bounds
+    from ..server.deadlines import DeadlineProtocol
+    from ..server.gathering import GatheringProtocol
+
+    bounds = Bounds.within(limits)
+    return uvicorn.Config(
+        shown,
+        timeout_graceful_shutdown=seconds,
+        http=DeadlineProtocol.within(bounds),
+        ws=GatheringProtocol.within(bounds),
+        ws_per_message_deflate=False,  # so that no frame becomes larger than it says
+        ws_max_size=limits.frame,
+        log_config=None,
+        log_level="warning",  # else it says three lines for every socket
+        access_log=False,
+    )
 
 
 def _tune_python() -> None:

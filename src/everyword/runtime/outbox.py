@@ -7,6 +7,7 @@ bounded.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Generic, TypeVar
 
@@ -27,12 +28,14 @@ class Outbox(Generic[T]):
     `T` is what the direct lane carries besides frames: questions that are answered in order with the events.
     """
 
-    def __init__(self, subscription: Subscription, *, limit: int = 1024, max_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, subscription: Subscription, *, limit: int = 1024, max_bytes: int = 4 * 1024 * 1024) -> None:
         self._subscription = subscription
         self._limit, self._max_bytes = limit, max_bytes
         self.direct: deque[tuple[Seq, bytes | T]] = deque()
         """What waits in the direct lane, and the head that it was stamped with; only `post` adds to it."""
         self._bytes = 0
+        self._room = asyncio.Event()
+        self._is_closed = False
 
     def post(self, item: bytes | T) -> None:
         """Add a direct frame, or a question.
@@ -41,11 +44,29 @@ class Outbox(Generic[T]):
             MailboxFull: the client reads too slowly; the caller closes the connection with 1013.
         """
         size = len(item) if isinstance(item, bytes) else 0
-        if len(self.direct) >= self._limit or self._bytes + size > self._max_bytes:
+        is_too_much = bool(self._bytes) and self._bytes + size > self._max_bytes  # one frame may be of any size
+        if len(self.direct) >= self._limit or is_too_much:
             raise MailboxFull("unable to send a frame; the client does not read. Close 1013 and let it come back.")
         self.direct.append((self._subscription.head, item))
         self._bytes += size
         self._subscription.wake.set()
+
+    async def drain(self) -> None:
+        """Wait until half of the direct lane is free, or the connection is gone: for who has much to post."""
+        while not self.has_room:
+            self._room.clear()
+            await self._room.wait()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `drain` would not wait."""
+        is_half_empty = len(self.direct) <= self._limit // 2 and self._bytes <= self._max_bytes // 2
+        return is_half_empty or self._is_closed
+
+    def close(self) -> None:
+        """Note that nothing is read from it any more."""
+        self._is_closed = True
+        self._room.set()
 
     async def next(self) -> bytes | T | list[Committed]:
         """Wait for, and return, the next of the direct lane or the next page of events.
@@ -63,6 +84,7 @@ class Outbox(Generic[T]):
             if self.direct and self.direct[0][0] <= self._subscription.cursor:
                 _, item = self.direct.popleft()
                 self._bytes -= len(item) if isinstance(item, bytes) else 0
+                self._room.set()
                 return item
             page = await self._subscription.poll(self.direct[0][0] if self.direct else None)
             if page:

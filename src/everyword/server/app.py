@@ -32,6 +32,7 @@ from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
 from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Principal, Reject, can_be_watched
 from .addressing import Address, find_address
+from .budgets import Budget
 from .http import Caller, Service, answer_http
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
@@ -138,7 +139,8 @@ class Everyword:
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
         flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
-        return Service(directory, limits, pace, calls, Seats(limits.sockets_per_agent), flow)
+        seats = Seats(limits.sockets_per_agent, limits.sockets_per_principal)
+        return Service(directory, limits, pace, calls, seats, flow, Budget(limits.unfinished))
 
     async def aclose(self) -> None:
         """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
@@ -264,7 +266,7 @@ class Everyword:
             return
         service, address, principal = entered
         try:
-            service.seats.check(address.agent)
+            service.seats.check(address.agent, principal.id)
         except TooManyQueued as exc:
             await _turn_away(websocket, TRY_LATER, public_text(exc, "come back in a moment"))
             return
@@ -272,12 +274,15 @@ class Everyword:
         pace, calls, clock = service.pace, service.calls, service.directory.clock
         settings = SocketSettings(
             max_frame=service.limits.frame,
+            max_unread=service.limits.unread,
+            unread_seconds=service.limits.unread_seconds,
+            sharing=service.sharing,
             is_read_only=principal.read_only,
             principal=principal.id if principal is not LOCAL else None,
             may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
-        with service.seats.seat(address.agent):
+        with service.seats.seat(address.agent, principal.id):
             await serve_socket(websocket, service.directory, address.agent, service.presence, settings, send)
 
     async def _running(self) -> Directory:

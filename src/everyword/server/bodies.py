@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import Raw
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
-from ..errors import BadInput, BadMessage
+from ..errors import BadInput, BadMessage, TooManyQueued
 from ..events import ABSENT, to_raw
 from ..messages.message import UIMessage
+from .budgets import Budget
 
 __all__ = ["Question", "TooLarge", "read_json", "read_number", "read_question"]
 
@@ -44,31 +46,53 @@ def read_number(said: str) -> int | None:
     return int(said) if said.isascii() and said.isdigit() and len(said) < 19 else None
 
 
-async def read_json(request: Request, limit: int) -> JsonObject | TooLarge:
+async def read_json(request: Request, limit: int, budget: Budget[asyncio.Timeout]) -> JsonObject | TooLarge:
     """Return the request's JSON object, an empty one for an empty body.
 
     Raises:
         BadInput: it is something else.
+        TooManyQueued: it is the largest of too many bodies that are not whole.
     """
     said = read_number(request.headers.get("content-length", ""))
     if said is not None and said > limit:
         return TOO_LARGE
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > limit:
-            return TOO_LARGE
-        pieces.append(piece)
-    if not size:
+    body = await _whole(request, limit, budget)
+    if body is None:
+        return TOO_LARGE
+    if not body:
         return {}
     try:
-        decoded = msgspec.json.decode(b"".join(pieces))
+        decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise BadInput(f"unable to read the body; it is not JSON ({exc})") from exc
     if not isinstance(decoded, dict):
         raise BadInput("unable to read the body; it must be a JSON object")
     return decoded
+
+
+async def _whole(request: Request, limit: int, budget: Budget[asyncio.Timeout]) -> bytes | None:
+    """Read the body; None when it is larger than the limit."""
+    pieces: list[bytes] = []
+    size = 0
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(None) as waiting:
+            try:
+                async for piece in request.stream():
+                    size += len(piece)
+                    if size > limit:
+                        return None
+                    pieces.append(piece)
+                    largest = budget.hold(waiting, size)
+                    if largest is not None:
+                        largest.reschedule(loop.time())
+                return b"".join(pieces)
+            finally:
+                budget.release(waiting)
+    except TimeoutError:
+        raise TooManyQueued("unable to take the body; too many others are being sent. Try again.") from None
+    except ClientDisconnect:
+        raise BadInput("unable to read the body; the client is gone") from None
 
 
 def read_question(body: JsonObject) -> Question:

@@ -45,6 +45,8 @@ class Host:
     def __init__(self, loaded: Loaded, agent: Agent, connection: Connection, post: Callable[[bytes], None]) -> None:
         self._loaded, self._agent, self.connection, self._post = loaded, agent, connection, post
         self._running = 0
+        self._is_unread = False
+        """Whether the client did not read its replies, and is being closed."""
         self._is_passed_over = False
         """True once a frame of this connection was passed over, and the log said so."""
 
@@ -116,12 +118,14 @@ class Host:
         self._run(self._call(frame), f"call of {frame.method}")
 
     async def _call(self, frame: CallMethod) -> None:
+        await self.connection.drain()  # many calls that came at once are made as their replies are read
         try:
             method = find_callable(self._agent, frame.method, is_read_only=self.connection.is_readonly)
             given = method(*check_arguments(method, frame.method, frame.args))
             if inspect.isasyncgen(given):
                 async for value in given:
                     self._reply(_result(frame.id, value, done=False))
+                    await self.connection.drain()
                 self._reply(frames.rpc_result(frame.id, None))
                 return
             self._reply(_result(frame.id, await given if inspect.isawaitable(given) else given))
@@ -131,11 +135,14 @@ class Host:
             self._reply(frames.rpc_error(frame.id, public_text(exc, f"The call of {frame.method} failed.")))
 
     def _reply(self, frame: bytes) -> None:
+        if self._is_unread:
+            return
         try:
             self._post(frame)
         except MailboxFull as exc:
-            log.info("a reply to %r is lost: %s", self.connection, exc)
-            self.connection.close(1013, "read faster")
+            self._is_unread = True
+            log.info("%r is closed: %s", self.connection, exc)
+            self.connection.close(1013, "unable to send any more; read faster")
 
     def _run(self, work: Awaitable[Any], name: str) -> None:
         self._running += 1

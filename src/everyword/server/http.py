@@ -5,9 +5,10 @@ A response that is cut off changes nothing: turns are commands in a log, and eve
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -39,12 +40,14 @@ from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..wire.sse import UI_STREAM_HEADERS
 from .access import NOTHING_TO_WATCH, Principal, can_be_watched, describe_verdict
 from .bodies import Question, TooLarge, read_json, read_number, read_question
+from .budgets import Budget
 from .hosting import agent_of
 from .limits import Flow, Limits, Pace, Seats
 from .posted import Standing, find_standing, standing_frames, take_answers
+from .presence import Presence
 from .responses import StreamedResponse, refusal
-from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames
-from .websocket import Presence
+from .sharing import Sharing
+from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
 
 __all__ = ["RESOURCES", "Caller", "Service", "answer_http"]
 
@@ -82,7 +85,11 @@ class Service:
     seats: Seats
     flow: Flow
     """What principals send."""
+    bodies: Budget[asyncio.Timeout]
+    """What requests have sent of bodies that are not whole."""
     presence: Presence = field(default_factory=Presence)
+    sharing: Sharing = field(default_factory=Sharing)
+    """What readers are sent alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +163,13 @@ async def get_messages(service: Service, caller: Caller) -> ASGIApp:
 
     `?limit=n` gives the newest n only, `?before=id` those before that message: together, pages from the end.
     """
-    bodies = _page(await _shown(service.directory.store, caller.agent), caller.request.query_params)
     headers = {"content-type": "application/json", "cache-control": "no-cache"}
-    if sum(map(len, bodies)) <= AT_ONCE:
-        return Response(b"[%b]" % b",".join(bodies), headers=headers)
-    return StreamedResponse(_json_array(bodies), headers)
+    async with service.sharing.making:
+        bodies = _page(await _shown(service.directory.store, caller.agent), caller.request.query_params)
+        if sum(map(len, bodies)) <= AT_ONCE:
+            return Response(b"[%b]" % b",".join(bodies), headers=headers)
+        slices = service.sharing.streamed(_json_array(bodies))
+    return StreamedResponse(sent(slices), headers)
 
 
 async def _shown(store: LogStore, agent: AgentId) -> list[tuple[str, bytes]]:
@@ -188,10 +197,10 @@ def _page(shown: list[tuple[str, bytes]], asked: Mapping[str, str]) -> list[byte
     return [body for _, body in shown]
 
 
-async def _json_array(bodies: list[bytes], batch: int = 64) -> Pieces:
+def _json_array(bodies: list[bytes]) -> Iterator[bytes]:
     yield b"["
-    for first in range(0, len(bodies), batch):
-        yield (b"," if first else b"") + b",".join(bodies[first : first + batch])
+    for place, body in enumerate(bodies):
+        yield b",%b" % body if place else body
     yield b"]"
 
 
@@ -203,11 +212,12 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
 
     `Prefer: respond-async` asks for the acceptance only.
     """
-    body = await read_json(caller.request, service.limits.frame)
+    body = await read_json(caller.request, service.limits.frame, service.bodies)
     if isinstance(body, TooLarge):
         megabytes = service.limits.frame / 1024 / 1024
         return refusal(413, f"unable to take the body; it is larger than {megabytes:g} MiB, the limit of this server")
     question = read_question(body)
+    service.seats.check_principal(caller.principal.id)
     key = caller.request.headers.get("idempotency-key")
     request = RequestId(key) if key else fresh_request_id()
     directory, agent = service.directory, caller.agent
@@ -258,7 +268,8 @@ async def _standing(loaded: Loaded, caller: Caller, question: Question, request:
 def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:
     if _responds_async(caller.request):
         return _accepted(standing.request)
-    return _ui_stream(service, caller, standing.request, standing_frames(service.directory, caller.agent, standing))
+    pieces = standing_frames(service.directory, service.sharing, caller.agent, standing)
+    return _ui_stream(service, caller, standing.request, pieces)
 
 
 def _accepted(request: RequestId) -> Response:
@@ -280,21 +291,22 @@ async def _stream(service: Service, caller: Caller, request: RequestId | None) -
     directory, agent, after = service.directory, caller.agent, caller.after
     if await directory.store.agent_row(agent) is None:
         return Response(status_code=204)  # asking about an agent does not make one
-    service.seats.check(agent)
-    async with directory.attach(agent) as loaded:
-        opened = await find_open_turn(loaded, request)
+    service.seats.check(agent, caller.principal.id)
+    async with directory.attach(agent) as loaded, service.sharing.making:
+        opened = await find_open_turn(loaded, service.sharing, request)
     if opened is not None:
-        frames = open_turn_frames(directory, agent, opened, after)
+        frames = open_turn_frames(directory, service.sharing, agent, opened, after)
         return _ui_stream(service, caller, opened.request, frames)
     row = await directory.store.find_turn(agent, request) if request is not None else None
     if row is None or row.is_open or (after is not None and after >= row.chunks > 0):
         return Response(status_code=204)
-    return _ui_stream(service, caller, row.request, ended_turn_frames(directory.store, agent, row, after))
+    pieces = ended_turn_frames(directory.store, service.sharing, agent, row, after)
+    return _ui_stream(service, caller, row.request, pieces)
 
 
 def _ui_stream(service: Service, caller: Caller, request: RequestId, pieces: Pieces) -> ASGIApp:
     headers = {**UI_STREAM_HEADERS, "x-everyword-request": _header_safe(request)}
-    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent))
+    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent, caller.principal.id))
 
 
 def _request_id(said: str) -> RequestId:
@@ -311,7 +323,7 @@ def _header_safe(request: RequestId) -> str:
 
 async def post_stop(service: Service, caller: Caller) -> ASGIApp:
     """Cancel the running turn, or the one whose `requestId` the body names; answer with what was asked to stop."""
-    body = await read_json(caller.request, service.limits.frame)
+    body = await read_json(caller.request, service.limits.frame, service.bodies)
     named = None if isinstance(body, TooLarge) else body.get("requestId")
     if named is not None and not isinstance(named, str):
         raise BadInput('unable to stop; "requestId" must be a string')
@@ -336,13 +348,13 @@ async def _running(loaded: Loaded) -> RequestId | None:
 
 async def get_events(service: Service, caller: Caller) -> ASGIApp:
     """Stream the committed events by cursor; `id` is the seq. Without a cursor, where the agent stands comes first."""
-    service.seats.check(caller.agent)
+    service.seats.check(caller.agent, caller.principal.id)
     async with service.directory.attach(caller.agent):
         pass  # what cannot be loaded is refused with a status, while there is none yet
     after = Seq(caller.after) if caller.after is not None else None
     headers = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
-    pieces = follow_log(service.directory, caller.agent, after)
-    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent))
+    pieces = follow_log(service.directory, service.sharing, caller.agent, after)
+    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent, caller.principal.id))
 
 
 RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {

@@ -21,6 +21,7 @@ from ..wire.parse import BadRequest, CallMethod, ChatRequest, SetState, parse
 from .access import Principal
 from .http import Service
 from .limits import MINUTE
+from .receiving import CUT, text_of
 
 __all__ = ["Body", "Frames"]
 
@@ -114,7 +115,7 @@ class Frames:
                 self._is_refusing = False
                 return message
             self._note(wait)
-            told = refusal(_text(message), _sentence(wait)) if wait <= MINUTE else None
+            told = refusal(text_of(message), _sentence(wait)) if wait <= MINUTE else None
             if told is None:
                 return await self._close(_sentence(wait))
             # Waits for a client that does not read what it is told: it cannot send on meanwhile.
@@ -158,12 +159,9 @@ def _refusal_of_long(text: str, sentence: str) -> bytes | None:
     return frames.terminal(RequestId(ids[0]), Outcome.ERROR, error=sentence)
 
 
-def _text(message: Message) -> str:
-    text = message.get("text")
-    return text if isinstance(text, str) else (message.get("bytes") or b"").decode(errors="replace")
-
-
 def _size(message: Message) -> int:
+    if CUT in message:
+        return int(message[CUT])
     text = message.get("text")
     if not isinstance(text, str):
         return len(message.get("bytes") or b"")

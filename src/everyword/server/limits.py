@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..errors import TooManyQueued
 from ..ids import AgentId, Millis
@@ -13,6 +14,8 @@ from ..ids import AgentId, Millis
 __all__ = ["MINUTE", "Flow", "Limits", "Pace", "Seats"]
 
 MINUTE = 60_000
+
+K = TypeVar("K", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,18 @@ class Limits:
     """Frames and requests with a body that one principal may send in a minute, over all its connections."""
     bytes_per_minute: int = 512 * 1024 * 1024
     """Bytes of them. No less than `frame`, or the largest question of all takes more than a minute's worth."""
+    sockets_per_principal: int = 200
+    """Open sockets and event streams of one principal, over all agents."""
+    unread: int = 4 * 1024 * 1024
+    """Bytes of replies, and of what the agent's code sends, that may wait for one socket; then it is closed."""
+    unread_seconds: float = 20.0
+    """How long calls, and `connection.drain()`, wait until half of that is read; then the socket is closed."""
+    unfinished: int = 256 * 1024 * 1024
+    """Bytes of frames that have begun and are not whole, over all sockets; as many of bodies, over all requests."""
+    request_seconds: float = 10.0
+    """How long the headers of a request, or of a handshake, may take. Kept by `everyword serve`."""
+    message_seconds: float = 300.0
+    """How long a frame or a body may take to come whole. Kept by `everyword serve`."""
 
 
 class Pace:
@@ -88,24 +103,43 @@ class Flow:
 
 
 class Seats:
-    """How many sockets and event streams each agent has open."""
+    """How many sockets and event streams each agent has open, and each principal."""
 
-    def __init__(self, per_agent: int) -> None:
-        self._per_agent = per_agent
+    def __init__(self, per_agent: int, per_principal: int) -> None:
+        self._per_agent, self._per_principal = per_agent, per_principal
         self._taken: Counter[AgentId] = Counter()
+        self._used: Counter[str] = Counter()
 
-    def check(self, agent: AgentId) -> None:
-        """Raise `TooManyQueued` when all of the agent's seats are taken."""
+    def check(self, agent: AgentId, principal: str) -> None:
+        """Raise `TooManyQueued` when all seats of the agent, or of the principal, are taken."""
         if self._taken[agent] >= self._per_agent:
             raise TooManyQueued(f"unable to follow {agent!r}; {self._per_agent} readers do, which is the limit")
+        self.check_principal(principal)
+
+    def check_principal(self, principal: str) -> None:
+        """Raise `TooManyQueued` when all of the principal's seats are taken."""
+        if self._used[principal] >= self._per_principal:
+            count = self._per_principal
+            raise TooManyQueued(f"unable to open another connection; you have {count}, which is the limit. Close some.")
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether anybody has a seat."""
+        return bool(self._taken)
 
     @contextmanager
-    def seat(self, agent: AgentId) -> Iterator[None]:
+    def seat(self, agent: AgentId, principal: str) -> Iterator[None]:
         """Hold one of the agent's seats while the block runs; `check` comes first, where refusing is still easy."""
         self._taken[agent] += 1
+        self._used[principal] += 1
         try:
             yield
         finally:
-            self._taken[agent] -= 1
-            if not self._taken[agent]:
-                del self._taken[agent]
+            _give_back(self._taken, agent)
+            _give_back(self._used, principal)
+
+
+def _give_back(taken: Counter[K], key: K) -> None:
+    taken[key] -= 1
+    if not taken[key]:
+        del taken[key]

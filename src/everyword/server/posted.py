@@ -38,7 +38,8 @@ from ..messages.chunks import encode_chunk
 from ..messages.message import Chunk, Part, UIMessage
 from ..runtime.directory import Directory, Loaded
 from ..wire.sse import DONE, encode_sse, terminal_events
-from .streams import OpenTurn, Pieces, open_turn_frames
+from .sharing import Sharing
+from .streams import OpenTurn, Pieces, open_turn_frames, sent
 
 __all__ = ["Standing", "find_standing", "standing_frames", "take_answers"]
 
@@ -96,7 +97,7 @@ async def find_standing(loaded: Loaded, last: JsonObject) -> Standing | None:
         if running is not None and running.status is Status.ACCEPTED and not continuation_is_due(state, running):
             return Standing(missing, None, _FINISHED, running.request)  # other calls of the message wait for an answer
         if running is not None:
-            opened = OpenTurn(running.id, running.request, loaded.actor.tail.head, running.chunks, ())
+            opened = OpenTurn(running.id, running.request, loaded.actor.tail.head, running.chunks, [])
             return Standing(missing, opened, None, running.request)
         ended = _newest(t for t in state.ended.values() if t.node == node and t.outcome is not Outcome.SKIPPED)
         if not is_behind or ended is None:
@@ -117,14 +118,14 @@ def _ending(turn: Turn) -> bytes:
     return terminal_events(turn.outcome, chunks=turn.chunks, error=turn.error, reason=turn.reason)
 
 
-async def standing_frames(directory: Directory, agent: AgentId, standing: Standing) -> Pieces:
+async def standing_frames(directory: Directory, sharing: Sharing, agent: AgentId, standing: Standing) -> Pieces:
     """Yield what the client lacks, then the continuation from its first chunk, or how it all ended."""
-    if standing.missing:
-        yield b"".join(encode_sse(encode_chunk(chunk)) for chunk in standing.missing)
+    async for piece in sent(sharing.streamed(encode_sse(encode_chunk(chunk)) for chunk in standing.missing)):
+        yield piece
     if standing.running is None:
         yield standing.ended or DONE
         return
-    async with aclosing(open_turn_frames(directory, agent, standing.running, BEFORE_ALL)) as pieces:
+    async with aclosing(open_turn_frames(directory, sharing, agent, standing.running, BEFORE_ALL)) as pieces:
         async for piece in pieces:
             yield piece
 

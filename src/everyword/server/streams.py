@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -24,14 +25,15 @@ from ..runtime.directory import Directory, Loaded
 from ..runtime.subscription import Subscription
 from ..runtime.tail import Committed
 from ..wire.sse import KEEP_ALIVE, chunk_event, encode_sse, log_event, terminal_events
+from .sharing import SLICE, Sharing, Slice
 
-__all__ = ["OpenTurn", "ended_turn_frames", "find_open_turn", "follow_log", "follow_turn", "open_turn_frames"]
+__all__ = ["OpenTurn", "ended_turn_frames", "find_open_turn", "follow_log", "follow_turn", "open_turn_frames", "sent"]
 
 IDLE = 15.0
 """Seconds of silence after which a comment is sent, so that no proxy between takes the stream for dead."""
 
-PIECE = 64 * 1024
-"""About how many bytes are handed to a socket at once: what a client that does not read costs."""
+ALIGNED = 1024
+"""Missed chunks are cut where their index is a multiple of this: whatever readers have, they share most of the rest."""
 
 JsonObject = dict[str, Any]
 Pieces = AsyncGenerator[bytes, None]
@@ -68,6 +70,13 @@ async def _next(subscription: Subscription) -> Sequence[Committed]:
         return []
 
 
+async def sent(slices: list[Slice]) -> Pieces:
+    """Yield slices, and let go of each before the next."""
+    slices.reverse()
+    while slices:
+        yield b"".join(slices.pop().parts)
+
+
 def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
     """Join frames to pieces worth sending."""
     gathered: list[bytes] = []
@@ -75,7 +84,7 @@ def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
     for frame in frames:
         gathered.append(frame)
         size += len(frame)
-        if size >= PIECE:
+        if size >= SLICE:
             yield b"".join(gathered)
             gathered, size = [], 0
     if gathered:
@@ -85,14 +94,18 @@ def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
 # -- the log itself ---------------------------------------------------------------------------------------------
 
 
-async def follow_log(directory: Directory, agent: AgentId, after: Seq | None) -> Pieces:
+async def follow_log(directory: Directory, sharing: Sharing, agent: AgentId, after: Seq | None) -> Pieces:
     """Yield the agent's events after the cursor, for ever; without a usable cursor, where it stands now comes first."""
     async with directory.attach(agent) as loaded:
         cursor = after if after is not None else Seq(0)
         if after is None or after > loaded.actor.tail.head:
             # A cursor from beyond the head is of another log under this name: the reader starts afresh.
-            cursor, standing = await loaded.actor.inspect(lambda state: (loaded.actor.tail.head, _standing(state)))
-            yield encode_sse(msgspec.json.encode(standing), event_id=cursor, event="snapshot")
+            async with sharing.making:
+                cursor, standing = await loaded.actor.inspect(lambda state: (loaded.actor.tail.head, _standing(state)))
+                slices = sharing.streamed([encode_sse(standing, event_id=cursor, event="snapshot")])
+                del standing
+            async for piece in sent(slices):
+                yield piece
     async with aclosing(_pages(directory, agent, cursor)) as pages:
         async for page in pages:
             for piece in _pieces(_log_frame(committed) for committed in page):
@@ -108,9 +121,9 @@ def _log_frame(committed: Committed) -> bytes:
     return frame
 
 
-def _standing(state: State) -> JsonObject:
+def _standing(state: State) -> bytes:
     """Return what a reader of the whole log would know by now: the tree, the open turns, how recent ones ended."""
-    return {
+    standing = {
         "generation": state.generation,
         "leaf": state.leaf,
         "nodes": [
@@ -126,6 +139,7 @@ def _standing(state: State) -> JsonObject:
             and turn.outcome is not Outcome.COMPLETED
         ],
     }
+    return msgspec.json.encode(standing)
 
 
 def _open_turn(turn: Turn) -> JsonObject:
@@ -182,16 +196,19 @@ def _turn_frame(committed: Committed) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
-    """An open turn as committed at `head`: how many chunks it has, and the message so far in few of them."""
+    """An open turn as committed at `head`: how many chunks it has, and the message so far in few of them, to be sent.
+
+    The last of them carries the id of what they cover (R-13).
+    """
 
     turn: TurnId
     request: RequestId
     head: Seq
     chunks: int
-    replay: Sequence[bytes]
+    replay: list[Slice]
 
 
-async def find_open_turn(loaded: Loaded, request: RequestId | None) -> OpenTurn | None:
+async def find_open_turn(loaded: Loaded, sharing: Sharing, request: RequestId | None) -> OpenTurn | None:
     """Return the turn of this request if it is open; without a request, the running turn, or the next to run."""
 
     def look(state: State) -> OpenTurn | None:
@@ -199,53 +216,69 @@ async def find_open_turn(loaded: Loaded, request: RequestId | None) -> OpenTurn 
         turn = state.by_request(request) if request is not None else running
         if turn is None or turn.id not in state.open:
             return None
-        return OpenTurn(turn.id, turn.request, loaded.actor.tail.head, turn.chunks, _so_far(turn))
+        *few, newest = _so_far(turn) or [b""]
+        told = [*map(encode_sse, few), *([encode_sse(newest, event_id=turn.chunks - 1)] if newest else [])]
+        return OpenTurn(turn.id, turn.request, loaded.actor.tail.head, turn.chunks, sharing.streamed(told))
 
     return await loaded.actor.inspect(look)
 
 
-async def open_turn_frames(directory: Directory, agent: AgentId, opened: OpenTurn, after: int | None) -> Pieces:
+async def open_turn_frames(
+    directory: Directory, sharing: Sharing, agent: AgentId, opened: OpenTurn, after: int | None
+) -> Pieces:
     """Yield an open turn: what the reader does not have yet, then what is committed from there on.
 
-    Behind chunk `after` the very events that live readers got; without it, the whole message so far in few chunks, the
-    last of which carries the id of what they cover (R-13).
+    Behind chunk `after` the very events that live readers got; without it, the whole message so far in few chunks.
     """
-    missed = await _missed(directory.store, agent, opened.turn, after, opened.chunks) if after is not None else None
-    if missed is None:
-        last = opened.chunks - 1 if opened.chunks else None
-        missed = [encode_sse(chunk) for chunk in opened.replay[:-1]]
-        missed += [encode_sse(chunk, event_id=last) for chunk in opened.replay[-1:]]
-    for piece in _pieces(missed):
+    missed = None
+    if after is not None:
+        missed = await _missed(directory.store, sharing, agent, opened.turn, after, opened.chunks)
+    async for piece in sent(missed if missed is not None else opened.replay):
         yield piece
-    del missed
     async with aclosing(follow_turn(directory, agent, opened.turn, opened.head)) as pieces:
         async for piece in pieces:
             yield piece
 
 
-async def ended_turn_frames(store: LogStore, agent: AgentId, row: TurnRow, after: int | None) -> Pieces:
+async def ended_turn_frames(
+    store: LogStore, sharing: Sharing, agent: AgentId, row: TurnRow, after: int | None
+) -> Pieces:
     """Yield a turn that has ended: what the reader does not have yet, and how it ended."""
     missed = None
     if after is not None:  # transient parts are not for those who come after the end (R-12)
-        missed = await _missed(store, agent, row.turn, after, row.chunks, transient=False)
+        missed = await _missed(store, sharing, agent, row.turn, after, row.chunks, transient=False)
     if missed is None:
-        missed = [encode_sse(encode_chunk(chunk)) for chunk in await _stored_message(store, agent, row)]
-    for piece in _pieces(missed):
+        async with sharing.making:
+            message = await _stored_message(store, agent, row)
+            missed = sharing.streamed(encode_sse(encode_chunk(chunk)) for chunk in message)
+            del message
+    async for piece in sent(missed):
         yield piece
     yield terminal_events(Outcome(row.status), chunks=row.chunks, error=row.error, reason=row.reason)
 
 
 async def _missed(
-    store: LogStore, agent: AgentId, turn: TurnId, after: int, chunks: int, *, transient: bool = True
-) -> list[bytes] | None:
+    store: LogStore,
+    sharing: Sharing,
+    agent: AgentId,
+    turn: TurnId,
+    after: int,
+    chunks: int,
+    *,
+    transient: bool = True,
+) -> list[Slice] | None:
     """Return the events of the chunks behind `after`; None when they are not all there: pruned, or of another turn."""
     if after >= chunks:
         return None
-    stored = [decode_event(row.body) for row in await store.read_turn(agent, turn)]
-    wanted = [event for event in stored if isinstance(event, Chunk) and after < event.index < chunks]
-    if len(wanted) != chunks - 1 - after:
-        return None
-    return [chunk_event(chunk) for chunk in wanted if transient or not chunk.transient]
+    async with sharing.making:
+        stored = [decode_event(row.body) for row in await store.read_turn(agent, turn)]
+        wanted = [event for event in stored if isinstance(event, Chunk) and after < event.index < chunks]
+        if len(wanted) != chunks - 1 - after:
+            return None
+        slices: list[Slice] = []
+        for _, together in groupby(wanted, lambda chunk: chunk.index // ALIGNED):
+            slices += sharing.streamed(chunk_event(chunk) for chunk in together if transient or not chunk.transient)
+        return slices
 
 
 async def _stored_message(store: LogStore, agent: AgentId, row: TurnRow) -> list[JsonObject]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, assert_never
 
 from starlette.types import Send
@@ -52,17 +51,21 @@ from ..wire.parse import (
 )
 from ..wire.streams import StreamView
 from .hosting import Host, agent_of
+from .presence import Presence
+from .receiving import refusal_of, text_of
 from .replays import read_replay, take_snapshot
 from .runs import RunFeeds
+from .sharing import SLICE, Piece, Sharing, joined
 
-__all__ = ["FRAMES", "Presence", "SocketSettings", "serve_socket"]
+__all__ = ["FRAMES", "SocketSettings", "serve_socket"]
 
 log = logging.getLogger("everyword.server")
 
 FRAMES: Final = "everyword.frames"
 """An extension of ASGI, for servers that take many at once: a message of this type has `frames`, texts in UTF-8.
 
-What it has as `write` takes some without waiting, and returns those that it has no room for yet."""
+More than a server writes at once comes as `pieces` instead, slices that clients share. What the extension has as
+`write` takes some frames without waiting, and returns those that it has no room for yet."""
 
 COME_BACK = 1012
 """Service restart: the client reconnects by itself."""
@@ -71,39 +74,16 @@ GOING_AWAY = 1001
 """What the stock server says when it destroys an agent: the client comes back, to a new one."""
 REFUSED = 1008
 """Policy violation: the client gives up."""
+UNREAD = "unable to send any more; read faster"
 
 ARRIVED_AFTER = 10_000
 """Milliseconds after which a frame that was written has reached its client, or never will."""
 
 _serials = itertools.count(1)
-_HEAD_ID = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
 
 _OF_RUNS: Final = frozenset({RunStarted, RunEnded})
 
 Question = ResumeRequest | ResumeAck
-
-
-@dataclass
-class Presence:
-    """Which clients (`_pk`) have a socket to which agent."""
-
-    _here: dict[AgentId, dict[str, int]] = field(default_factory=dict)
-
-    @contextmanager
-    def present(self, agent: AgentId, owner: str) -> Iterator[None]:
-        here = self._here.setdefault(agent, {})
-        here[owner] = here.get(owner, 0) + 1
-        try:
-            yield
-        finally:
-            here[owner] -= 1
-            if here[owner] <= 0:
-                del here[owner]
-            if not here:
-                self._here.pop(agent, None)
-
-    def is_present(self, agent: AgentId, owner: str) -> bool:
-        return owner in self._here.get(agent, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +91,10 @@ class SocketSettings:
     """What one socket may do."""
 
     max_frame: int = 32 * 1024 * 1024
+    max_unread: int = 4 * 1024 * 1024
+    """Bytes that may wait to be sent besides what is in the log."""
+    unread_seconds: float = 20.0
+    """How long is waited until half of that is read."""
     is_read_only: bool = False
     principal: str | None = None
     """Who it is, for the record; without one it is the client's own word for itself."""
@@ -118,6 +102,8 @@ class SocketSettings:
     """Counts a turn that is asked for; returns how many milliseconds too early it is."""
     may_call: Callable[[], int] = lambda: 0
     """Counts a call of a method; returns how many milliseconds too early it is."""
+    sharing: Sharing = field(default_factory=Sharing)
+    """Where sockets share what they are sent alike."""
 
 
 async def serve_socket(
@@ -194,7 +180,7 @@ class _Socket:
         self._view: ChatView | None = None
         self._shown = (0, Millis(0))
         """How many transcripts were written, and when the last one was."""
-        self._outbox: Outbox[Question] = Outbox(subscription)
+        self._outbox: Outbox[Question] = Outbox(subscription, max_bytes=settings.max_unread)
         self._closed: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
         """Set when the agent's own code closes the socket."""
         own = agent_of(loaded)
@@ -217,6 +203,7 @@ class _Socket:
             reading.cancel()
             writing.cancel()
             await asyncio.wait([reading, writing])
+            self._outbox.close()
             if self._host is not None:
                 self._host.left(*_close_code(reading))
         failure = _failure_of(reading, done) or _failure_of(writing, done)
@@ -233,15 +220,30 @@ class _Socket:
         outbox, closed = self._outbox, self._closed  # not the socket itself, which has the connection
 
         def send(message: object) -> None:
-            with suppress(MailboxFull):  # who does not read is closed by what is in the log
+            if closed.done():
+                return
+            try:
                 outbox.post(frames.text_frame(message))
+            except MailboxFull:
+                close(TRY_LATER, UNREAD)
 
         def close(code: int, reason: str) -> None:
             if not closed.done():
                 closed.set_result((code, reason))
 
-        request, is_readonly = self._websocket, self._settings.is_read_only
-        return Connection(self._serial, self._owner, send=send, close=close, request=request, is_readonly=is_readonly)
+        async def drain() -> None:
+            if outbox.has_room:
+                return
+            try:
+                async with asyncio.timeout(seconds):
+                    await outbox.drain()
+            except TimeoutError:
+                close(TRY_LATER, UNREAD)
+
+        is_readonly, seconds = self._settings.is_read_only, self._settings.unread_seconds
+        request = self._websocket
+        doors: Any = {"send": send, "close": close, "drain": drain}
+        return Connection(self._serial, self._owner, **doors, request=request, is_readonly=is_readonly)
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -286,7 +288,9 @@ class _Socket:
                 else:
                     await self._wait()
             elif isinstance(item, bytes):
-                await self._send([item])
+                outgoing = [item]
+                del item  # only `_send` holds it while the client reads
+                await self._send(outgoing)
             elif isinstance(item, list):
                 await self._tell(item, self._happened)
             elif isinstance(item, ResumeRequest):
@@ -358,9 +362,12 @@ class _Socket:
         needed = view.acknowledged(ack)
         if needed is None:
             return
-        replay = await read_replay(self._loaded, needed.request)
-        is_open = view.is_open(needed.request)
-        await self._send(view.replayed(replay))
+        async with self._settings.sharing.making:
+            replay = await read_replay(self._loaded, needed.request)
+            is_open = view.is_open(needed.request)
+            outgoing = self._settings.sharing.cut(view.replayed(replay))
+        replay = replace(replay, chunks=())  # they are in what goes out
+        await self._send([], outgoing)
         if replay.is_known and replay.outcome is None and is_open:
             await self._pass_over(view, replay)
 
@@ -369,14 +376,19 @@ class _Socket:
         while self._subscription.cursor < replay.head:
             await self._tell(await self._subscription.poll(Seq(replay.head)), lambda part: _passed(view, replay, part))
 
-    async def _send(self, outgoing: list[bytes]) -> None:
+    async def _send(self, outgoing: list[bytes], pieces: list[Piece] | None = None) -> None:
+        """Send frames, and then pieces of some, as the client reads them. Takes them out of the lists."""
+        if not pieces and sum(map(len, outgoing)) > SLICE:
+            pieces = self._settings.sharing.cut(outgoing)
         # Straight to the server: Starlette's own `send_text` checks, for each token, what is known here.
         try:
             if self._takes_many:
-                if outgoing:
+                if pieces:
+                    await self._to_client({"type": FRAMES, "frames": (), "pieces": pieces})
+                elif outgoing:
                     await self._to_client({"type": FRAMES, "frames": outgoing})
             else:
-                for frame in outgoing:
+                for frame in joined(pieces) if pieces else outgoing:
                     await self._to_client({"type": "websocket.send", "text": frame.decode()})
         except OSError:
             raise WebSocketDisconnect(code=1006) from None
@@ -390,9 +402,10 @@ class _Socket:
 
     async def _read(self) -> None:
         while True:
-            text = await self._receive()
+            message = await self._websocket.receive()
+            text = text_of(message)
             try:
-                frame = self._refusal(text) or parse(text)
+                frame = refusal_of(message, text, self._settings.max_frame) or parse(text)
                 if not self._is_chat and not isinstance(frame, SetState | CallMethod):
                     frame = Other(text)  # who does not chat is told what others say, as it came
                 await self._received(frame)
@@ -400,25 +413,6 @@ class _Socket:
                 raise
             except EverywordError as exc:
                 log.info("%r refused a frame of %s: %s", self._loaded.actor.agent, self._serial, exc)
-
-    async def _receive(self) -> str:
-        """Return the next frame as text; one that is not, reads as a frame that is not of the protocol."""
-        message = await self._websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect(message.get("code", 1005))
-        text = message.get("text")
-        return text if isinstance(text, str) else (message.get("bytes") or b"").decode(errors="replace")
-
-    def _refusal(self, text: str) -> BadRequest | None:
-        """Refuse a frame that is too large, under its id, without parsing it; the socket stays."""
-        if len(text) <= self._settings.max_frame // 4 or len(text.encode()) <= self._settings.max_frame:
-            return None
-        found = _HEAD_ID.search(text, 0, 4096) or _HEAD_ID.search(text, len(text) - 4096)
-        limit = self._settings.max_frame / (1024 * 1024)
-        return BadRequest(
-            RequestId(found.group(1)) if found is not None else None,
-            f"unable to take the message; it is larger than {limit:g} MiB",
-        )
 
     async def _received(self, frame: ClientFrame) -> None:
         match frame:
@@ -453,6 +447,7 @@ class _Socket:
                 text = f"unable to call {frame.method} that often; wait {early // 1000 + 1} s"
                 self._outbox.post(frames.rpc_error(frame.id, text))
             else:
+                await self._host.connection.drain()  # no more calls are taken than replies are read
                 self._host.call(frame)
         else:
             self._host.heard(frame.text)

@@ -44,7 +44,7 @@ class Follower:
     async def _read(self, life: Life) -> None:
         cursor = Seq(self.seen[-1] if self.seen else 0)
         try:
-            async with aclosing(follow_log(life.directory, AgentId(self.agent), cursor)) as pieces:
+            async with aclosing(follow_log(life.directory, life.sharing, AgentId(self.agent), cursor)) as pieces:
                 async for piece in pieces:
                     if life.is_dead:
                         return

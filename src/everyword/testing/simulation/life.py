@@ -12,7 +12,9 @@ from ...log.base import LogStore
 from ...runtime.api import Responder
 from ...runtime.clock import Clock
 from ...runtime.directory import Directory, Settings
-from ...server.websocket import Presence, SocketSettings, serve_socket
+from ...server.presence import Presence
+from ...server.sharing import Sharing
+from ...server.websocket import SocketSettings, serve_socket
 from .loop import owner_of_tasks
 from .network import Link
 
@@ -34,7 +36,7 @@ class Life:
         self.links: list[Link] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.directory = Directory(store, responders, clock=clock, settings=Settings(grace=0, retention=retention))
-        self._presence = Presence()
+        self._presence, self.sharing = Presence(), Sharing()
         self._context = copy_context()
         self._context.run(owner_of_tasks.set, self.tasks)
         self._opening = self.start(self.directory.open())
@@ -47,7 +49,7 @@ class Life:
     def serve(self, link: Link, agent: str, owner: str) -> None:
         self.links.append(link)
         websocket = link.websocket(owner)
-        settings = SocketSettings()
+        settings = SocketSettings(sharing=self.sharing)
         _ = self.start(serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send))
 
     async def stop(self) -> None:

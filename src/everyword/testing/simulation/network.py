@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket
 
+from ...server.sharing import joined
 from ...server.websocket import FRAMES
 
 __all__ = ["Closed", "Link"]
@@ -68,7 +69,7 @@ class Link:
             case "websocket.send":
                 await self._write(message["text"])
             case kind if kind == FRAMES:
-                for frame in message["frames"]:
+                for frame in (*message["frames"], *joined(message.get("pieces", []))):
                     await self._write(frame.decode())
             case "websocket.close":
                 self._end(int(message.get("code", 1000)))

@@ -1,0 +1,43 @@
+"""What comes in from a socket, before it is parsed: text, or a refusal of what is too large."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from starlette.types import Message
+from starlette.websockets import WebSocketDisconnect
+
+from ..ids import RequestId
+from ..wire.parse import BadRequest
+
+__all__ = ["CUT", "refusal_of", "text_of"]
+
+CUT: Final = "everyword.cut"
+"""An extension of ASGI: a received message that is too large for the server has its size here, and its ends as text."""
+
+_ENDS: Final = 4096
+_ID: Final = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
+
+
+def text_of(message: Message) -> str:
+    """Return a received message as text; one that is not text reads as a frame that is not of the protocol.
+
+    Raises:
+        WebSocketDisconnect: the client is gone.
+    """
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1005))
+    text = message.get("text")
+    return text if isinstance(text, str) else (message.get("bytes") or b"").decode(errors="replace")
+
+
+def refusal_of(message: Message, text: str, limit: int) -> BadRequest | None:
+    """Refuse a frame that is too large, under its id, without parsing it; the socket stays."""
+    if CUT not in message and (len(text) <= limit // 4 or len(text.encode()) <= limit):
+        return None
+    found = _ID.search(text, 0, _ENDS) or _ID.search(text, len(text) - _ENDS)
+    return BadRequest(
+        RequestId(found.group(1)) if found is not None else None,
+        f"unable to take the message; it is larger than {limit / (1024 * 1024):g} MiB",
+    )
