@@ -194,8 +194,8 @@ async def test_pruned_events_are_a_gap_and_not_an_end() -> None:
 
 async def test_an_unreadable_event_is_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     class Damaged(MemoryLog):
-        async def read(self, agent, after, limit=500):  # type: ignore[no-untyped-def]
-            rows = await super().read(agent, after, limit)
+        async def read(self, agent, after, limit=500, *, size=None):  # type: ignore[no-untyped-def]
+            rows = await super().read(agent, after, limit, size=size)
             return [type(row)(row.seq, row.at, row.kind, row.turn, b"{" if row.seq == 3 else row.body) for row in rows]
 
     async with running(Damaged(), ScriptedResponder(["one"])) as directory, directory.attach(AGENT) as loaded:
