@@ -20,9 +20,9 @@ from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
 from ..core.state import Node, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, BadInput, ChatError, LogError, MailboxFull, Rejected, TooManyQueued
+from ..errors import AgentStopped, BadInput, ChatError, LogError, MailboxFull, MessageRefused, Rejected, TooManyQueued
 from ..events import TurnAccepted
-from ..ids import AgentId, RequestId, Seq
+from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
 from ..log.base import LogStore
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
@@ -43,9 +43,7 @@ log = logging.getLogger("everyword.server")
 AT_ONCE: Final = 256 * 1024
 """Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
 
-LONGEST_ID: Final = 512
-
-_SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
+_SDK_PATH: Final = re.compile(r"chat/(.+)/(stream|stop)")
 """The AI SDK's transport asks below the path that it posts to, under its own id for the chat: `chat/{id}/stream`."""
 
 
@@ -84,7 +82,9 @@ Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
 async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIApp:
     """Return the response to an admitted request; what goes wrong becomes a status and a sentence."""
     if (asked := _SDK_PATH.fullmatch(resource)) is not None:
-        resource = f"chat/{asked[1]}"
+        if (problem := id_problem(asked[1], "the chat's id")) is not None:
+            return refusal(400, f"unable to find the chat; {problem}")
+        resource = f"chat/{asked[2]}"
     answers = RESOURCES.get(resource)
     if answers is None:
         answered = await _own_answer(service, caller)
@@ -101,7 +101,7 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
         return refusal(403, f"unable to {method} {resource}; you may watch this agent and not change it")
     try:
         return await answer(service, caller)
-    except BadInput as exc:
+    except (BadInput, MessageRefused) as exc:
         return refusal(400, str(exc))
     except TooManyQueued as exc:
         return refusal(429, str(exc), retry_after="5")
@@ -149,7 +149,7 @@ def _page(shown: list[tuple[str, bytes]], asked: Mapping[str, str]) -> list[byte
     if before is not None:
         places = [place for place, (name, _) in enumerate(shown) if name == before]
         if not places:
-            raise BadInput(f"unable to page; there is no message {before!r} to go back from")
+            raise BadInput(f"unable to page; there is no message {cut_id(before)!r} to go back from")
         shown = shown[: places[0]]
     if limit.isascii() and limit.isdigit():
         shown = shown[-int(limit) :] if int(limit) else []
@@ -177,7 +177,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         return refusal(413, f"unable to take the body; it is larger than {megabytes:g} MiB, the limit of this server")
     question = read_question(body)
     key = caller.request.headers.get("idempotency-key")
-    request = RequestId(key) if key else fresh_request_id()
+    request = _request_id(key) if key else fresh_request_id()
     directory, agent = service.directory, caller.agent
     known = await directory.store.find_turn(agent, request) if key else None
     if known is None:
@@ -266,8 +266,8 @@ def _ui_stream(service: Service, caller: Caller, request: RequestId, pieces: Pie
 
 
 def _request_id(said: str) -> RequestId:
-    if len(said) > LONGEST_ID:
-        raise BadInput(f"unable to use a request id of {len(said)} characters; {LONGEST_ID} is the limit")
+    if (problem := id_problem(said, "its id")) is not None:
+        raise BadInput(f"unable to find the request; {problem}")
     return RequestId(said)
 
 
