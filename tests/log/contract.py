@@ -352,21 +352,6 @@ class LogContract:
             assert seqs(await read_all(store, limit=37)) == list(range(1, 601))
             assert seqs(await read_all(store, B, limit=1)) == list(range(1, 101))
 
-    async def test_a_page_ends_at_its_size_and_has_at_least_one_event(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
-            owner = await Owner.take(store)
-            bodies = [b'"%b"' % (b"x" * (size - 2)) for size in (10, 100, 5000, 10, 10, 3000, 10) * 60]
-            for body in bodies:
-                await owner.append(fact("fact", None, body))
-            for size in (1, 10, 119, 120, 5110, 5120, 10**9):
-                found: list[bytes] = []
-                while page := [each.body for each in await store.read(A, Seq(len(found)), 100, size=size)]:
-                    rest = bodies[len(found) + len(page) :]
-                    assert len(page) == 1 or sum(map(len, page)) <= size
-                    assert not rest or len(page) == 100 or sum(map(len, page)) + len(rest[0]) > size
-                    found += page
-                assert found == bodies
-
     async def test_a_turn_is_read_without_the_chunks_of_others(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)

@@ -121,7 +121,7 @@ class Target:
         found: list[JsonObject] = (await self.http.get("get-messages")).json()
         return found
 
-    async def works(self, tab: Tab, request: str) -> None:
+    async def check_works(self, tab: Tab, request: str) -> None:
         """Prove that the conversation goes on: an ordinary question is answered on the socket that is still open."""
         await tab.ask(request, [*await self.stored(), user(f"u-{request}")])
         end = await tab.ended(request)

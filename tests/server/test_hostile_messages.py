@@ -42,7 +42,7 @@ MESSAGE = JSON | st.fixed_dictionaries(
 WAYS = ["request", "sync", "post"]
 
 
-async def _goes_on_after(target: Target, way: str, messages: list[Any]) -> None:
+async def _check_after(target: Target, way: str, messages: list[Any]) -> None:
     """Send the list in one of the ways that clients have; it is answered, and the conversation goes on."""
     async with target.tab() as tab:
         match way:
@@ -54,36 +54,36 @@ async def _goes_on_after(target: Target, way: str, messages: list[Any]) -> None:
             case _:
                 assert await target.post(messages) in (200, 400), messages
         await tab.settled()
-        await target.works(tab, "next")
+        await target.check_works(tab, "next")
 
 
-async def _sent_every_way(messages: list[Any]) -> None:
+async def _check_every_way(messages: list[Any]) -> None:
     async with attacked() as server:
         for way in WAYS:
-            await _goes_on_after(Target(server, way), way, messages)
+            await _check_after(Target(server, way), way, messages)
         await server.restart()
         for way in WAYS:
             target = Target(server, way)
             async with target.tab() as tab:
-                await target.works(tab, "again")
+                await target.check_works(tab, "again")
         assert Chat.paid == []
 
 
 @given(st.lists(MESSAGE, max_size=2))
 def test_any_json_as_a_message_leaves_the_conversation_working(messages: list[Any]) -> None:
-    asyncio.run(_sent_every_way(messages))
+    asyncio.run(_check_every_way(messages))
 
 
 @given(st.lists(PART, max_size=3))
 def test_any_json_as_a_part_leaves_the_conversation_working(parts: list[Any]) -> None:
-    asyncio.run(_sent_every_way([{"id": "u1", "role": "user", "parts": parts}]))
+    asyncio.run(_check_every_way([{"id": "u1", "role": "user", "parts": parts}]))
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_every_near_miss_of_a_part_leaves_the_conversation_working(way: str) -> None:
     async with attacked() as server:
         for number, part in enumerate(NEAR_MISSES):
-            await _goes_on_after(Target(server, f"n{number}"), way, [{"id": "u1", "role": "user", "parts": [part]}])
+            await _check_after(Target(server, f"n{number}"), way, [{"id": "u1", "role": "user", "parts": [part]}])
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "system"])
@@ -102,7 +102,7 @@ async def test_every_near_miss_that_is_stored_is_skipped_also_after_a_restart(
                 await tab.send(type="cf_agent_tool_result", toolCallId="c", output=1, autoContinue=True)
                 await tab.send(type="cf_agent_tool_approval", toolCallId="c", approved=True, autoContinue=True)
                 await tab.settled()
-                await target.works(tab, f"next {part}")
+                await target.check_works(tab, f"next {part}")
 
 
 async def test_a_turn_says_once_what_it_skipped(caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +112,7 @@ async def test_a_turn_says_once_what_it_skipped(caplog: pytest.LogCaptureFixture
         await server.get(Chat, "ann").persist_messages([user("u0"), message])
         target = Target(server, "ann")
         async with target.tab() as tab:
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
     said = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
     assert len(said) == 1
     assert "part 0 (tool-pay) of message 'm1'" in said[0] and said[0].endswith("and 2 more")
@@ -135,7 +135,7 @@ async def test_a_refused_message_is_answered_under_its_request_and_over_http_wit
             answer = await target.http.post("chat", json={"messages": [forged]})
             assert answer.status_code == 400 and sentence in answer.text
             assert await target.stored() == []
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
 
 
 async def test_a_refused_sync_is_answered_with_the_stored_conversation(caplog: pytest.LogCaptureFixture) -> None:
@@ -143,14 +143,14 @@ async def test_a_refused_sync_is_answered_with_the_stored_conversation(caplog: p
     async with attacked() as server:
         target = Target(server, "ann")
         async with target.tab() as tab:
-            await target.works(tab, "first")
+            await target.check_works(tab, "first")
             before = await target.stored()
             edited = {**before[0], "parts": [FORGED]}
             await tab.sync([edited, before[1], user("u9")])
             shown = await tab.until(type="cf_agent_chat_messages", messages=before)
             assert "connect" not in shown
             assert await target.stored() == before
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
     assert "refused the messages" in caplog.text
 
 
@@ -163,7 +163,7 @@ async def test_a_stored_malformed_message_is_not_checked_when_a_client_resends_i
             await tab.ask("r1", [old])
             assert (await tab.ended("r1"))["outcome"] == "completed"
             await tab.sync(await target.stored())
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
         assert (await target.stored())[0] == old
 
 

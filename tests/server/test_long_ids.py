@@ -28,7 +28,7 @@ async def test_a_request_with_a_long_id_is_refused_under_the_beginning_of_it(nam
             assert name.startswith(end["id"]) and LONGEST_ID - 4 < len(end["id"].encode()) <= LONGEST_ID
             assert f"its id has {len(name.encode())} bytes, and 512 is the limit" in end["body"]
             assert await target.stored() == []
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
 
 
 async def test_an_id_that_just_fits_is_taken() -> None:
@@ -55,7 +55,7 @@ async def test_a_message_with_a_long_id_is_refused(way: str) -> None:
                 case _:
                     assert await target.post([user(LONG)]) == 400
             assert await target.stored() == []
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
 
 
 async def test_a_clients_tool_with_a_long_name_is_refused() -> None:
@@ -67,7 +67,7 @@ async def test_a_clients_tool_with_a_long_name_is_refused() -> None:
             assert "the name of a client's tool has 513 bytes" in (await tab.ended("r1"))["body"]
             assert await target.post([user("u1")], clientTools=tools) == 400
             assert await target.stored() == []
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_call_with_a_long_id_or_method_is_refused_in_few_words(frame: di
             told = await tab.until(type="rpc")
             assert told["success"] is False and "512 is the limit" in told["error"]
             assert frame["id"].startswith(told["id"]) and len(json.dumps(told)) < 1000
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
 
 
 async def test_frames_that_name_a_turn_by_a_long_id_do_nothing_and_repeat_none_of_it() -> None:
@@ -92,7 +92,7 @@ async def test_frames_that_name_a_turn_by_a_long_id_do_nothing_and_repeat_none_o
                 await tab.send(type=kind, id=LONG)
             await tab.send(type="cf_agent_stream_resume_request", probeId=LONG)
             await tab.until(type="cf_agent_stream_resume_none")
-            await target.works(tab, "next")
+            await target.check_works(tab, "next")
         assert LONG not in str(tab.frames)
 
 
