@@ -1,4 +1,4 @@
-"""Messages and parts of any shape: the sender gets an answer, and the conversation goes on, also after a restart."""
+"""P-62, R-31: whatever a message holds, its sender gets an answer and the conversation goes on, also after a restart."""
 
 from __future__ import annotations
 

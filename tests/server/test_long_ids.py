@@ -1,4 +1,4 @@
-"""Ids that clients invent: one limit for all of them, before anything is stored."""
+"""P-61, R-32: ids that clients invent have one limit, which is checked before anything is stored."""
 
 from __future__ import annotations
 

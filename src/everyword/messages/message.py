@@ -55,7 +55,8 @@ class UIMessage(msgspec.Struct):
         return cls(
             id=message_id,
             role=role,
-            parts=[part for part in parts if is_part(part)],
+            # `is_part`, without a call for each part of a long conversation.
+            parts=[part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)],
             metadata=raw.get("metadata"),
             extra={} if raw.keys() <= known else {key: value for key, value in raw.items() if key not in known},
         )

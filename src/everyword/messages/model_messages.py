@@ -14,7 +14,7 @@ from ..errors import BadMessage
 from .calls import is_tool_part, tool_name
 from .jsonvalues import encode_json
 from .message import ROLES, Part, UIMessage, is_part
-from .readable import is_readable
+from .readable import is_readable, readable
 
 __all__ = ["ConvertPart", "ModelMessage", "convert_to_model_messages"]
 
@@ -27,6 +27,7 @@ ConvertPart = Callable[[Part], dict[str, Any] | None]
 _FINISHED: Final = frozenset({"approval-responded", "output-error", "output-denied"})
 _HAS_RESULT: Final = frozenset({"output-available", "output-error"})
 _CONTENT_TYPES: Final = frozenset({"text", "reasoning", "custom", "file", "reasoning-file"})
+_FILES: Final = frozenset({"file", "reasoning-file"})
 _TOOL_GONE: Final = "Tool output omitted because the tool is no longer available."
 _DENIED: Final = "Tool call execution denied."
 
@@ -62,32 +63,24 @@ def convert_to_model_messages(
 
 
 def _read(index: int, message: UIMessage | Mapping[str, Any]) -> tuple[str, list[Part]]:
-    role: Any
-    parts: Any
     if isinstance(message, UIMessage):
-        role, parts = message.role, message.parts
-    else:
-        role, parts = message.get("role"), message.get("parts")
-    if not isinstance(role, str) or role not in ROLES:
-        raise BadMessage(f"unable to convert message {index}; its role is not system, user or assistant")
+        return _known_role(index, message.role), readable(message).parts
+    parts = message.get("parts")
+    role = _known_role(index, message.get("role"))
     if not isinstance(parts, list):
         raise BadMessage(f"unable to convert message {index}; its parts must be a list")
-    return role, [part for part in parts if _can_be_told(part)]
+    return role, [part for part in parts if is_part(part) and is_readable(part)]
 
 
-def _can_be_told(part: Any) -> bool:
-    if not is_part(part) or not is_readable(part):
-        return False
-    if part["type"] not in ("file", "reasoning-file"):
-        return True
-    return _is_reference(part) or _ABSOLUTE_URL.match(part["url"]) is not None
-
-
-def _is_reference(part: Part) -> bool:
-    return part["type"] == "file" and part.get("providerReference") is not None
+def _known_role(index: int, role: Any) -> str:
+    if not isinstance(role, str) or role not in ROLES:
+        raise BadMessage(f"unable to convert message {index}; its role is not system, user or assistant")
+    return role
 
 
 def _is_wanted(part: Part, *, is_past: bool, only_complete: bool) -> bool:
+    if part["type"] in _FILES:
+        return _has_contents(part)
     if not is_tool_part(part):
         return True
     state = part.get("state")
@@ -96,6 +89,15 @@ def _is_wanted(part: Part, *, is_past: bool, only_complete: bool) -> bool:
     if not only_complete or state in _FINISHED:
         return True
     return state == "output-available" and part.get("preliminary") is not True
+
+
+def _has_contents(part: Part) -> bool:
+    """Tell whether a model can be given the file: somebody holds it for the model, or its url says where it is."""
+    return _is_reference(part) or _ABSOLUTE_URL.match(part["url"]) is not None
+
+
+def _is_reference(part: Part) -> bool:
+    return part["type"] == "file" and part.get("providerReference") is not None
 
 
 class _Conversion:
@@ -135,7 +137,14 @@ class _Conversion:
                 self._add_step(block)
                 block = []
                 if kind == "steering-message":
-                    self._put("user", [_text_or_file(said) for said in part["parts"] if _can_be_told(said)])
+                    self._put(
+                        "user",
+                        [
+                            _text_or_file(said)
+                            for said in part["parts"]
+                            if said["type"] == "text" or _has_contents(said)
+                        ],
+                    )
         self._add_step(block)
 
     def _add_step(self, block: list[Part]) -> None:

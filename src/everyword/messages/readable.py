@@ -23,8 +23,6 @@ def is_readable(part: Part) -> bool:
     A part of a type that we do not know is readable: what it means is the application's business.
     """
     kind: str = part["type"]
-    if kind == "text":  # nearly always
-        return isinstance(part.get("text"), str)
     if kind.startswith("tool-") or kind == "dynamic-tool":
         return is_tool_part(part)
     test = _TESTS.get(kind)
@@ -33,9 +31,12 @@ def is_readable(part: Part) -> bool:
 
 def readable(message: UIMessage) -> UIMessage:
     """Return the message without the parts that cannot be read: itself when there are none."""
-    if all(map(is_readable, message.parts)):
-        return message
-    return replace(message, parts=[part for part in message.parts if is_readable(part)])
+    for part in message.parts:
+        # Nearly all parts are these, and a call for each of a long conversation would be felt.
+        kind = part["type"]
+        if (kind != "text" or type(part.get("text")) is not str) and kind != "step-start" and not is_readable(part):
+            return replace(message, parts=[part for part in message.parts if is_readable(part)])
+    return message
 
 
 def unreadable_parts(message: UIMessage) -> list[str]:
@@ -61,6 +62,7 @@ def _is_said(part: Part) -> bool:
 
 
 _TESTS: Final[dict[str, Callable[[Part], bool]]] = {
+    "text": _has("text"),
     "reasoning": _has("text"),
     "file": _has("url", "mediaType"),
     "reasoning-file": _has("url", "mediaType"),
