@@ -21,7 +21,7 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-peer obligations traps docs recording clean
+.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-peer obligations traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,10 +108,19 @@ obligations: setup ## how many of the obligations a passing test proves, and whi
 traps: setup-python ## how we know that we are in none of the protocol's traps, and which are open
 	@$(BIN)/python -m tools.traps
 
+wheel: ## build dist/everyword-<version>-py3-none-any.whl, to install elsewhere
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@rm -f dist/everyword-*.whl
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/everyword-*.whl
+
 docs: setup-python ## write the generated parts of the docs, then build the site into build/site
 	@$(BIN)/python -m tools.diagram --write
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.site
+
+screenshots: setup-python setup-browser ## take the pictures of the playground anew: docs/images/*.png
+	@$(BIN)/python -m tools.screenshots
 
 recording: setup-python setup-browser ## film the demo that is killed and goes on: docs/images/kill-9.gif
 	@$(BIN)/python -m tools.record

@@ -1,7 +1,7 @@
 """Run the table: `make bench`, or a part of it.
 
     ROWS=flat,fanout SIZES=small SERVERS=everyword,stored make bench
-    PROFILE=1 ROWS=400 SERVERS=everyword make bench       # a flame graph in benchmarks/profiles/
+    PROFILE=1 ROWS=400 SERVERS=everyword make bench      # a flame graph in benchmarks/profiles/
     SOURCE=HEAD BASE=HEAD~3 make bench                   # committed revisions: this one beside that one
     NICE=-10 make bench                                  # before other programs on a busy machine, for who may
     ROUNDS=1 make bench                                  # every row once, on a quiet machine or in a hurry

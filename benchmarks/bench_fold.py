@@ -16,7 +16,7 @@ from everyword.messages.fold import MessageFold
 from everyword.messages.message import Chunk
 from everyword.messages.normalise import Normaliser
 
-PIECE = "hold fast "
+PIECE = "each word "
 
 
 def microseconds(count: int, began: float) -> float:

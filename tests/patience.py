@@ -7,5 +7,5 @@ from typing import Final
 
 __all__ = ["PATIENCE"]
 
-PATIENCE: Final = float(os.environ.get("EVERYWORD_PATIENCE", "20"))
+PATIENCE: Final = float(os.environ.get("EVERYWORD_PATIENCE", "60"))
 """Seconds. Runs that expect to fail (`tests/mutants`) have less of it."""

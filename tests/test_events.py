@@ -14,6 +14,7 @@ from everyword.events import (
     AgentCreated,
     AgentDestroyed,
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -59,6 +60,7 @@ FULL: list[Any] = [
     TurnRetargeted(1, 2, "m", 3, "w", "o"),  # type: ignore[arg-type]
     AttemptStarted(1, 2, "crash", True),  # type: ignore[arg-type]
     AttemptDelayed(1, 3, "retry"),  # type: ignore[arg-type]
+    AttemptInterrupted(1, 3),  # type: ignore[arg-type]
     Chunk(1, 2, 3, JSON, True),  # type: ignore[arg-type]
     CallStarted(1, 2, "k", "tool"),  # type: ignore[arg-type]
     CallAnswered(1, "k", "approval", JSON, 2, "by", "o"),  # type: ignore[arg-type]

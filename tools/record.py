@@ -13,8 +13,6 @@ import html
 import io
 import math
 import os
-import re
-import signal
 import sys
 import tempfile
 import time
@@ -27,6 +25,8 @@ from typing import Any
 
 from PIL import Image
 from playwright.async_api import CDPSession, Page, async_playwright
+
+from tools.demo import Running, running
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "images" / "kill-9.gif"
@@ -113,48 +113,31 @@ def _picture(png: bytes) -> Image.Image:
 
 
 @asynccontextmanager
-async def _serving(film: Film, folder: Path, port: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """Run the demo on a file in the folder, film what it says of itself, and yield the process and its port."""
+async def _serving(film: Film, folder: Path, port: str) -> AsyncIterator[Running]:
+    """Run the demo on a file in the folder, and film what it says of itself."""
     await film.say("<b>$ everyword dev</b>")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "everyword", "dev", "--no-reload", "--port", port),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=folder,
-    )
-    try:
-        assert process.stdout is not None
-        while not (found := re.search(r"http://\S+:(\d+)", said := (await process.stdout.readline()).decode())):
-            if not said:
-                raise SystemExit("unable to record; the server ended before it said where it is")
+    async with running(folder, port) as server:
         film.rests_at = math.inf
-        await film.say(html.escape(said.rstrip()))
-        drain = asyncio.create_task(process.stdout.read())
-        yield process, found[1]
-        drain.cancel()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        await film.say(html.escape(server.said))
+        yield server
 
 
 async def _play(film: Film, folder: Path) -> None:
     """Ask, kill, start again, and wait until the sentence has gone on."""
-    async with _serving(film, folder, "0") as (process, port):
-        await film.page.goto(f"http://127.0.0.1:{port}/")
+    async with _serving(film, folder, "0") as server:
+        await film.page.goto(server.url)
         await film.begin()
         box = film.page.get_by_role("textbox", name="Your message")
         await asyncio.sleep(1)
         await box.press_sequentially(QUESTION, delay=40)
         await box.press("Enter")
         await film.until_said(KILLED_AT)
-        os.kill(process.pid, signal.SIGKILL)
-        await process.wait()
-        await film.say(f"<i>$ kill -9 {process.pid}</i>")
+        await server.kill()
+        await film.say(f"<i>$ kill -9 {server.process.pid}</i>")
         before: str = await film.page.evaluate(_SAID)
         await asyncio.sleep(2.5)
     film.rests_at = time.monotonic() + 1  # how long Python takes to start is no part of the story
-    async with _serving(film, folder, port):
+    async with _serving(film, folder, server.port):
         after = await film.until_said(ENOUGH)
         await film.end()
     if not after.startswith(before):

@@ -26,9 +26,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 BUILD = ROOT / "build"
 STYLE = Path(__file__).with_name("site.css")
+ICON = ROOT / "src" / "everyword" / "web" / "files" / "icon.svg"
 
 # Pages of the site that do not lie in docs/.
-OUTSIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+OUTSIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 
 _FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?P<text>!?\[[^\]\n]*\])\((?P<target>(?!https?:|mailto:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
@@ -93,6 +94,7 @@ def stage(folder: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
     shutil.copyfile(STYLE, folder / "site.css")
+    shutil.copyfile(ICON, folder / "icon.svg")
 
 
 def settings(source: str, target: str) -> dict[str, Any]:
@@ -119,12 +121,14 @@ def settings(source: str, target: str) -> dict[str, Any]:
         "docs_dir": source,
         "site_dir": target,
         "use_directory_urls": False,
-        "nav": [{"everyword": "README.md"}, *({name: pages} for name, pages in navigation(index))],
+        "nav": [{"Documentation": "README.md"}, *({name: pages} for name, pages in navigation(index))],
         "extra_css": ["site.css"],
         "extra": {"generator": False},
         "theme": {
             "variant": "modern",
             "font": False,
+            "logo": "icon.svg",
+            "favicon": "icon.svg",
             "features": ["navigation.sections", "navigation.top", "content.code.copy", "toc.follow"],
             "palette": [
                 {

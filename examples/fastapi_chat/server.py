@@ -16,8 +16,8 @@ PAUSE = 0.1
 """Seconds between two words: long enough to pull the plug between them."""
 
 STORY = (
-    "Once there was a rope that held every ship in the harbour. Storms came, and fog, and once a whale. "
-    "In the morning the harbour master counted the ships, and there were as many as the evening before. "
+    "Once there was a book that kept every word said in the harbour. Storms came, and fog, and once a whale. "
+    "In the morning the harbour master counted the words, and there were as many as the evening before. "
 )
 
 

@@ -20,7 +20,8 @@
     ├── BadInput              the peer: what it sent cannot be used
     │   ├── BadMessage
     │   ├── BadChunk
-    │   └── FoldError
+    │   ├── FoldError
+    │   └── NoJsonForm
     ├── ClientError           who wrote the client: a server did not do what it wanted
     │   ├── ChatFailed
     │   ├── CallFailed
@@ -36,7 +37,8 @@
         └── LogLocked
 
 Messages read `unable to <do>; <why>` and, where somebody can act, say how. `code` is stable and is
-what travels in frames and logs.
+what travels in frames and logs. `is_public` says whether clients may read the text: `public_text` decides it for every
+text that leaves the process.
 """
 
 from __future__ import annotations
@@ -44,12 +46,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = ["AgentGone", "AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced"]
-__all__ += ["FiberCancelled", "FoldError"]
+__all__ += ["FiberCancelled", "FoldError", "NoJsonForm"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += ["MailboxFull", "MessageRefused", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued"]
 __all__ += ["ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
-__all__ += ["SqlError"]
+__all__ += ["SqlError", "is_public", "public_text"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
 
 
@@ -57,6 +59,19 @@ class EverywordError(Exception):
     """The root: catch it to catch everything that everyword raises on purpose."""
 
     code: ClassVar[str] = "error"
+
+    is_public: ClassVar[bool] = False
+    """True when the text is written for clients. Of any other error they read a safe sentence; the log has the text."""
+
+
+def public_text(exc: BaseException, otherwise: str) -> str:
+    """Return what clients may read of an exception: its own text if its class is public, else the safe sentence."""
+    return str(exc) if is_public(exc) else otherwise
+
+
+def is_public(exc: BaseException) -> bool:
+    """Tell whether the text of an exception is written for clients."""
+    return isinstance(exc, EverywordError) and exc.is_public
 
 
 class UsageError(EverywordError):
@@ -72,10 +87,11 @@ class ChatError(EverywordError):
     """
 
     code = "chat"
+    is_public = True
 
 
 class ToolError(ChatError):
-    """Fail a tool call with a text that the model and clients may read; other exceptions are told to the model only."""
+    """Fail a tool call with a text that the model and clients may read; of other exceptions neither reads the text."""
 
     code = "tool"
 
@@ -122,6 +138,7 @@ class Rejected(EverywordError):
     """The rules refuse a command. Nothing was written; asking again later may succeed."""
 
     code = "rejected"
+    is_public = True
 
 
 class MessageRefused(Rejected):
@@ -173,9 +190,10 @@ class FiberCancelled(Rejected):
 
 
 class BadInput(EverywordError):
-    """What came from outside cannot be used."""
+    """What came from outside cannot be used; the text tells the sender why."""
 
     code = "bad_input"
+    is_public = True
 
 
 class BadMessage(BadInput):
@@ -188,17 +206,26 @@ class BadChunk(BadInput):
     """A chunk that a client of the agreed version would reject."""
 
     code = "bad_chunk"
+    is_public = False  # handlers and models make chunks, so the text is for the developer
 
 
 class FoldError(BadInput):
     """A chunk that does not fit the message so far: the stock client throws here as well."""
 
     code = "fold"
+    is_public = False  # like BadChunk
 
     def __init__(self, text: str, *, chunk_type: str = "", chunk_id: str = "") -> None:
         super().__init__(text)
         self.chunk_type = chunk_type
         self.chunk_id = chunk_id
+
+
+class NoJsonForm(BadInput):
+    """A value has no JSON form: an output, a result or a state of the agent's own code."""
+
+    code = "no_json_form"
+    is_public = False  # the text may quote what a serializer of the agent's own code raised
 
 
 class LogError(EverywordError):

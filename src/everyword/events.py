@@ -15,7 +15,8 @@ from msgspec import Raw
 
 from .ids import Attempt, CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 
-__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptDelayed", "AttemptStarted", "CallAnswered", "CallStarted"]
+__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptDelayed", "AttemptInterrupted", "AttemptStarted"]
+__all__ += ["CallAnswered", "CallStarted"]
 __all__ += ["AgentCreated", "CancelRequested", "JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
 __all__ += ["AgentDestroyed", "FiberEnded", "FiberOutcome", "FiberPaused", "FiberStarted", "FiberStashed"]
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
@@ -55,7 +56,7 @@ class Outcome(enum.Enum):
     SKIPPED = "skipped"
 
 
-AttemptCause = Literal["first", "crash", "retry", "stall"]
+AttemptCause = Literal["first", "crash", "retry", "stall", "shutdown"]
 AnswerKind = Literal["result", "error", "approval"]
 
 
@@ -134,6 +135,13 @@ class AttemptDelayed(_Event, frozen=True, tag="attempt.delayed"):
     turn: TurnId
     attempt: Attempt
     cause: AttemptCause
+
+
+class AttemptInterrupted(_Event, frozen=True, tag="attempt.interrupted"):
+    """The process stopped in good order in the middle of a try: that one does not count against the turn's bounds."""
+
+    turn: TurnId
+    attempt: Attempt
 
 
 class Chunk(_Event, frozen=True, gc=False, tag="chunk"):
@@ -384,6 +392,7 @@ Event = (
     | TurnRetargeted
     | AttemptStarted
     | AttemptDelayed
+    | AttemptInterrupted
     | Chunk
     | CallStarted
     | CallAnswered

@@ -19,8 +19,8 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
-from tests.crash.world import kill_everything
 from tests.patience import PATIENCE
+from tests.runtime.kit import kill_everything
 
 AGENT, CHILD = AgentId("chat/ann"), AgentId("chat/ann/sub/chat/kid")
 

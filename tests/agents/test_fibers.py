@@ -23,8 +23,8 @@ from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import of_kind, read_all
-from tests.crash.world import kill_everything
 from tests.patience import PATIENCE
+from tests.runtime.kit import kill_everything
 
 AGENT = AgentId("worker/ann")
 Hook = Callable[["Worker", FiberContext], Awaitable[None]]

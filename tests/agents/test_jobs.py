@@ -18,8 +18,8 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
-from tests.crash.world import kill_everything
 from tests.patience import PATIENCE
+from tests.runtime.kit import kill_everything
 
 AGENT = AgentId("worker/ann")
 NOON = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000

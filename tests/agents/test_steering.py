@@ -22,8 +22,8 @@ from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
-from tests.crash.world import kill_everything
 from tests.runtime.facts import rounds
+from tests.runtime.kit import kill_everything
 
 pytestmark = pytest.mark.parametrize("base", BASES)
 

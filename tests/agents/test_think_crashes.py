@@ -24,8 +24,8 @@ from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.think_kit import calls_of
-from tests.crash.world import kill_everything
 from tests.runtime.facts import rounds
+from tests.runtime.kit import kill_everything
 
 AGENT = AgentId("post/ann")
 APPENDS = 14

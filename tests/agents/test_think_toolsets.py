@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+import pytest
+from pydantic import AfterValidator, TypeAdapter
 from pydantic_ai import ModelRetry, RunContext, ToolReturn
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
@@ -37,6 +39,16 @@ def broken() -> str:
     raise RuntimeError("secret of the house")
 
 
+@shop.tool_plain
+def stored(kind: str) -> int:
+    """Return a number that was stored."""
+    return TypeAdapter(Annotated[int, AfterValidator(_is_small)]).validate_python(7)
+
+
+def _is_small(number: int) -> int:
+    raise ValueError(f"secret of the house: {number}")
+
+
 @tool
 def own() -> str:
     """Return our own."""
@@ -59,7 +71,24 @@ async def test_a_toolsets_calls_are_checked_recorded_and_answered() -> None:
     assert (calls["c4"]["errorText"], calls["c5"]["output"]) == ("The tool broken failed.", "ours")
     assert [stored.kind for stored in store._logs[AGENT].events].count("call.started") == 5
     offered = {each.name: each for each in script.infos[0].function_tools}
-    assert set(offered) == {"own", "price", "buy", "broken"} and offered["price"].description == "Return the price."
+    assert (
+        set(offered) == {"own", "price", "buy", "broken", "stored"}
+        and offered["price"].description == "Return the price."
+    )
+
+
+async def test_the_text_that_a_toolsets_tool_raised_reaches_neither_model_nor_page(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script = Script([call("broken", "c1", 1), call("stored", "c2", 2, kind="x"), call("stored", "c3", 3)], ["ok"])
+    async with served(thinker(script, tools=[shop])) as serving:
+        result = await think(serving).run_turn("go")
+    logged = "failed. Its error was logged on the server."
+    assert script.said(1)[-3:-1] == [f"The tool broken {logged}", f"The tool stored {logged}"]
+    assert "kind: is required" in script.said(1)[-1], "what is wrong with the arguments is told"
+    texts = [part["errorText"] for part in calls_of(result.message).values()]
+    assert texts[:2] == ["The tool broken failed.", "The tool stored failed."]
+    assert caplog.text.count("secret of the house") >= 2
 
 
 async def test_a_toolsets_approval_is_asked_for_and_runs_the_call_once() -> None:

@@ -18,7 +18,7 @@ from everyword.messages.message import UIMessage
 from everyword.testing import CrashingLog
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, think, thinker
-from tests.crash.world import kill_everything
+from tests.runtime.kit import kill_everything
 
 
 class Adder(Think):

@@ -33,6 +33,13 @@ def test_every_error_has_one_row_with_its_code() -> None:
     assert Counter(documented()) == Counter(defined().items())
 
 
+def test_the_page_lists_every_class_whose_text_clients_read() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    section = page.partition("| public | why |")[2].partition("\n\n")[0]
+    listed = [name for row in section.splitlines() for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(name for name in defined() if getattr(errors, name).is_public)
+
+
 def test_codes_are_unique() -> None:
     assert [code for code, times in Counter(defined().values()).items() if times > 1] == []
 

@@ -16,6 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "ids": set(),
     "errors": set(),
     "events": {"ids", "errors"},
+    "extras": {"errors"},
     "rows": NOUNS,
     "messages": NOUNS,
     "codec": NOUNS | {"messages"},
@@ -23,12 +24,12 @@ ALLOWED: dict[str, set[str]] = {
     "wire": NOUNS | {"messages", "codec"},
     "log": NOUNS | {"rows"},
     "runtime": NOUNS | {"rows", "core", "codec", "messages", "log.base", "log.receipt"},
-    "models": NOUNS | {"messages", "codec"},
+    "models": NOUNS | {"extras", "messages", "codec"},
     "agents": NOUNS | {"messages", "models.base", "runtime.api"},
-    "observe": NOUNS | {"messages", "runtime.api", "log.base", "log.receipt"},
+    "observe": NOUNS | {"extras", "messages", "runtime.api", "log.base", "log.receipt"},
     # Where core and wire, which do not know each other, meet.
     "server": NOUNS | {"observe", "wire", "runtime", "agents", "core", "codec", "messages", "rows", "log.base"},
-    "client": NOUNS | {"wire", "codec", "messages"},
+    "client": NOUNS | {"extras", "wire", "codec", "messages"},
     "web": NOUNS,
 }
 

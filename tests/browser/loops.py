@@ -12,7 +12,7 @@ __all__ = ["PATIENCE", "Loop"]
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a fact that has not come about never will."""
 
 

@@ -182,6 +182,10 @@ class Tab:
         """Wait until the page has sent this many frames of a type, on any of its sockets."""
         self._loop.run(self._until_frames(lambda: len(self.sent(kind)), times))
 
+    def until_complaint(self, pattern: str) -> None:
+        """Wait until a line like this is in the console."""
+        self._loop.run(self._until_frames(lambda: sum(bool(re.search(pattern, line)) for line in self.complaints), 1))
+
     async def _until_frames(self, count: Callable[[], int], times: int) -> None:
         while count() < times:
             self._news.clear()
@@ -229,6 +233,7 @@ class Tab:
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
             self.complaints.append(message.text)
+            self._news.set()
 
     def _connected(self, socket: WebSocket) -> None:
         self._note("⇄", socket.url)

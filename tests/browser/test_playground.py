@@ -51,6 +51,17 @@ async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answe
         assert tab.problems == []
 
 
+async def test_an_empty_page_in_a_low_window_shows_its_beginning(tmp_path: Path) -> None:
+    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+        tab = await open_tab(browser, url, viewport={"width": 720, "height": 400})
+        await expect(tab.page.locator("#suggestions button")).to_have_count(len(Demo.suggestions))
+        await expect(tab.link).to_have_text("live")
+        await expect(tab.page.get_by_role("heading", name="Say something.")).to_be_in_viewport(ratio=1)
+        await tab.ask("hello there")
+        await expect_said(tab, HELLO)
+        await expect(tab.answers.get_by_text(LATE)).to_be_in_viewport()
+
+
 async def test_a_reload_in_the_middle_of_an_answer_shows_the_whole_answer(tmp_path: Path) -> None:
     async with demonstrating(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, url)

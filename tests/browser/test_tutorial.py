@@ -211,11 +211,11 @@ async def test_the_first_agent_runs_as_printed_through_a_reload_and_in_two_tabs(
     async with developing(harbour) as server, browsing(await port_of(server)) as browser:
         one = await visit(browser, "http://localhost:8787", DEV)
         await one.ask("Tell me a story")
-        await one.read("a rope")
+        await one.read("a book")
         await one.page.reload()
-        await one.read("a rope")
+        await one.read("a book")
         two = await visit(browser, "http://localhost:8787", DEV)
-        await two.read("a rope")
+        await two.read("a book")
         assert await two.text() != story(harbour / "app.py")
         for reader in (one, two):
             await reader.expect_whole(story(harbour / "app.py"))
@@ -231,9 +231,9 @@ async def test_the_react_page_runs_as_printed_through_a_reload_and_a_kill(harbou
             async with browsing(port) as browser:
                 reader = await visit(browser, url, REACT)
                 await reader.ask("Tell me a story")
-                await reader.read("a rope")
+                await reader.read("a book")
                 await reader.page.reload()
-                await reader.read("a rope")
+                await reader.read("a book")
                 await kill(server)
                 await expect(reader.page.get_by_text("WebSocket closed")).to_be_visible()
                 seen = await reader.text()
@@ -258,7 +258,7 @@ async def test_the_last_agent_finishes_the_story_on_both_pages_after_a_kill(harb
             for reader in readers:
                 await reader.ask("Tell me a story")
             for reader in readers:
-                await reader.read("a rope")
+                await reader.read("a book")
             await kill(server)
             async with developing(harbour, port):
                 for reader in readers:
@@ -318,9 +318,9 @@ async def test_the_fastapi_example_tells_its_story_through_a_reload_and_a_kill(
         async with browsing(port) as browser:
             one, two = await visit(browser, url, CHAT), await visit(browser, url, CHAT)
             await one.ask("Tell me a story")
-            await two.read("a rope")
+            await two.read("a book")
             await one.page.reload()
-            await one.read("a rope")
+            await one.read("a book")
             await kill(server)
             await expect(one.page.get_by_role("status")).to_contain_text("The server is away")
             async with serving(example, app, port) as again:
@@ -342,7 +342,7 @@ async def test_what_the_example_said_before_stop_is_there_after_a_reload_and_not
         async with browsing(port) as browser:
             reader = await visit(browser, f"http://localhost:{port}", CHAT)
             await reader.ask("Tell me a story")
-            await reader.read("a rope")
+            await reader.read("a book")
             await reader.page.get_by_role("button", name="Stop").click()
             await server.until("ann: aborted")
             await expect(reader.page.get_by_role("button", name="Send")).to_be_visible()

@@ -91,7 +91,7 @@ def test_a_missing_server_package_is_named_with_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["dev", "--db", str(tmp_path / "log.db"), "--port", "0"]) == 2
-    assert "pip install 'everyword[server]'" in capsys.readouterr().err
+    assert "uvicorn is missing. Install what the extra 'server' needs: pip install uvicorn " in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure(stored: Path) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from everyword import __version__
 from everyword.cli import main
 from tests.cli.kit import running
 from tests.server.kit import ask, connect, folded, question, text_of
@@ -30,7 +35,7 @@ def test_the_files_of_a_project_are_made_and_named_after_it(
     assert 'name = "my-chat"' in (folder / "pyproject.toml").read_text(encoding="utf-8")
     readme = (folder / "README.md").read_text(encoding="utf-8")
     assert readme.startswith("# my-chat\n") and "\n$ everyword dev " in readme
-    assert "cd My Chat && everyword dev" in capsys.readouterr().out
+    assert "cd 'My Chat' && everyword dev" in capsys.readouterr().out
 
 
 def test_a_project_is_made_in_an_empty_folder_and_in_no_other(
@@ -49,6 +54,53 @@ def test_a_project_is_made_in_an_empty_folder_and_in_no_other(
     assert main(["new", "app.py/below"]) == 2
     assert "unable to make a project in" in capsys.readouterr().err
     assert main(["new", "!!!"]) == 2
+
+
+class Installed(metadata.Distribution):
+    """An everyword as an installer left it behind, with its note of where it came from."""
+
+    def __init__(self, noted: dict[str, Any] | None) -> None:
+        self.noted = noted
+
+    def read_text(self, filename: str) -> str | None:
+        return json.dumps(self.noted) if self.noted is not None and filename == "direct_url.json" else None
+
+    def locate_file(self, path: str | os.PathLike[str]) -> Any:
+        raise AssertionError("the files of the package were asked for")
+
+
+class Finder(metadata.DistributionFinder):
+    """Finds this everyword before the one that runs the tests."""
+
+    def __init__(self, installed: Installed) -> None:
+        self.installed = installed
+
+    def find_distributions(self, context: Any = None) -> list[Any]:
+        return [self.installed] if context.name == "everyword" else []
+
+
+@pytest.mark.parametrize(
+    ("noted", "source"),
+    [
+        (None, f">={__version__}"),
+        ({"url": "file:///srv/everyword", "dir_info": {}}, " @ file:///srv/everyword"),
+        ({"url": "file:///srv/my%20files/everyword", "dir_info": {}}, " @ file:///srv/my%20files/everyword"),
+        ({"url": "file:///srv/everyword.whl", "archive_info": {}}, " @ file:///srv/everyword.whl"),
+        (
+            {"url": "https://git.example/x.git", "vcs_info": {"vcs": "git", "commit_id": "a1b2"}, "subdirectory": "py"},
+            " @ git+https://git.example/x.git@a1b2#subdirectory=py",
+        ),
+    ],
+    ids=["index", "checkout", "encoded", "wheel", "git"],
+)
+def test_a_project_depends_on_the_everyword_that_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: dict[str, Any] | None, source: str
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [Finder(Installed(noted)), *sys.meta_path])
+    assert main(["new", str(tmp_path / "mychat")]) == 0
+    made = tomllib.loads((tmp_path / "mychat" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert made["project"]["dependencies"] == [f"everyword[server]{source}"]
+    assert made["tool"]["hatch"]["metadata"]["allow-direct-references"] is True
 
 
 @pytest.mark.slow

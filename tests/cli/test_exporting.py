@@ -83,7 +83,7 @@ def test_a_log_written_in_two_goes_has_the_rows_that_it_had_while_it_lived(
 @pytest.mark.parametrize("name", ["ann.everyword.gz", "ann.jsonl"])
 def test_an_agent_is_the_same_in_another_store(name: str, stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for agent in ("ann", "bob", "cid", "dan"):
-        assert main(["export", agent, "-o", name, "--force"]) == 0
+        assert main(["export", agent, "-o", name, "--force", "--with-details"]) == 0
         assert main(["import", name, "--db", "other.db"]) == 0
         assert asyncio.run(_dump(Path("other.db"), f"chat/{agent}")) == asyncio.run(_dump(stored, f"chat/{agent}"))
     said = capsys.readouterr()
@@ -95,7 +95,7 @@ def test_an_agent_is_the_same_in_another_store(name: str, stored: Path, capsys: 
 
 def test_what_retention_left_is_the_same_in_another_store(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gc", "--keep", "0s"]) == 0
-    assert main(["export", "ann"]) == 0
+    assert main(["export", "ann", "--with-details"]) == 0
     assert main(["import", "chat-ann.everyword.gz", "--db", "other.db", "--as", "chat/zed"]) == 0
     copied, original = asyncio.run(_dump(Path("other.db"), "chat/zed")), asyncio.run(_dump(stored))
     assert copied == original
@@ -113,6 +113,34 @@ def test_importing_twice_changes_nothing_and_another_agent_of_the_name_is_left_a
     assert main(["import", "chat-ann.everyword.gz", "--as", "chat/bob"]) == 2
     assert "there is another agent of that name" in capsys.readouterr().err
     assert asyncio.run(_dump(stored)) == before
+
+
+def test_a_file_has_no_texts_of_exceptions_unless_asked_for(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "ann", "-o", "ann.jsonl"]) == 0
+    assert "left out: 1 exception text. Keep them with --with-details" in capsys.readouterr().err
+    assert main(["export", "ann", "-o", "whole.jsonl", "--with-details"]) == 0
+    assert "left out" not in capsys.readouterr().err
+    masked, whole = Path("ann.jsonl").read_text(), Path("whole.jsonl").read_text()
+    assert "the inside of it" in whole and "the inside of it" not in masked and '"detail"' not in masked
+    told = [json.loads(line)["event"] for line in whole.splitlines()[2:-1]]
+    for event in told:
+        event.pop("detail", None)
+    assert [json.loads(line)["event"] for line in masked.splitlines()[2:-1]] == told, "nothing else is left out"
+
+
+@pytest.mark.parametrize("first", ["ann.jsonl", "whole.jsonl"])
+def test_the_same_log_with_and_without_details_is_one_log(
+    first: str, stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "ann", "-o", "ann.jsonl"]) == 0
+    assert main(["export", "ann", "-o", "whole.jsonl", "--with-details"]) == 0
+    for name in (first, "ann.jsonl", "whole.jsonl"):
+        assert main(["import", name, "--db", "other.db"]) == 0
+        assert main(["doctor", "--db", "other.db"]) == 0
+    assert capsys.readouterr().out.count("there already, nothing written") == 2
+    for name in ("ann.jsonl", "whole.jsonl"):
+        assert main(["import", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["events"] == 0
 
 
 def test_sub_agents_go_along_and_are_renamed_with_their_parent(

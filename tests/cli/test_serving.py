@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import signal
 import socket
 from pathlib import Path
@@ -14,7 +16,8 @@ from everyword.cli import main
 from everyword.demo.words import HELLO
 from tests.cli.kit import running
 from tests.cli.test_cli import APP
-from tests.server.kit import ask, connect, folded, question, reading, text_of
+from tests.server.kit import PATIENCE, ask, connect, folded, question, reading, text_of
+from tests.server.sockets import socket as open_page
 
 
 async def test_dev_greets_with_where_it_is_and_what_to_try_and_serves_page_and_demo(tmp_path: Path) -> None:
@@ -59,6 +62,112 @@ async def test_serve_serves_the_app_and_no_page(tmp_path: Path) -> None:
         async with connect(f"{url}/agents/echo/ann") as client:
             assert (await client.get(f"{url}/")).status_code == 404
             assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+async def test_dev_names_the_kinds_where_nothing_is_found_and_serve_does_not(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
+    for command, are_named in (("dev", True), ("serve", False)):
+        async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+            async with connect(await server.url()) as client:
+                answer = await client.get("/agents/eccho/ann/get-messages")
+                assert (answer.status_code, "kinds here are: echo" in answer.text) == (404, are_named)
+
+
+AUTHORIZED = """
+from everyword import Principal
+
+async def authorize(connecting):
+    return Principal("ann" if "cookie" in connecting.request.headers else "nobody")
+
+app = Everyword([Echo], store="memory:", authorize=authorize, origins="*")
+"""
+
+
+async def test_serve_without_authorize_warns_of_proxies_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "open.py").write_text(APP.format(name="app"), encoding="utf-8")
+    (tmp_path / "closed.py").write_text(APP.format(name="other") + AUTHORIZED, encoding="utf-8")
+    for app, is_warned in (("open.py", True), ("closed.py", False)):
+        async with running("serve", app, "--port", "0", folder=tmp_path) as server:
+            await server.url()
+            assert ("makes everybody seem local" in server.said) == is_warned
+
+
+async def test_dev_invites_local_pages_to_an_app_that_is_open_to_every_site(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="other") + AUTHORIZED, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/echo/ann", headers={"cookie": "a=b"}) as client:
+            for origin, shared in (("http://localhost:5173", "true"), ("https://a.example", None)):
+                answer = await client.get("get-messages", headers={"origin": origin})
+                assert (answer.json(), answer.headers.get("access-control-allow-credentials")) == ([], shared)
+
+
+BLOCKING = """
+import pathlib, time
+from everyword import AIChatAgent, Everyword
+from everyword.observe import Metrics
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        while not pathlib.Path("go").exists():
+            time.sleep(0.01)
+        yield "done"
+
+app = Everyword([Chat], store="memory:", observe=[Metrics()])
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_code_that_blocks_the_event_loop_is_named_while_it_does(command: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BLOCKING, encoding="utf-8")
+    async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client:
+            asked = asyncio.create_task(ask(client, question(text="hi")))
+            await server.until(r"has been blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann' \(app\.py:\d+\)")
+            (tmp_path / "go").touch()
+            await server.until(r"runs again; it was blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann'")
+            assert text_of(folded((await asked).chunks)) == "done"
+            counted = (await client.get(f"{url}/metrics")).text
+            assert re.search(r'everyword_loop_blocked_seconds_count\{kind="chat"\} [1-9]', counted)
+
+
+HANGING = """
+import threading
+from everyword import AIChatAgent, Everyword, tool
+from everyword.observe import Metrics
+
+class Shop(AIChatAgent):
+    async def on_chat_message(self, turn):
+        yield await turn.call_tool("hang")
+
+    @tool
+    def hang(self) -> str:
+        threading.Event().wait()
+        return "never"
+
+class Calm(AIChatAgent):
+    def on_chat_message(self, turn):
+        return iter(["in ", "a ", "thread"])
+
+app = Everyword([Shop, Calm], store="memory:", observe=[Metrics()])
+app.grace = 0.1
+"""
+
+
+async def test_forty_hanging_tools_delay_nobody_and_do_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HANGING, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        for number in range(40):  # more than the threads of `asyncio.to_thread`
+            async with connect(f"{url}/agents/shop/{number}") as client:
+                await client.post("chat", json=question(text="hi"), headers={"prefer": "respond-async"})
+        async with connect(f"{url}/agents/calm/ann") as client:
+            async with asyncio.timeout(PATIENCE):
+                while "everyword_tool_threads_busy 40.0" not in (await client.get(f"{url}/metrics")).text:
+                    pass
+            assert text_of(folded((await ask(client, question(text="hi"))).chunks)) == "in a thread"
+        server.process.send_signal(signal.SIGTERM)
+        await server.ended()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -121,3 +230,44 @@ async def test_a_killed_server_finishes_the_sentence_when_it_is_started_again(tm
                 await second.rest()
             stored = (await client.get("get-messages")).json()
     assert text_of(folded([*first.chunks, *second.chunks])) == HELLO == text_of(stored[-1])
+
+
+FAILING = """
+from everyword import AIChatAgent, Everyword, callable, tool
+
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        if self.messages[-1].text == "turn":
+            raise ValueError("why the turn failed")
+        await turn.call_tool("look")
+
+    @tool
+    def look(self) -> str:
+        raise ValueError("why the tool failed")
+
+    @callable
+    async def add(self) -> None:
+        raise ValueError("why the callable failed")
+
+
+app = Everyword([Chat], store="chats.db")
+"""
+
+
+async def test_dev_shows_the_developer_why_something_failed(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FAILING, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client, open_page(url) as page:
+            for what in ("turn", "tool"):
+                answer = await ask(client, question(what, what))
+                assert b"why the" not in answer.raw
+                await server.until(f"ValueError: why the {what} failed")
+            await page.send(type="rpc", id="c1", method="add", args=[])
+            reply = await page.until(lambda frame: frame.get("id") == "c1")
+            assert reply["error"] == "The call of add failed."
+            await server.until("ValueError: why the callable failed")
+            log = (await client.get(f"{url}/playground/log", params={"agent": "chat/ann"})).json()
+            details = [event["detail"] for event in log["events"] if "detail" in event]
+            assert details == ["ValueError: why the turn failed", "ChatError: The tool look failed."]

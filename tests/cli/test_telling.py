@@ -12,6 +12,7 @@ from everyword.cli.screen import Screen
 from everyword.cli.telling import Teller
 from everyword.events import (
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CancelRequested,
@@ -111,6 +112,8 @@ def test_text_grows_and_reasoning_and_tools_have_lines_of_their_own() -> None:
         (AttemptStarted(T, Attempt(1)), ""),
         (AttemptStarted(T, Attempt(2), "crash"), "attempt 2: the process died"),
         (AttemptDelayed(T, Attempt(3), "retry"), "attempt 3 is delayed: the model failed"),
+        (AttemptInterrupted(T, Attempt(3)), "attempt 3 was interrupted by a shutdown"),
+        (AttemptStarted(T, Attempt(3), "shutdown"), "attempt 3: the server was restarted"),
         (AttemptStarted(T, Attempt(3), "stall", fresh=True), "attempt 3: the model was silent; it begins anew"),
         (CancelRequested(T), "asked to stop"),
         (

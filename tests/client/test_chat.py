@@ -9,7 +9,7 @@ import pytest
 
 from everyword.agents import Turn
 from everyword.client import ChatFailed
-from everyword.errors import ChatError, UsageError
+from everyword.errors import ChatError, ToolError, UsageError
 from everyword.testing import Gate
 from tests.client.kit import client, is_growing, patiently, settled, shown_is_stored, snapshots, until_text
 from tests.server.kit import chat, scripted, serving
@@ -216,15 +216,22 @@ async def test_a_client_tool_runs_and_the_answer_goes_on_in_the_same_iteration()
         assert await shown_is_stored(me)
 
 
-async def test_a_client_tool_that_fails_tells_the_model_why() -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ToolError("No satellite in sight."), "No satellite in sight."),
+        (LookupError("no key for satellite 7"), "The tool locate failed."),
+    ],
+)
+async def test_a_client_tool_that_fails_tells_the_model_what_is_public(error: Exception, text: str) -> None:
     async def locate() -> str:
-        raise LookupError("no satellite in sight")
+        raise error
 
     agent = scripted(two_steps([call("locate", {}), FINISH], ["Then not."]))
     async with serving(chat(agent)) as url, client(url, tools=[locate]) as me:
         seen = await snapshots(me.send("where am I?"))
         part = next(part for part in seen[-1].parts if part["type"] == "tool-locate")
-        assert (part["state"], part["errorText"]) == ("output-error", "no satellite in sight")
+        assert (part["state"], part["errorText"]) == ("output-error", text)
         assert seen[-1].text == "Then not."
         assert await shown_is_stored(me)
 

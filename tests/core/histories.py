@@ -20,6 +20,7 @@ from everyword.core.commands import (
     Emit,
     Emitted,
     Finish,
+    Interrupt,
     MarkHookDone,
     MoveLeaf,
     OpenStream,
@@ -210,7 +211,8 @@ def next_command(choices: Choices, history: History) -> Command:
     if work.run is not None and current is None:
         moves += ["begin"] * 8
     if current is not None:
-        moves += ["emit"] * 10 + ["finish"] * 3 + ["answer"] * 3 + ["cancel", "restart", "delay", "submit", "overtake"]
+        moves += ["emit"] * 10 + ["finish"] * 3 + ["answer"] * 3 + ["cancel", "restart", "delay", "submit"]
+        moves += ["interrupt", "overtake"]
     elif shown_path(state):
         moves += ["answer"] * 3 + ["continue", "submit", "put", "show"]
     match choices.of(moves):
@@ -226,6 +228,9 @@ def next_command(choices: Choices, history: History) -> Command:
         case "delay":
             assert current is not None
             return Delay(current.id, Attempt(current.attempt), choices.of(["crash", "retry", "stall"]))
+        case "interrupt":
+            assert current is not None
+            return Interrupt(current.id, Attempt(current.attempt))
         case "overtake":
             return Begin(choices.of(list(state.open)))
         case "emit":
@@ -374,6 +379,7 @@ def odd(choices: Choices, history: History) -> Command:
     options: list[Command] = [
         Begin(turn),
         Delay(turn, attempt, "crash"),
+        Interrupt(turn, attempt),
         Emit(turn, attempt, emitted({"type": "text-start", "id": "odd"})),
         finish(choices, turn, attempt),
         Cancel(RequestId("nobody")),

@@ -16,6 +16,7 @@ from everyword.core.commands import (
     Delay,
     Emit,
     Finish,
+    Interrupt,
     MoveLeaf,
     OpenStream,
     Place,
@@ -106,6 +107,9 @@ class Stage(History):
 
     def delay(self, turn: int, cause: AttemptCause = "retry", *, attempt: int = 1) -> list[Event]:
         return self.tell(Delay(TurnId(turn), Attempt(attempt), cause))
+
+    def interrupt(self, turn: int, *, attempt: int = 1) -> list[Event]:
+        return self.tell(Interrupt(TurnId(turn), Attempt(attempt)))
 
     def emit(self, turn: int, *chunks: JsonObject, attempt: int = 1) -> list[Event]:
         return self.tell(Emit(TurnId(turn), Attempt(attempt), emitted(*chunks)))

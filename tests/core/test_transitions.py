@@ -15,6 +15,7 @@ from everyword.events import (
     AgentCreated,
     AgentDestroyed,
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -60,6 +61,7 @@ EVENTS: list[Event] = [
     TurnRetargeted(TURN, NODE, MessageId("a-r1"), NOW),
     AttemptStarted(TURN, Attempt(1)),
     AttemptDelayed(TURN, Attempt(2), "crash"),
+    AttemptInterrupted(TURN, Attempt(1)),
     Chunk(TURN, Attempt(1), 0, Raw(b'{"type":"start-step"}')),
     CallStarted(TURN, Attempt(1), CallId("k1"), "find"),
     CallAnswered(NODE, CallId("k1"), "result", NULL, turn=TURN),
@@ -88,10 +90,12 @@ def a_life() -> Stage:
     told.answer("k2", ToolResult(1), "c2")  # and is retargeted
     told.delay(1, "crash")
     told.begin(1, "crash")
+    told.interrupt(1, attempt=2)
+    told.begin(1)
     told.cancel("r1")
     told.answer("k3", ToolResult(1), auto_continue=False)
-    told.emit(1, *text("late", "t2"), attempt=2)
-    told.finish(1, attempt=2)
+    told.emit(1, *text("late", "t2"), attempt=3)
+    told.finish(1, attempt=3)
     told.tell(MarkHookDone(TURN))
     told.defer("r3")
     told.place(3, user("d1"))

@@ -19,8 +19,9 @@ from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import read_all
-from tests.crash.world import ROUNDS, Crash, OnCrash, kill_everything
+from tests.crash.world import ROUNDS, Crash, OnCrash
 from tests.patience import PATIENCE
+from tests.runtime.kit import kill_everything
 
 AGENT = AgentId("errands/ann")
 TICK = 25

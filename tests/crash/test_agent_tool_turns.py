@@ -28,8 +28,8 @@ from everyword.testing import CrashingLog, ManualClock
 from tests.agents.crew import BASES, Crew, asked, crew
 from tests.core.histories import refold
 from tests.crash.proofs import check_log, of_kind, read_all
-from tests.crash.world import Crash, kill_everything
-from tests.runtime.kit import PATIENCE, QUICK
+from tests.crash.world import Crash
+from tests.runtime.kit import PATIENCE, QUICK, kill_everything
 
 BOSS = agent_id("boss", "ann")
 INPUTS = ["one two", "three fail"]

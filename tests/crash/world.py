@@ -33,7 +33,7 @@ from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.bases import answering
 from tests.crash.answers import Model, Speaker
-from tests.runtime.kit import AGENT, PATIENCE, QUICK, submit, user
+from tests.runtime.kit import AGENT, PATIENCE, QUICK, kill_everything, submit, user
 
 T = TypeVar("T")
 
@@ -337,14 +337,6 @@ async def _live(world: World, log: CrashingLog, steps: deque[Step], process: Pro
         await person.catch_up()
         person.close()
     await directory.aclose()
-
-
-async def kill_everything() -> None:
-    """Cancel every task but this one until none is left: nobody closes anything, nobody is told."""
-    while doomed := asyncio.all_tasks() - {asyncio.current_task()}:
-        for task in doomed:
-            task.cancel()
-        await asyncio.sleep(0)
 
 
 def bodies(world: World) -> list[tuple[Seq, bytes]]:

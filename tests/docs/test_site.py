@@ -56,3 +56,5 @@ def test_the_site_can_be_built(tmp_path: Path) -> None:
     site = build(tmp_path)
     assert "Everyword" in (site / "reference" / "everyword.html").read_text(encoding="utf-8")
     assert (site / "images" / "kill-9.gif").stat().st_size < 400_000
+    first = (site / "index.html").read_text(encoding="utf-8")
+    assert "<title>Documentation - everyword</title>" in first and 'rel="icon" href="./icon.svg"' in first

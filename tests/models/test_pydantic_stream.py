@@ -360,6 +360,7 @@ async def test_a_cancelled_run_ends_with_abort() -> None:
 
     chunks = await collected(run(Agent(FunctionModel(stream_function=stream)), cancellation_token=token))
     assert kinds(chunks)[-3:] == ["text-end", "finish-step", "abort"]
+    assert chunks[-1]["reason"] == "cancelled"
     assert folded(chunks).text == "half"
 
 

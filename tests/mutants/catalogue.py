@@ -99,15 +99,15 @@ AGENTS = [
     ),
     Mutant(
         "log/base.py",
-        '"attempt.started", "attempt.delayed", "chunk"',
-        '"attempt.started", "chunk"',
+        '    "attempt.delayed",\n',
+        "",
         "tests/crash/test_delayed_attempts.py::test_dying_at_any_append_delays_no_attempt_twice_and_ends_the_turn_once",
         "a store does not give back that an attempt comes later",
     ),
     Mutant(
         "core/restore.py",
-        "_Replayed = AttemptStarted | AttemptDelayed | Chunk",
-        "_Replayed = AttemptStarted | Chunk",
+        "_Replayed = AttemptStarted | AttemptDelayed | AttemptInterrupted",
+        "_Replayed = AttemptStarted | AttemptInterrupted",
         "tests/runtime/test_recovery.py::test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next",
         "the next process does not know that an answer is being recovered",
     ),
@@ -305,9 +305,9 @@ CORE = [
     ),
     # -- I-12: every turn ends, or can go on -------------------------------------------------------------------
     Mutant(
-        "core/decide.py",
-        "    if turn.attempt >= rules.max_attempts:",
-        "    if turn.attempt >= rules.max_attempts + 1000:",
+        "core/attempts.py",
+        "    if tries.counted >= rules.max_attempts:",
+        "    if tries.counted >= rules.max_attempts + 1000:",
         f"{TURNS}::test_attempts_are_bounded_and_the_turn_then_ends_with_an_error_that_may_be_shown",
         "a turn that kills its process is tried for ever (I-12)",
     ),
@@ -536,8 +536,8 @@ CORE = [
     ),
     Mutant(
         "core/restore.py",
-        "_Replayed = AttemptStarted | AttemptDelayed | Chunk | CallStarted | CallAnswered",
-        "_Replayed = AttemptStarted | AttemptDelayed | Chunk | CallStarted",
+        "AttemptInterrupted | Chunk | CallStarted | CallAnswered",
+        "AttemptInterrupted | Chunk | CallStarted",
         f"{RESTORE}::test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was",
         "an approval given before a crash is asked for again",
     ),

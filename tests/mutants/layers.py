@@ -100,9 +100,9 @@ RUNTIME = [
         "a hook that is called again does not know that it is",
     ),
     Mutant(
-        "runtime/directory.py",
-        "may_start=lambda: not self.is_stopping",
-        "may_start=lambda: True",
+        "runtime/agency.py",
+        "return phase is Phase.SERVING or (",
+        "return True or (",
         f"{LIFETIMES}::test_shutdown_lets_running_turns_finish_and_starts_no_other",
         "a server that shuts down starts new turns (R-19)",
     ),

@@ -11,6 +11,10 @@ SCRIPT = "tests/testing/test_script.py"
 PARITY = "tests/testing/test_parity.py"
 OBSERVE = "tests/server/test_observe.py"
 EXPORTERS = "tests/server/test_observe_exporters.py"
+ACCESS = "tests/server/test_access.py"
+DOORS = "tests/server/test_every_door.py"
+READ_ONLY = "tests/server/test_read_only.py"
+THREADS = "tests/agents/test_tool_threads.py"
 
 OUTSIDE = [
     Mutant(
@@ -89,5 +93,110 @@ OUTSIDE = [
         "context.attach(context.get_current())",
         f"{EXPORTERS}::test_an_attempt_is_a_span_and_the_agents_own_spans_lie_inside",
         "what a tool asks for is not inside its span",
+    ),
+    Mutant(
+        "errors.py",
+        "    return isinstance(exc, EverywordError) and exc.is_public\n",
+        "    return isinstance(exc, EverywordError)\n",
+        "tests/test_errors.py::test_any_other_text_is_replaced_by_a_safe_sentence",
+        "a client reads a failed statement with its values",
+    ),
+    Mutant(
+        "agents/tools.py",
+        "_cut(raw_text) if self.show_errors_to_model else",
+        "_cut(raw_text) if True else",
+        "tests/agents/test_tools.py::test_the_text_of_an_exception_reaches_neither_model_nor_clients",
+        "a model reads the text of any exception",
+    ),
+    Mutant(
+        "agents/think_toolsets.py",
+        "    except ValidationError as error:  # only",
+        "        await toolset.call_tool(name, arguments, context, made)\n    except ValidationError as error:  # only",
+        "tests/agents/test_think_toolsets.py::test_the_text_that_a_toolsets_tool_raised_reaches_neither_model_nor_page",
+        "what a tool of a toolset validates is told to the model",
+    ),
+    Mutant(
+        "cli/exporting.py",
+        "log if chosen.with_details else",
+        "log if True else",
+        "tests/cli/test_exporting.py::test_a_file_has_no_texts_of_exceptions_unless_asked_for",
+        "an export has the texts of exceptions",
+    ),
+    Mutant(
+        "cli/copying.py",
+        "    ours = [(each.at, without_detail(each.body)) for each in there]\n",
+        "    ours = [(each.at, each.body) for each in there]\n",
+        "tests/cli/test_exporting.py::test_the_same_log_with_and_without_details_is_one_log",
+        "a file without details does not fit the log that it was made from",
+    ),
+    Mutant(
+        "server/access.py",
+        "        if isinstance(verdict, Principal | Reject):\n            return verdict\n",
+        "        if verdict:\n            return verdict\n",
+        f"{DOORS}::test_only_a_principal_comes_in_over_http",
+        "an `authorize` that returns a name lets everybody in",
+    ),
+    Mutant(
+        "server/access.py",
+        "if not _is_added_by_browser(name, value)]",
+        "]",
+        f"{ACCESS}::test_no_code_sees_the_cookies_of_a_page_that_only_the_star_lets_in",
+        "a page of any site acts with its visitors' cookies",
+    ),
+    Mutant(
+        "server/access.py",
+        ' or name.startswith("x-forwarded")',
+        "",
+        f"{ACCESS}::test_without_authorize_everybody_else_is_refused_and_told_how_to_open_it",
+        "clients of a proxy seem to be on this machine",
+    ),
+    Mutant(
+        "agents/callables.py",
+        "    if is_read_only and not getattr(function, _FOR_READERS, False):\n",
+        "    if False:\n",
+        f"{READ_ONLY}::test_a_read_only_client_calls_only_what_is_marked_for_it",
+        "a client that may only watch calls every method",
+    ),
+    Mutant(
+        "server/hosting.py",
+        "        if self.connection.is_readonly and not self._agent.read_only_may_send:\n",
+        "        if False:\n",
+        f"{READ_ONLY}::test_frames_of_its_own_reach_the_agent_only_where_the_agent_allows_it",
+        "a client that may only watch reaches the agent's own code",
+    ),
+    Mutant(
+        "server/http.py",
+        "    if method not in SAFE_METHODS:\n",
+        '    if method == "POST":\n',
+        f"{READ_ONLY}::test_a_read_only_request_changes_nothing_at_any_path",
+        "a client that may only watch deletes with DELETE",
+    ),
+    Mutant(
+        "server/app.py",
+        "if principal.read_only and loads and not await can_be_watched(",
+        "if False and not await can_be_watched(",
+        f"{READ_ONLY}::test_a_read_only_client_makes_and_loads_no_agent",
+        "a client that may only watch fills the memory with agents",
+    ),
+    Mutant(
+        "agents/tool_threads.py",
+        "                    work.call.has_begun = True\n",
+        "                    work.call.has_begun = False\n",
+        f"{THREADS}::test_the_model_is_told_that_the_result_of_a_plain_tool_is_unknown",
+        "the model pays twice, because it reads that a call failed which still runs",
+    ),
+    Mutant(
+        "agents/tool_running.py",
+        "run_in_executor(threads, context.run",
+        "run_in_executor(None, context.run",
+        f"{THREADS}::test_hanging_tools_delay_no_other_threads_and_a_full_pool_is_logged_once",
+        "tools that hang take the threads of everybody else",
+    ),
+    Mutant(
+        "agents/tool_threads.py",
+        "                self._waiting.pop(work, None)\n\n    def _full_report",
+        "                pass\n\n    def _full_report",
+        f"{THREADS}::test_a_call_that_timed_out_before_it_had_a_thread_is_never_run",
+        "calls that timed out while they waited stay in memory for ever",
     ),
 ]

@@ -11,7 +11,7 @@ from everyword.ids import RequestId, Seq
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.testing import Gate, ManualClock, ScriptedResponder
-from tests.runtime.kit import AGENT, PATIENCE, running, submit
+from tests.runtime.kit import AGENT, PATIENCE, killed, submit
 
 
 async def eventually(fact: Callable[[], Awaitable[bool]]) -> None:
@@ -53,6 +53,6 @@ def held(gate: Gate) -> ScriptedResponder:
 
 async def accepted(store: MemoryLog, clock: ManualClock, *requests: str, policy: str = "queue") -> None:
     """Let a process accept turns and go before any of them has begun to speak."""
-    async with running(store, ScriptedResponder([Gate()]), clock) as directory, directory.attach(AGENT) as loaded:
+    async with killed(store, ScriptedResponder([Gate()]), clock) as directory, directory.attach(AGENT) as loaded:
         for request in requests:
             await loaded.actor.ask(submit(request, policy=policy))

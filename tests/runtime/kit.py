@@ -16,7 +16,7 @@ from everyword.log.base import LogStore
 from everyword.messages.message import UIMessage
 from everyword.runtime.directory import Directory, Loaded, Settings
 from everyword.runtime.tail import Committed
-from everyword.testing import ManualClock, ScriptedResponder
+from everyword.testing import CrashingLog, ManualClock, ScriptedResponder
 from tests.patience import PATIENCE
 
 AGENT = AgentId("chat/ann")
@@ -38,6 +38,28 @@ async def running(
 ) -> AsyncIterator[Directory]:
     async with Directory(store, responder, clock=clock or ManualClock(), settings=settings) as directory:
         yield directory
+
+
+async def kill_everything() -> None:
+    """Cancel every task but this one until none is left: nobody closes anything, nobody is told."""
+    while doomed := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in doomed:
+            task.cancel()
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def killed(
+    store: LogStore, responder: ScriptedResponder, clock: ManualClock | None = None, settings: Settings = QUICK
+) -> AsyncIterator[Directory]:
+    """As `running`, but at the end of the block the process dies, and nobody closes anything."""
+    log = CrashingLog(store)
+    directory = Directory(log, responder, clock=clock or ManualClock(), settings=settings)
+    await directory.open()
+    yield directory
+    log.crashed.set()
+    await kill_everything()
+    await store.aclose()
 
 
 class Watcher:

@@ -21,9 +21,8 @@ from everyword.log.sqlite.store import SqliteLog
 from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.runner import Runner
 from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
-from tests.crash.world import kill_everything
 from tests.runtime.facts import accepted, ends, eventually, has_ended, held, rounds, says, written
-from tests.runtime.kit import AGENT, PATIENCE, QUICK, running, soon, submit, texts, watching
+from tests.runtime.kit import AGENT, PATIENCE, QUICK, kill_everything, running, soon, submit, texts, watching
 
 
 class FailingDisk(MemoryLog):

@@ -112,9 +112,8 @@ async def test_shutdown_lets_running_turns_finish_and_starts_no_other() -> None:
         closing = asyncio.create_task(directory.aclose())
         await soon(lambda: directory.is_stopping)
         await loaded.actor.ask(submit("r2"))  # accepted, and left for the next process
-        with pytest.raises(AgentStopped, match="Reconnect"):
-            async with directory.attach(AGENT):
-                pass
+        async with directory.attach(AGENT):
+            pass  # until it is closed, what runs may need any agent
         first.open()
         await eventually(lambda: has_ended(store))
         await rounds()
@@ -123,6 +122,9 @@ async def test_shutdown_lets_running_turns_finish_and_starts_no_other() -> None:
         await closing
         with pytest.raises(AgentStopped, match="Reconnect"):
             await loaded.actor.ask(submit("r3"))
+        with pytest.raises(AgentStopped, match="Reconnect"):
+            async with directory.attach(AGENT):
+                pass
     await store.open()
     log = await written(store)
     await store.aclose()

@@ -16,7 +16,7 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import Settings
 from everyword.runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait, backoff
 from everyword.testing import Gate, ManualClock, ScriptedResponder
-from tests.runtime.kit import AGENT, PATIENCE, running, submit, watching
+from tests.runtime.kit import AGENT, PATIENCE, killed, running, submit, watching
 
 
 class Dropped(ChatError):
@@ -60,7 +60,7 @@ async def pass_over(clock: ManualClock, milliseconds: int) -> None:
 async def left_open(store: MemoryLog, clock: ManualClock) -> None:
     """Run a process that dies in the middle of an answer."""
     gate = Gate()
-    async with running(store, ScriptedResponder(dying(gate)), clock, Settings(grace=0.0)) as directory:
+    async with killed(store, ScriptedResponder(dying(gate)), clock) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await gate.reached.wait()
@@ -242,7 +242,7 @@ async def test_a_turn_that_kills_every_process_is_given_up_once_and_the_hook_hea
     await left_open(store, clock)
     for _ in range(2):
         gate = Gate()
-        async with running(store, ScriptedResponder([gate], rules=rules), clock):
+        async with killed(store, ScriptedResponder([gate], rules=rules), clock):
             await gate.reached.wait()
     responder = Deciding([], [], rules=rules)
     ended, events = await recovered(store, clock, responder)
@@ -257,7 +257,7 @@ async def test_words_now_and_then_do_not_keep_a_turn_alive_that_is_silent_over_a
     await left_open(store, clock)
     for _ in range(2):
         gate = Gate()
-        async with running(store, ScriptedResponder([gate], rules=rules), clock):
+        async with killed(store, ScriptedResponder([gate], rules=rules), clock):
             await gate.reached.wait()
             clock.advance(40_000)
     ended, _ = await recovered(store, clock, Deciding([], [], rules=rules))

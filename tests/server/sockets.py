@@ -72,10 +72,14 @@ class Socket:
 
 
 @asynccontextmanager
-async def socket(url: str, query: str = "", name: str = "ann", **headers: str) -> AsyncIterator[Socket]:
+async def socket(
+    url: str, query: str = "", name: str = "ann", *, kind: str = "chat", **headers: str
+) -> AsyncIterator[Socket]:
     where = urlsplit(url)
     # The Host header is the address's; where to connect to is said apart from it.
-    address = f"ws://{headers.pop('host', where.netloc)}/agents/chat/{name}{query}"
+    address = f"ws://{headers.pop('host', where.netloc)}/agents/{kind}/{name}{query}"
     to: dict[str, Any] = {"host": where.hostname, "port": where.port}
-    async with open_socket(address, additional_headers=headers, max_size=None, proxy=None, **to) as connection:
+    # A server on a busy machine may be slow to shake hands and to answer pings; no test is about that.
+    patient: dict[str, Any] = {"open_timeout": PATIENCE, "ping_interval": None, "max_size": None, "proxy": None}
+    async with open_socket(address, additional_headers=headers, **patient, **to) as connection:
         yield Socket(connection)

@@ -7,18 +7,24 @@ from typing import Any
 
 import pytest
 from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
 
-from everyword.server import Connecting, Principal, Reject
+from everyword import AIChatAgent
+from everyword.errors import UsageError
+from everyword.server import Connecting, Everyword, Principal, Reject
 from everyword.server.access import Door
 from everyword.server.addressing import Address, find_address
+from everyword.server.playground import PlaygroundFeed
 from everyword.testing import Gate
-from tests.server.kit import ask, chat, question, reading, scripted, talking
+from tests.server.kit import ask, chat, connect, question, reading, scripted, serving, talking
+from tests.server.sockets import socket
 
 LOOPBACK = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"]
 ELSEWHERE = ["10.0.0.1", "192.168.1.2", "203.0.113.7", "::ffff:203.0.113.7", "2001:db8::1", "0.0.0.0", "nonsense", None]
 LOCAL_HOSTS = ["localhost", "localhost:8787", "127.0.0.1:80", "[::1]:8787", "app.localhost"]
 OTHER_HOSTS = ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[", "notlocalhost"]
-FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via"]
+FORWARDED = ["forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"]
+FORWARDED += [f"x-forwarded{more}" for more in ("-for", "-host", "-proto", "-port", "-server", "-anything", "")]
 
 
 def connection(client: str | None = "127.0.0.1", host: str = "localhost:8787", **headers: str) -> HTTPConnection:
@@ -162,7 +168,11 @@ async def test_limits_are_counted_by_principal() -> None:
         (["http://localhost:*"], "http://localhost.evil.example:3000", False),
         (["http://localhost:*"], "http://evil.example:3000", False),
         ("https://a.example", "https://a.example", True),
-        ("*", "https://anybody.example", True),
+        (["null"], "null", True),
+        (["file://"], "file://", True),
+        ((), "file://", False),
+        (["http://localhost:*"], "http://[", False),
+        (["http://localhost:*"], "http://localhost:99999999", False),
     ],
 )
 def test_pages_of_other_sites_are_let_in_when_they_are_invited(
@@ -182,7 +192,7 @@ def test_an_invited_page_is_told_that_it_may_read_the_answer() -> None:
     assert headers["access-control-allow-origin"] == origin
     assert headers["access-control-allow-credentials"] == "true"
     assert headers["vary"] == "Origin"
-    everybody = Door(None, "*").cors_headers(connection(origin=origin))
+    everybody = Door(_nobody, "*").cors_headers(connection(origin=origin))
     assert everybody["access-control-allow-origin"] == "*"
     assert "access-control-allow-credentials" not in everybody
     assert Door(None, [origin]).cors_headers(connection()) == {}
@@ -255,3 +265,152 @@ async def test_a_stream_is_not_held_open_for_a_client_that_was_never_let_in() ->
             assert answer.status_code == 401
             gate.open()
             await reader.rest()
+
+
+# -- every site -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("origins", ["*", ["*"], ["https://a.example", "*"]])
+def test_every_site_is_let_in_only_where_authorize_decides(origins: Any) -> None:
+    with pytest.raises(UsageError, match="without `authorize`"):
+        Everyword([scripted(["x"])], store="memory:", origins=origins)
+    with pytest.raises(UsageError, match="without `authorize`"):
+        Everyword([scripted(["x"])], store="memory:").invite(*origins)
+    door = Door(_nobody, origins)
+    assert door.refuse_origin(connection(origin="https://anybody.example")) is None
+
+
+CREDENTIALS = {"cookie": "session=secret", "authorization": "Basic c2VjcmV0"}
+
+
+@pytest.mark.parametrize(
+    ("origins", "origin", "is_stripped"),
+    [
+        ("*", "https://anybody.example", True),
+        ("*", "null", True),
+        ("*", "http://localhost:3000", True),
+        ("*", "http://localhost:8787", False),
+        ("*", None, False),
+        (["*", "https://a.example"], "https://b.example", True),
+        (["*", "https://a.example"], "https://a.example", False),
+        (["https://a.example"], "https://a.example", False),
+    ],
+)
+def test_a_page_that_only_the_star_lets_in_has_no_cookies(origins: Any, origin: str | None, is_stripped: bool) -> None:
+    named = {**CREDENTIALS, **({"origin": origin} if origin is not None else {})}
+    scope = {**connection(**named).scope, "session": {"user": "ann"}, "user": "ann", "auth": "all", "state": {}}
+    cleaned = Door(_nobody, origins).without_credentials(scope)
+    assert {"cookie", "authorization"} & set(HTTPConnection(cleaned).headers) == (
+        set() if is_stripped else {*CREDENTIALS}
+    )
+    assert ({"session", "user", "auth"} & cleaned.keys() == set()) == is_stripped
+    assert cleaned["state"] == {} and scope["session"] == {"user": "ann"}, "the server's own scope stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [
+        ("Bearer token", True),
+        ("bearer token", True),
+        ("BEARER  token", True),
+        ("Basic c2VjcmV0", False),
+        ("Digest username=ann", False),
+        ("Negotiate abc", False),
+        ("Bearertoken", False),
+        ("token", False),
+        ("", False),
+    ],
+)
+def test_of_authorization_only_bearer_tokens_are_kept_for_every_site(value: str, is_kept: bool) -> None:
+    scope = connection(origin="https://anybody.example", authorization=value).scope
+    cleaned = Door(_nobody, "*").without_credentials(scope)
+    assert ("authorization" in HTTPConnection(cleaned).headers) == is_kept
+
+
+async def test_no_code_sees_the_cookies_of_a_page_that_only_the_star_lets_in() -> None:
+    """`authorize`, `on_request`, `on_connect`, the connection and the gate of sub-agents, over HTTP and sockets."""
+    seen: list[tuple[str, bool]] = []
+
+    def see(where: str, request: HTTPConnection) -> None:
+        seen.append((where, bool(request.cookies) or "authorization" in request.headers or "cookie" in request.headers))
+
+    async def authorize(connecting: Connecting) -> Principal:
+        see("authorize", connecting.request)
+        return Principal("ann")
+
+    class Chat(AIChatAgent):
+        async def on_request(self, request: Any) -> Any:
+            see("on_request", request)
+            return PlainTextResponse("seen")
+
+        async def on_connect(self, connection: Any, request: Any) -> None:
+            see("on_connect", request)
+            see("connection", connection.request)
+            connection.send({"type": "connected"})
+
+        async def on_before_sub_agent(self, request: Any, child: Any) -> bool:
+            see("gate", request)
+            return True
+
+    app = chat(Chat, authorize=authorize, origins="*")
+    for origin, is_seen in (("https://evil.example", False), (None, True)):
+        seen.clear()
+        headers = {**CREDENTIALS, **({"origin": origin} if origin is not None else {})}
+        async with talking(app, headers=headers) as client:
+            assert (await client.get("own")).text == "seen"
+            assert (await client.get("sub/chat/x/own")).text == "seen"
+            url = str(client.base_url).partition("/agents")[0]
+            for name in ("ann", "ann/sub/chat/x"):
+                async with socket(url, name=name, **headers) as tab:
+                    await tab.until(lambda frame: frame["type"] == "connected")
+        assert {where for where, _ in seen} == {"authorize", "on_request", "on_connect", "connection", "gate"}
+        assert {found for _, found in seen} == {is_seen}
+
+
+async def test_the_playground_shows_no_code_the_cookies_of_other_pages_either() -> None:
+    seen: list[bool] = []
+
+    async def authorize(connecting: Connecting) -> Principal:
+        seen.append("cookie" in connecting.request.headers)
+        return Principal("ann")
+
+    app = PlaygroundFeed(chat(scripted(["x"]), authorize=authorize, origins="*"))
+    async with serving(app) as url, connect(url, headers={"cookie": "session=secret"}) as client:
+        for origin in ({"origin": "https://evil.example"}, {}):
+            await client.get("/playground/log", params={"agent": "chat/ann"}, headers=origin)
+    assert seen == [False, True]
+
+
+# -- headers that nobody can read -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("origins", [(), "*", ["http://localhost:*"]])
+@pytest.mark.parametrize(
+    "origin", ["http://[", "http://a:b", "http://localhost:99999999", "//", "x", "", "http://[::1"]
+)
+def test_an_origin_that_cannot_be_read_is_refused_with_400(origin: str, origins: Any) -> None:
+    door = Door(_nobody, origins)
+    refused = door.refuse_at_sight(connection(origin=origin))
+    assert refused is not None and refused.status == 400
+    assert door.without_credentials(connection(origin=origin, cookie="a=b").scope)["type"] == "http"
+
+
+@pytest.mark.parametrize(
+    "host", ["[", "a b", "a/b", "ann@a.example", "a:b", "a:999999", "x" * 10_000, "\x01", "a\\b", "#", ":80"]
+)
+async def test_a_host_that_cannot_be_read_is_refused_with_400(host: str) -> None:
+    refused = Door(_nobody, ()).refuse_at_sight(connection(host=host))
+    assert refused is not None and refused.status == 400
+    assert Door(None, ()).refuse_at_sight(connection(host=host)) is not None
+
+
+@pytest.mark.parametrize("host", ["", "a.example", "a.example:8787", "[::1]:80", "[2001:db8::1]", "my_service:80", "a"])
+def test_a_host_that_can_be_read_is_left_to_authorize(host: str) -> None:
+    assert Door(_nobody, ()).refuse_at_sight(connection(host=host)) is None
+
+
+def test_two_origins_are_the_origin_of_no_invited_page() -> None:
+    scope = connection(origin="https://a.example").scope
+    scope["headers"].append((b"origin", b"https://b.example"))
+    refused = Door(_nobody, ["https://a.example", "https://b.example"]).refuse_at_sight(HTTPConnection(scope))
+    assert refused is not None and 400 <= refused.status < 500

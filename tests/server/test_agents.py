@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 
-from everyword import Agent, ChatError, Everyword, Principal, callable, get_current_agent
+from everyword import Agent, ChatError, Everyword, callable, get_current_agent
 from everyword.agents.connections import Connection
 from everyword.server.hosting import MOST_AT_ONCE
 from tests.server.kit import PATIENCE, connect, serving
@@ -176,15 +176,6 @@ async def test_a_refused_state_is_an_error_without_the_reason_and_changes_nothin
         await tab.send(type=STATE, state="forbidden")
         assert await tab.until(lambda f: f.get("type") == ERROR) == {"type": ERROR, "error": "State update rejected"}
         assert (await tab.call("add", 1))[-1]["result"] == 1
-
-
-async def test_who_may_only_watch_sets_no_state() -> None:
-    async def authorize(connecting: Any) -> Principal:
-        return Principal("guest", read_only=True)
-
-    async with serving(app_of(Counter, authorize=authorize)) as url, page(url) as tab:
-        await tab.send(type=STATE, state={"count": 9})
-        assert (await tab.until(lambda f: f.get("type") == ERROR))["error"] == "Connection is readonly"
 
 
 async def test_a_result_never_overtakes_the_state_that_it_caused() -> None:

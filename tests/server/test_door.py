@@ -94,7 +94,8 @@ async def test_a_token_in_the_url_is_in_no_log_line(caplog: pytest.LogCaptureFix
                     await client.closed()
             async with connect(f"{url}/agents/chat/ann", headers={"authorization": f"Bearer {token}"}) as http:
                 await http.get("get-messages", params={"token": token})
-    ours = [record.getMessage() + str(record.exc_text) for record in caplog.records if record.name.startswith("hold")]
+    records = [record for record in caplog.records if record.name.startswith("everyword")]
+    ours = [record.getMessage() + str(record.exc_text) for record in records]
     assert any("`authorize` failed" in line for line in ours), "the logger was heard"
     for token in ("sesame", "broke", "unheard-of", "token="):
         assert [line for line in ours if token in line] == []
@@ -112,7 +113,6 @@ async def test_a_token_in_the_url_is_in_no_log_line(caplog: pytest.LogCaptureFix
         (["https://a.example"], "https://a.example", True),
         (["https://a.example"], "https://b.example", False),
         (["http://localhost:*"], "http://localhost:5173", True),
-        ("*", "https://anybody.example", True),
         ((), "null", False),
     ],
 )
@@ -132,7 +132,11 @@ async def test_a_page_of_another_site_needs_an_invitation_for_its_socket_too(
 # -- this machine only ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("header", ["host", "forwarded", "x-forwarded-for", "x-real-ip", "via"])
+FORWARDING = ["forwarded", "via", "x-forwarded-for", "x-forwarded-port", "x-real-ip"]
+FORWARDING += ["cf-connecting-ip", "true-client-ip", "x-client-ip"]
+
+
+@pytest.mark.parametrize("header", ["host", *FORWARDING])
 async def test_without_authorize_a_socket_that_is_not_of_this_machine_is_closed_for_good(header: str) -> None:
     async with serving(chat(scripted(["x"]))) as url:
         host = {"host": "agents.example"} if header == "host" else {header: "203.0.113.7"}
@@ -323,16 +327,18 @@ async def test_who_may_only_watch_cannot_stop_answer_or_edit_and_sees_it_all() -
 
     call = {"type": "tool-input-available", "toolCallId": "k", "toolName": "look", "input": {}}
     app = chat(scripted([call, gate, "Hello"]), authorize=authorize)
-    async with serving(app) as url, socket(url) as owner, socket(url, "?guest=1") as guest:
-        await guest.greeted()
-        await owner.ask("r1")
-        await gate.reached.wait()
-        await guest.send(type="cf_agent_chat_request_cancel", id="r1")
-        await guest.answer("k", "forged")
-        await guest.send(type="cf_agent_chat_messages", messages=[{"id": "u-r1", "role": "user", "parts": []}])
-        await guest.ask("r2")
-        assert (await guest.ended("r2"))["error"] is True
-        gate.open()
-        assert (await guest.ended("r1"))["outcome"] == "completed"
-        shown = [frame for frame in guest.frames if frame["type"] == "cf_agent_chat_messages"][-1]["messages"]
-        assert "forged" not in str(shown) and shown[0]["parts"][0]["text"] == "hi"
+    async with serving(app) as url, socket(url) as owner:
+        await owner.greeted()
+        async with socket(url, "?guest=1") as guest:
+            await guest.greeted()
+            await owner.ask("r1")
+            await gate.reached.wait()
+            await guest.send(type="cf_agent_chat_request_cancel", id="r1")
+            await guest.answer("k", "forged")
+            await guest.send(type="cf_agent_chat_messages", messages=[{"id": "u-r1", "role": "user", "parts": []}])
+            await guest.ask("r2")
+            assert (await guest.ended("r2"))["error"] is True
+            gate.open()
+            assert (await guest.ended("r1"))["outcome"] == "completed"
+            shown = [frame for frame in guest.frames if frame["type"] == "cf_agent_chat_messages"][-1]["messages"]
+            assert "forged" not in str(shown) and shown[0]["parts"][0]["text"] == "hi"

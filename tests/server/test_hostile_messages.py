@@ -1,4 +1,4 @@
-"""P-62, R-31: whatever a message holds, its sender gets an answer and the conversation goes on, also after a restart."""
+"""P-62, R-31: whatever a message holds, its sender gets an answer and the conversation goes on, also once restarted."""
 
 from __future__ import annotations
 

@@ -9,11 +9,15 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect as open_socket
+from websockets.exceptions import ConnectionClosed
 
+from everyword import AIChatAgent
 from everyword.core.commands import Cancel, Submit
 from everyword.core.state import RECENT_TURNS
 from everyword.errors import ChatError
 from everyword.ids import AgentId, MessageId, RequestId
+from everyword.runtime.phase import Phase
 from everyword.server import Limits
 from everyword.testing import Gate
 from tests.server.kit import (
@@ -193,15 +197,35 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_is_taken_in(is_annou
         assert "larger than" in answer.text
 
 
-async def test_an_unknown_kind_is_refused_with_the_kinds_that_there_are() -> None:
-    async with serving(chat(scripted(["x"]))) as url, connect(url) as client:
-        answer = await client.get("/agents/chta/ann/get-messages")
-        assert answer.status_code == 404
-        assert "'chta'" in answer.text and "chat" in answer.text
-        for path in ("/", "/agents", "/agents/chat", "/agents/chat/", "/elsewhere/chat/ann/get-messages"):
+class Payroll(AIChatAgent):
+    """A kind that nobody else need know of."""
+
+
+NOT_FOUND = ("/agents/chta/ann/get-messages", "/", "/agents", "/agents/chat", "/agents/chat/", "/elsewhere/chat/ann/x")
+
+
+async def test_what_is_not_found_is_refused_without_naming_the_kinds_that_there_are() -> None:
+    app = chat(scripted(["x"]), Payroll)
+    async with serving(app) as url, connect(url) as client:
+        for path in NOT_FOUND:
+            answer = await client.get(path)
+            assert (answer.status_code, answer.text.startswith("unable to find")) == (404, True)
+            assert "payroll" not in answer.text and "{kind}" not in answer.text
+        async with open_socket(url.replace("http", "ws") + "/agents/chta/ann", proxy=None) as sock:
+            with pytest.raises(ConnectionClosed) as closed:
+                await sock.recv()
+            assert "payroll" not in str(closed.value)
+
+
+async def test_in_development_what_is_not_found_is_refused_with_the_kinds_that_there_are() -> None:
+    app = chat(scripted(["x"]), Payroll)
+    app.is_development = True
+    async with serving(app) as url, connect(url) as client:
+        assert "'chta'" in (await client.get("/agents/chta/ann/get-messages")).text
+        for path in NOT_FOUND:
             answer = await client.get(path)
             assert answer.status_code == 404
-            assert "/agents/{kind}/{name}" in answer.text
+            assert "/agents/{kind}/{name}" in answer.text and "chat, payroll" in answer.text
 
 
 async def test_an_unknown_resource_or_method_is_refused_with_those_that_there_are() -> None:
@@ -379,7 +403,7 @@ async def test_streams_of_a_server_that_stops_are_cut_off_and_not_ended() -> Non
         assert all(chunk["type"] != "abort" for chunk in chunks_of(reader.events))
 
 
-async def test_a_request_while_the_server_stops_is_asked_to_come_back() -> None:
+async def test_a_question_is_stored_while_the_server_stops_and_asked_to_come_back_after() -> None:
     gate = Gate()
     app = chat(scripted(["Hel", gate]))
     app.grace = PATIENCE
@@ -388,11 +412,14 @@ async def test_a_request_while_the_server_stops_is_asked_to_come_back() -> None:
             await reader.until(lambda event: "Hel" in event.data)
             closing = asyncio.create_task(app.aclose())
             await asyncio.sleep(0)
-            answer = await client.post("chat", json=question("u2"))
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            later = {"prefer": "respond-async"}
+            assert (await client.post("chat", json=question("u2"), headers=later)).status_code == 202
             gate.open()
             assert ending(await reader.rest()) == {"type": "finish"}
-            await closing
+        app._directory.phase = Phase.CLOSED  # as it is in the moment before the web server stops listening
+        answer = await client.post("chat", json=question("u3"), headers=later)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        await closing
 
 
 # -- the log itself -----------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ async def test_a_read_only_client_watches_and_changes_nothing() -> None:
     app = Everyword([scripted(["hello"])], store="memory:", authorize=watch_only)
     async with serving(app) as url, httpx.AsyncClient() as http:
         address = url.replace("http", "ws") + "/agents/chat/ann"
-        async with websockets.connect(address) as guest, websockets.connect(address + "?key=owner") as owner:
+        async with websockets.connect(address + "?key=owner") as owner, websockets.connect(address) as guest:
             await guest.send(json.dumps(question("r1")))
             refused = await until_done(guest, "r1")
             assert refused["error"] and "only watch" in refused["body"]

@@ -92,7 +92,7 @@ async def test_http_turns_of_a_sub_agent_are_its_own() -> None:
     ("path", "status", "said"),
     [
         ("sub/leaf/closed", 403, "keeps its sub-agents"),
-        ("sub/leaf/truthy", 403, "keeps its sub-agents"),
+        ("sub/leaf/truthy", 500, "could not check"),
         ("sub/leaf/teapot", 418, "short and stout"),
         ("sub/leaf/reject", 402, "not for you"),
         ("sub/leaf/broken", 500, "could not check"),

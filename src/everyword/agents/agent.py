@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -22,7 +22,7 @@ from .naming import agent_kind
 from .sql import Sql
 from .sub_agents import SubAgents
 
-__all__ = ["Agent", "get_current_agent", "running_as"]
+__all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
 
 A = TypeVar("A", bound="Agent")
 Source = Connection | Literal["server"]
@@ -34,6 +34,11 @@ _current: ContextVar[Agent | None] = ContextVar("everyword_current_agent", defau
 def get_current_agent() -> Agent | None:
     """Return the agent whose code is running: a hook, a callable, a tool or an answer; None elsewhere."""
     return _current.get()
+
+
+def agent_in(context: Context) -> Agent | None:
+    """Return the agent whose code runs in a context."""
+    return context.get(_current)
 
 
 def running_as(agent: Agent) -> None:
@@ -56,6 +61,9 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
 
     state_model: ClassVar[type[Any] | None] = None
     """A Pydantic model or dataclass that every state must fit; `state` is then an instance of it."""
+
+    read_only_may_send: ClassVar[bool] = False
+    """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -121,7 +129,11 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         try:
             return TypeAdapter(self.state_model).validate_python(state)
         except ValidationError as exc:
-            raise BadInput(f"unable to take the state; it does not fit {self.state_model.__name__}: {exc}") from None
+            # Without the value: the text may reach a client, and the state may be the agent's own.
+            first = exc.errors(include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "it"
+            model = self.state_model.__name__
+            raise BadInput(f"unable to take the state; it does not fit {model}, {place}: {first['msg']}") from None
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -132,7 +144,7 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         """Hear of a new connection, after it was told who it talks to. `request` has its headers and query."""
 
     async def on_message(self, connection: Connection, message: str) -> None:
-        """Hear a frame that is not of the protocol, as it came."""
+        """Called with a frame that is not of the protocol, as it came; see `read_only_may_send`."""
 
     async def on_close(self, connection: Connection, code: int, reason: str) -> None:
         """Hear that a connection is gone."""
@@ -142,7 +154,10 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         log.error("a hook of %r raised", self, exc_info=error)
 
     async def on_request(self, request: Any) -> Any:
-        """Answer an HTTP request to a path of this agent that has no answer of its own, with a Starlette response."""
+        """Answer an HTTP request to a path of this agent that has no answer of its own, with a Starlette response.
+
+        Of read-only clients it gets GET, HEAD and OPTIONS: change nothing when answering those.
+        """
         return None
 
     def connection_tags(self, connection: Connection, request: Any) -> Iterable[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from ..errors import BadInput
+from ..errors import BadInput, public_text
 from ..runtime.api import RunRecord
 
 __all__ = ["AgentToolChunk", "AgentToolResult", "AgentToolRun", "fitting", "offer_output", "offered_output"]
@@ -79,7 +79,7 @@ class AgentToolResult:
             try:
                 output = fitting(output_type, output)
             except BadInput as exc:
-                status, output, error = "error", None, str(exc)
+                status, output, error = "error", None, public_text(exc, "The output does not fit.")
         return cls(
             record.run, record.kind, status, record.summary, output, error, record.reason, record.is_child_running
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -208,7 +209,9 @@ class AgentTool(Tool[..., Any]):
         detached: bool,
         needs_approval: Approval,
     ) -> None:
-        super().__init__(self._call, name=name, description=description, idempotent=True, needs_approval=needs_approval)
+        options: dict[str, Any] = {"idempotent": True, "needs_approval": needs_approval}
+        # Its own limit is `agent_tool_patience`, which knows that the sub-agent makes progress.
+        super().__init__(self._call, name=name, description=description, timeout=math.inf, **options)
         self.child_class = child
         self._output_type, self._display, self._detached = output_type, display, detached
         self._inputs = _AgentInputs(name, self._call, input_type)
@@ -256,9 +259,10 @@ class _AgentInputs(_Inputs):
                 raise BadInput(f"The input of {self._name} must be an object with `input`.")
             value = value["input"]
         try:
-            return {"input": plain_json(fitting(self._type, value))}
+            made = fitting(self._type, value)
         except BadInput as exc:
             raise BadInput(str(exc).replace("The output does", f"The input of {self._name} does", 1)) from None
+        return {"input": plain_json(made)}
 
 
 def agent_tool(

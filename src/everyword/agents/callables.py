@@ -6,7 +6,7 @@ import inspect
 import logging
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ..errors import BadInput, UsageError
 
@@ -14,18 +14,33 @@ __all__ = ["callable_", "check_arguments", "find_callable"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__everyword_callable__"
+_FOR_READERS = "__everyword_read_only__"
 log = logging.getLogger("everyword.agents")
 
 
-def callable_(method: F) -> F:
+@overload
+def callable_(method: F, /) -> F: ...
+
+
+@overload
+def callable_(*, read_only: bool = False) -> Callable[[F], F]: ...
+
+
+def callable_(method: F | None = None, /, *, read_only: bool = False) -> F | Callable[[F], F]:
     """Let clients call this method: `await agent.call("add", [1, 2])`. An async generator streams its values.
 
+    `@callable(read_only=True)` lets read-only clients call it, too: use it for methods that change nothing.
     Exported as `everyword.callable`.
     """
-    if not inspect.isfunction(method):
-        raise UsageError("unable to make this callable; put @callable directly on a method, below other decorators")
-    setattr(method, _MARK, True)
-    return method
+
+    def mark(marked: F) -> F:
+        if not inspect.isfunction(marked):
+            raise UsageError("unable to make this callable; put @callable directly on a method, below other decorators")
+        setattr(marked, _MARK, True)
+        setattr(marked, _FOR_READERS, read_only is True)
+        return marked
+
+    return mark if method is None else mark(method)
 
 
 OUR_OWN = "everyword."
@@ -43,11 +58,11 @@ def _hint(cls: type[Any], name: str, text: str) -> None:
     log.warning("a client called %r of %s; %s", name[:100], cls.__name__, text)
 
 
-def find_callable(agent: Any, name: str) -> Callable[..., Any]:
+def find_callable(agent: Any, name: str, *, is_read_only: bool = False) -> Callable[..., Any]:
     """Return the method that a client means.
 
     Raises:
-        BadInput: there is none, or it is not for clients; the text is for them.
+        BadInput: there is none, or it is not for clients, or not for those that are read-only; the text is for them.
     """
     function = None if name.startswith("_") else inspect.getattr_static(type(agent), name, None)
     if function is None or not inspect.isfunction(function):
@@ -56,6 +71,9 @@ def find_callable(agent: Any, name: str) -> Callable[..., Any]:
     if not getattr(function, _MARK, False):
         _hint(type(agent), name, "put @callable on it if clients may")
         raise BadInput(f"Method {name} is not callable")
+    if is_read_only and not getattr(function, _FOR_READERS, False):
+        _hint(type(agent), name, "its connection is read-only. Write @callable(read_only=True) if it changes nothing")
+        raise BadInput(f"unable to call {name}; this connection is read-only")
     method: Callable[..., Any] = getattr(agent, name)
     return method
 

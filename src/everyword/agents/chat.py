@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from ..errors import AgentGone, CallPending, ChatError, UsageError
+from ..errors import AgentGone, CallPending, UsageError, public_text
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
 from ..runtime.api import (
@@ -38,6 +38,7 @@ from .fibers import recover_fiber
 from .jobs import call_job, next_request_of_job
 from .responder import AgentResponder, run_rules, tell_finish
 from .result import SaveMessagesResult
+from .tool_threads import ToolThreads
 from .toolbelt import tools_of
 from .turn import Turn
 from .versions import Versions
@@ -68,10 +69,23 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     """
 
     max_attempts: int = 5
-    """How often a turn is tried when the process dies under it, the model stalls, or a failure may pass."""
+    """How often a turn is tried without progress when the process dies, the model stalls, or a failure may pass.
+
+    A finished step, a tool's output and every 1,000 chunks are progress, after which the count starts anew. A shutdown
+    in good order does not count.
+    """
+
+    max_total_attempts: int = 100
+    """How often a turn is tried in all, with progress or without."""
+
+    max_running_time: float = 24 * 60 * 60
+    """Seconds that the attempts of a turn may have run in all; beyond them it is not tried again."""
 
     stall_timeout: float | None = None
     """Seconds of a model's silence after which it is asked again; None for never. Running tools do not count."""
+
+    tool_timeout: float | None = None
+    """Seconds that a call of a tool without a `timeout` of its own may take; None for no limit."""
 
     recovery_failed_text: str = "The assistant was interrupted and could not recover. Please try again."
     """What clients read when a turn was tried too often."""
@@ -103,8 +117,8 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
         return message
 
     def error_text(self, exc: BaseException) -> str:
-        """Return what clients see of a failure: a ChatError's own text, or a safe sentence."""
-        return str(exc) if isinstance(exc, ChatError) else "Something went wrong while answering. Please try again."
+        """Return what clients see of a failure: the text of a ChatError or of a refusal of ours, or a safe sentence."""
+        return public_text(exc, "Something went wrong while answering. Please try again.")
 
     # -- what you use ---------------------------------------------------------------------------------------
 
@@ -172,8 +186,9 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
 class ChatResponder:
     """Lets an AIChatAgent answer the runtime's turns: implements `runtime.api.Responder`."""
 
-    def __init__(self, agent: AIChatAgent) -> None:
+    def __init__(self, agent: AIChatAgent, threads: ToolThreads | None = None) -> None:
         self.agent = agent
+        self._threads = threads
 
     @property
     def rules(self) -> Rules:
@@ -181,6 +196,8 @@ class ChatResponder:
         agent = self.agent
         return Rules(
             max_attempts=agent.max_attempts,
+            max_total_attempts=agent.max_total_attempts,
+            max_running_time=round(agent.max_running_time * 1000),
             max_persisted_messages=agent.max_persisted_messages,
             has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
             policy=_policy(agent.message_concurrency),
@@ -195,7 +212,7 @@ class ChatResponder:
         """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn."""
         current_turn.set(call)
         running_as(self.agent)
-        turn = Turn(call, agent=self.agent)
+        turn = Turn(call, agent=self.agent, threads=self._threads)
         return answer_items(_ask(self.agent, turn), ends_at=(CallPending,), after=turn._aclose)
 
     def error_text(self, exc: BaseException) -> str:
@@ -253,10 +270,12 @@ def is_in_turn(agent: AIChatAgent) -> bool:
     return turn_of_agent(agent._port.agent) is not None
 
 
-def responder_for(cls: type[Agent], port: AgentPort) -> ChatResponder | AgentResponder:
-    """Make an instance of an agent class, ready for the runtime."""
+def responder_for(
+    cls: type[Agent], port: AgentPort, threads: ToolThreads | None = None
+) -> ChatResponder | AgentResponder:
+    """Make an instance of an agent class, ready for the runtime; plain tools run in `threads`."""
     agent = cls(port)
-    return ChatResponder(agent) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
+    return ChatResponder(agent, threads) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
 
 
 async def _ask(agent: AIChatAgent, turn: Turn) -> Any:

@@ -12,7 +12,7 @@ class Connection:
     """One socket to one agent, while it is open. Several may have one `id`: a client's tabs have their own.
 
     `state` is the agent's to use: it lasts as long as the connection does. `tags` are what
-    `Agent.connection_tags` gave it.
+    `Agent.connection_tags` gave it. `is_readonly` is that of its principal.
     """
 
     def __init__(

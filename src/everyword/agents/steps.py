@@ -11,12 +11,13 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from ..errors import BadInput, UsageError
+from ..errors import BadInput, UsageError, public_text
 from ..messages.calls import is_tool_part, last_step, own_approval_id, tool_name, tool_parts
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.repair import INTERRUPTED, repair_calls
 from ..runtime.api import TurnCall
 from .answers import answer_items
+from .tool_threads import CallThreads, ToolThreads
 from .tools import AnyTool, ToolContext, ToolFailed, ToolProgress, ToolResult
 
 __all__ = ["Step", "Steps", "ToolBox", "is_final", "is_waiting"]
@@ -30,11 +31,19 @@ _FINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 class ToolBox:
     """Runs one attempt's calls of the agent's own tools and writes what becomes of them."""
 
-    def __init__(self, call: TurnCall, tools: Mapping[str, AnyTool], *, agent: Any, turn: Any) -> None:
+    def __init__(
+        self,
+        call: TurnCall,
+        tools: Mapping[str, AnyTool],
+        *,
+        agent: Any,
+        turn: Any,
+        threads: ToolThreads | None = None,
+    ) -> None:
         self.call, self.tools = call, tools
         self.model_texts: dict[str, str] = {}
-        """What the model is told of failed calls, where clients are told less."""
-        self._agent, self._turn = agent, turn
+        """What the model reads of failed calls; clients may read less."""
+        self._agent, self._turn, self._threads = agent, turn, threads
         self._streams: list[AsyncGenerator[Any, None]] = []
         declared = call.client_tools if isinstance(call.client_tools, list) else []
         self._clients = {each.get("name") for each in declared if isinstance(each, dict)}
@@ -80,7 +89,8 @@ class ToolBox:
         try:
             asks = (part.get("approval") or {}).get("approved") is None and await tool.wants_approval(part.get("input"))
         except BadInput as exc:
-            await self._fail(call_id, f"The tool {name} was called with unsuitable input.", model_text=str(exc))
+            text = f"The tool {name} was called with unsuitable input."
+            await self._fail(call_id, text, model_text=public_text(exc, text))
             return
         if asks:
             request = {"type": "tool-approval-request", "approvalId": own_approval_id(call_id), "toolCallId": call_id}
@@ -98,6 +108,7 @@ class ToolBox:
             call_id=call_id,
             idempotency_key=f"{self.call.agent}/{self.call.message_id}/{call_id}",
             cancelled=self.call.cancelled,
+            threads=self._threads_for(tool),
         )
         output: Chunk = {"type": "tool-output-available", "toolCallId": call_id}
         final: Chunk = {}
@@ -112,6 +123,9 @@ class ToolBox:
                         await self.call.write({**output, "output": value, **final})
                     case ToolFailed():
                         await self._fail(call_id, said.client_text, model_text=said.model_text)
+
+    def _threads_for(self, tool: AnyTool) -> CallThreads | None:
+        return self._threads.for_call(f"tool {tool.name} of {self.call.agent}") if self._threads is not None else None
 
     async def _interrupted(self, call_id: str) -> None:
         """An earlier attempt started the call: unless somebody has settled it since, say that nobody knows."""

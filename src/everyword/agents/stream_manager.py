@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from ..errors import AgentStopped, ChatError, LogError, Rejected, UsageError
+from ..errors import AgentStopped, LogError, Rejected, UsageError, public_text
 from ..events import Outcome
 from ..ids import Attempt, JobId, MessageId, Millis, RequestId, TurnId
 from ..messages.jsonvalues import plain_json, scrub_text
@@ -201,8 +201,7 @@ class ResumableStreamManager:
             raise  # no outcome: whoever loads the agent next goes on
         except Exception as exc:
             log.warning("stream %s of %r failed", options.stream_id, self._agent, exc_info=exc)
-            text = str(exc) if isinstance(exc, ChatError) else FAILED
-            await pen.fail(text, f"{type(exc).__name__}: {exc}")
+            await pen.fail(public_text(exc, FAILED), f"{type(exc).__name__}: {exc}")
             return
         await pen.finish(self._made(options.message_id, "assistant", content))
 

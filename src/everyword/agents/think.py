@@ -96,7 +96,7 @@ class Think(AIChatAgent):
         except (CallPending, Rejected):
             raise
         except Exception as exc:
-            if getattr(exc, "retryable", False) is True and turn.attempt < self.max_attempts:
+            if getattr(exc, "retryable", False) is True and await turn._call.may_retry():
                 raise
             text = await given_by(self.on_chat_error(exc))
             if text is None:

@@ -85,7 +85,8 @@ class _Loop:
         # What runs here is not the page's to answer, whatever it declares.
         declared = [each for each in context.turn.client_tools if _name(each) not in tools]
         self._call = replace(context.turn._call, write=self._write, client_tools=declared)
-        self._box = ToolBox(self._call, tools, agent=agent, turn=context.turn)
+        threads = context.turn._threads
+        self._box = ToolBox(self._call, tools, agent=agent, turn=context.turn, threads=threads)
         self._usage = no_usage()
         self._counts: dict[str, int] = {}
         self._finish: Chunk | None = None

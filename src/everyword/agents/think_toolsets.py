@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import ToolError, UsageError
+from ..messages.repair import INTERRUPTED
 from .think_model import require
 from .tools import AnyTool, Tool, ToolContext, _problems
 
@@ -46,7 +47,9 @@ def _tool(toolset: Any, made: Any, context: Any) -> AnyTool:
         )
 
     async def call(_call_context: ToolContext, **given: Any) -> Any:
-        return await _called(toolset, made, _of_call(toolset, made, context, _call_context), given)
+        own = _of_call(toolset, made, context, _call_context)
+        with require("pydantic_ai").Agent.using_thread_executor(_call_context.threads):
+            return await _called(toolset, made, own, _call_context, given)
 
     return Tool(
         call,
@@ -55,7 +58,7 @@ def _tool(toolset: Any, made: Any, context: Any) -> AnyTool:
         parameters=dict(definition.parameters_json_schema),
         needs_approval=_approval(toolset, made, context),
         client=definition.kind == "external",
-        timeout=definition.timeout,
+        timeout=definition.timeout if definition.timeout is not None else getattr(toolset, "timeout", None),
     )
 
 
@@ -89,20 +92,22 @@ def _of_call(toolset: Any, made: Any, context: Any, call: ToolContext) -> Any:
     )
 
 
-async def _called(toolset: Any, made: Any, context: Any, given: dict[str, Any]) -> Any:
+async def _called(toolset: Any, made: Any, context: Any, call: ToolContext, given: dict[str, Any]) -> Any:
     from pydantic import ValidationError
 
-    retry = require("pydantic_ai.exceptions").ModelRetry
+    name = made.tool_def.name
     try:
         arguments = made.args_validator.validate_python(given, context=context.validation_context)
-        if made.args_validator_func is not None:
-            checked = made.args_validator_func(context, **arguments)
-            if hasattr(checked, "__await__"):
-                await checked
-        output = await toolset.call_tool(made.tool_def.name, arguments, context, made)
-    except ValidationError as error:
-        name = made.tool_def.name
+    except ValidationError as error:  # only the arguments': one that the tool raises may quote anything
         raise ToolError(f"The input of {name} does not fit. {_problems(error.errors())}") from None
-    except retry as error:
-        raise ToolError(error.message) from error
+    if made.args_validator_func is not None:
+        checked = made.args_validator_func(context, **arguments)
+        if hasattr(checked, "__await__"):
+            await checked
+    try:
+        output = await toolset.call_tool(name, arguments, context, made)
+    except require("pydantic_ai.exceptions").ModelRetry as error:
+        if isinstance(error.__context__, TimeoutError) and getattr(call.threads, "has_begun", False):
+            raise ToolError(INTERRUPTED) from error  # the toolset's own timeout, and the thread goes on
+        raise  # it reaches the model as it is
     return output.return_value if hasattr(output, "return_value") else output

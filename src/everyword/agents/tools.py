@@ -6,23 +6,27 @@ Pydantic is imported when the first schema is asked for, not with this module.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import copy
 import functools
 import inspect
 import itertools
 import logging
+import math
 import re
+import sys
 import types
 import typing
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
-from ..errors import BadInput, ChatError, UsageError
+from ..errors import BadInput, ChatError, UsageError, public_text
 from ..messages.jsonvalues import encode_json, plain_json
+from ..messages.repair import unknown_after
 from ..runtime.api import CancelToken
+from .tool_running import runs_on_loop, values_of
+from .tool_threads import CallThreads, ToolThreads
 
 __all__ = ["AnyTool", "Tool", "ToolContext", "ToolFailed", "ToolProgress", "ToolResult", "ToolYield", "client_tool"]
 __all__ += ["tool"]
@@ -39,14 +43,16 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENTRIES = re.compile(r"(?:Args|Arguments|Parameters|Params):\s*|:param\b.*")
 _GOOGLE_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)")
 _FIELD_ENTRY = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(?P<name>\w+)\s*:\s*(?P<text>.*)")
-_END: Final = object()
+_DEFAULT_THREADS: Final = ToolThreads()
+"""For calls that no app makes: tests, and `Tool.run` by hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The call that a tool is answering. A parameter with this annotation is given it; the model never sees it.
 
-    `idempotency_key` is the same for every attempt at the same call: hand it to services that take one.
+    `idempotency_key` is the same for every attempt at the same call: hand it to services that take one. `threads` is
+    for blocking code in an async tool: `await loop.run_in_executor(context.threads, function)`.
     """
 
     agent: Any = None
@@ -54,6 +60,7 @@ class ToolContext:
     call_id: str = ""
     idempotency_key: str = ""
     cancelled: CancelToken = field(default_factory=CancelToken)
+    threads: Executor | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +79,13 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolFailed:
-    """The call brought no answer; nothing follows.
+    """The call brought no answer; nothing follows. `unknown`: it timed out, but what it does in its thread goes on.
 
-    `model_text` may hold what the exception said and is for the model only; `client_text` is safe for every client.
+    `client_text` is stored and shown to every client. `model_text` may say more: what is wrong with the input, or the
+    exception's text where the tool allows it.
     """
 
-    reason: Literal["input", "raised", "output", "timeout"]
+    reason: Literal["input", "raised", "output", "timeout", "unknown"]
     model_text: str
     client_text: str
     error: BaseException | None = None
@@ -105,8 +113,10 @@ class Tool(Generic[P, R]):
         client: bool = False,
         idempotent: bool = False,
         timeout: float | None = None,
+        show_errors_to_model: bool = False,
     ) -> None:
         self.name, self.description = name, description
+        self.show_errors_to_model = show_errors_to_model
         self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
         self._function = function
         self._inputs = _Inputs(name, function, parameters)
@@ -194,24 +204,30 @@ class Tool(Generic[P, R]):
     async def run(self, input: Any, context: ToolContext | None = None) -> AsyncIterator[ToolYield]:
         """Run the tool once: yield any progress, then exactly one ToolResult or ToolFailed.
 
-        Plain functions run in a worker thread; what runs past its timeout there is left to end unheard. Each value of
-        a generator is progress, and the last one, or a plain generator's return value, is the result as well.
-        Nothing but cancellation is raised once the tool has begun.
+        Plain functions run in a thread. One that runs past its timeout keeps its thread until it returns, and its
+        result is reported as unknown. Each value of a generator is progress, and the last one, or a plain generator's
+        return value, is the result as well. Nothing but cancellation is raised once the tool has begun.
 
         Raises:
             UsageError: the page answers this tool, or it is a method and there is no agent to call it on.
         """
-        call = self._prepared(context if context is not None else ToolContext())
+        context = context if context is not None else ToolContext()
+        given = context.threads
+        threads = given if isinstance(given, CallThreads) else _DEFAULT_THREADS.for_call(f"tool {self.name}")
+        call = self._prepared(replace(context, threads=threads))
+        seconds = self._timeout_for(context.agent)
         try:
             arguments = self.check(input)
         except BadInput as error:
-            yield ToolFailed("input", str(error), f"The tool {self.name} was called with unsuitable input.", error)
+            text = f"The tool {self.name} was called with unsuitable input."
+            yield ToolFailed("input", public_text(error, text), text, error)
             return
-        values = _values(functools.partial(call, **arguments), on_the_loop=_gives_way(self._function))
-        deadline = None if self.timeout is None else asyncio.get_running_loop().time() + self.timeout
+        values = values_of(functools.partial(call, **arguments), threads, on_loop=runs_on_loop(self._function))
+        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        late = functools.partial(self._timed_out, seconds or 0.0, threads)
         output: Any = None
         try:
-            while (step := await self._step(values, deadline)) is not None:
+            while (step := await self._step(values, deadline, late)) is not None:
                 if isinstance(step, ToolFailed):
                     yield step
                     return
@@ -219,10 +235,13 @@ class Tool(Generic[P, R]):
                 if isinstance(step, ToolProgress):
                     yield step
         finally:
+            threads.is_over = True
             await values.aclose()
         yield ToolResult(output)
 
-    async def _step(self, values: AsyncIterator[tuple[bool, Any]], deadline: float | None) -> ToolYield | None:
+    async def _step(
+        self, values: AsyncIterator[tuple[bool, Any]], deadline: float | None, late: Callable[[Exception], ToolFailed]
+    ) -> ToolYield | None:
         """Return what the tool says next; None when it has nothing more to say."""
         limit = asyncio.timeout_at(deadline)
         try:
@@ -231,25 +250,45 @@ class Tool(Generic[P, R]):
         except StopAsyncIteration:
             return None
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is an answer for the model
-            return self._raised(error, is_late=limit.expired())
+            return late(error) if limit.expired() else self._raised(error)
         try:
             output = plain_json(value)
         except BadInput as error:
             text = f"The tool {self.name} returned {type(value).__name__}, which has no JSON form ({error})."
-            log.warning("%s Return plain values, dataclasses, or Pydantic or msgspec models.", text)
-            return ToolFailed("output", _cut(text), f"The tool {self.name} failed.", error)
+            log.warning("%s Return plain values, dataclasses, or Pydantic or msgspec models.", text, exc_info=error)
+            return self._failed("output", text, error)
         return ToolResult(output) if is_last else ToolProgress(output)
 
-    def _raised(self, error: Exception, *, is_late: bool) -> ToolFailed:
-        if is_late:
-            text = f"The tool {self.name} gave no answer within {self.timeout:g} seconds."
-            log.warning("%s", text)
-            return ToolFailed("timeout", text, text, error)
-        if isinstance(error, ChatError):
+    def _timed_out(self, seconds: float, threads: CallThreads, error: Exception) -> ToolFailed:
+        if threads.has_begun:
+            log.warning("%s timed out after %g s; its thread is taken until it returns", threads.label, seconds)
+            text = unknown_after(seconds)
+            return ToolFailed("unknown", text, text, error)
+        why = f"; all {threads.size} threads for tools were busy" if threads.is_asked else ""
+        text = f"The tool {self.name} timed out after {seconds:g} s{why}."
+        log.warning("%s", text)
+        return ToolFailed("timeout", text, text, error)
+
+    def _timeout_for(self, agent: Any) -> float | None:
+        """Return the tool's own timeout, else that of the agent's class; None for no limit."""
+        seconds: float | None = self.timeout if self.timeout is not None else getattr(agent, "tool_timeout", None)
+        if seconds is None or math.isinf(seconds):
+            return None
+        if seconds <= 0:
+            raise UsageError(f"unable to run the tool {self.name!r}; tool_timeout of {seconds} seconds is not positive")
+        return seconds
+
+    def _raised(self, error: Exception) -> ToolFailed:
+        if isinstance(error, ChatError) or _is_model_retry(error):
             return ToolFailed("raised", _cut(str(error)), _cut(str(error)), error)
         log.warning("tool %s raised", self.name, exc_info=error)
-        text = _cut(f"{type(error).__name__}: {error}")
-        return ToolFailed("raised", text, f"The tool {self.name} failed.", error)
+        return self._failed("raised", f"{type(error).__name__}: {error}", error)
+
+    def _failed(self, reason: Literal["raised", "output"], raw_text: str, error: Exception) -> ToolFailed:
+        """Return a failure whose text was not written for models: it stays in the log, unless the tool shows it."""
+        text = f"The tool {self.name} failed."
+        told = _cut(raw_text) if self.show_errors_to_model else f"{text} Its error was logged on the server."
+        return ToolFailed(reason, told, text, error)
 
     def _prepared(self, context: ToolContext) -> Callable[..., Any]:
         if self.client or self._function is None:
@@ -280,6 +319,7 @@ def tool(
     client: bool = False,
     idempotent: bool = False,
     timeout: float | None = None,
+    show_errors_to_model: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -291,6 +331,7 @@ def tool(
     client: bool = False,
     idempotent: bool = False,
     timeout: float | None = None,
+    show_errors_to_model: bool = False,
 ) -> Any:
     """Offer a function, or a method of an agent, to models.
 
@@ -304,7 +345,10 @@ def tool(
             it names, says so.
         client: the page runs it; the function gives only the signature.
         idempotent: doing it twice does no harm, so a call that a crash cut off may be made again.
-        timeout: seconds after which the call has failed.
+        timeout: seconds that a call may take; if not given, `tool_timeout` of the agent. An async tool is cancelled
+            then and has failed. A plain function cannot be stopped: its result is unknown. `math.inf` for no limit.
+        show_errors_to_model: the model reads the type and the text of any exception, which leave the process with it.
+            Without it, it reads the text of a ToolError, and a safe sentence of everything else.
 
     Raises:
         UsageError: there is no usable name, or the timeout is not positive.
@@ -322,6 +366,7 @@ def tool(
             raise UsageError(f"unable to make the tool {named!r}; its timeout of {timeout} seconds is not positive")
         text = description if description is not None else _first_paragraph(_docstring(target))
         options: dict[str, Any] = {"client": client, "idempotent": idempotent, "timeout": timeout}
+        options["show_errors_to_model"] = show_errors_to_model
         return Tool(target, name=named, description=text, needs_approval=needs_approval, **options)
 
     return make if function is None else make(function)
@@ -342,58 +387,7 @@ def client_tool(name: Any, description: Any = None, parameters: Any = None) -> A
     return Tool(None, name=name, description=text, parameters=schema, client=True)
 
 
-# -- running -----------------------------------------------------------------------------------------------------
-
-
-async def _values(call: Callable[[], Any], *, on_the_loop: bool) -> typing.AsyncGenerator[tuple[bool, Any], None]:
-    """Yield (is it the last, value) of everything that a call gives."""
-    answer = call() if on_the_loop else await _in_thread(contextvars.copy_context(), call)
-    if inspect.iscoroutine(answer) or isinstance(answer, asyncio.Future):
-        answer = await answer
-    if inspect.isasyncgen(answer):
-        try:
-            async for value in answer:
-                yield False, value
-        finally:
-            await answer.aclose()
-    elif inspect.isgenerator(answer):
-        context = contextvars.copy_context()
-        try:
-            while True:
-                value, returned = await _in_thread(context, functools.partial(_advance, answer))
-                if value is _END:
-                    break
-                yield False, value
-        finally:
-            with contextlib.suppress(ValueError):  # it still runs in its thread, and nothing can stop it there
-                answer.close()
-        if returned is not None:
-            yield True, returned
-    else:
-        yield True, answer
-
-
-def _gives_way(function: Any) -> bool:
-    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    return any(is_kind(function) for is_kind in kinds)
-
-
-async def _in_thread(context: contextvars.Context, call: Callable[[], Any]) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, context.run, _contained, call)
-
-
-def _contained(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except StopIteration as error:
-        raise RuntimeError("StopIteration was raised") from error  # no future can hold a StopIteration
-
-
-def _advance(generator: Iterator[Any]) -> tuple[Any, Any]:
-    try:
-        return next(generator), None
-    except StopIteration as end:
-        return _END, end.value
+# -- words -------------------------------------------------------------------------------------------------------
 
 
 def _named(predicate: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -401,6 +395,12 @@ def _named(predicate: Callable[..., Any], arguments: dict[str, Any]) -> dict[str
     if any(each.kind is each.VAR_KEYWORD for each in wanted.values()):
         return arguments
     return {name: value for name, value in arguments.items() if name in wanted}
+
+
+def _is_model_retry(error: Exception) -> bool:
+    """Tell whether it is Pydantic AI's way to tell the model something; without importing Pydantic AI."""
+    exceptions = sys.modules.get("pydantic_ai.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.ModelRetry)
 
 
 def _cut(text: str) -> str:

@@ -11,6 +11,7 @@ from ..messages.chunks import as_chunk
 from ..messages.message import Part
 from ..runtime.api import CancelToken, TurnCall
 from .steps import Steps, ToolBox, is_final
+from .tool_threads import ToolThreads
 from .toolbelt import tools_of
 
 __all__ = ["Turn"]
@@ -23,15 +24,15 @@ class Turn:
     comes again with a higher `attempt`, and what was already said is the last of `agent.messages`: go on from there.
     """
 
-    def __init__(self, call: TurnCall, *, agent: Any = None) -> None:
-        self._call, self._agent = call, agent
+    def __init__(self, call: TurnCall, *, agent: Any = None, threads: ToolThreads | None = None) -> None:
+        self._call, self._agent, self._threads = call, agent, threads
         self._calls_made = 0
 
     @cached_property
     def _box(self) -> ToolBox:
         """Its tools, if somebody asks: a box knows its turn, and the two would wait for the collector at every end."""
         tools = tools_of(self._agent) if self._agent is not None else {}
-        return ToolBox(self._call, tools, agent=self._agent, turn=self)
+        return ToolBox(self._call, tools, agent=self._agent, turn=self, threads=self._threads)
 
     @property
     def id(self) -> str:

@@ -18,7 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import ChatError, FoldError, UsageError
+from ..errors import FoldError, UsageError, public_text
 from ..messages.chunks import as_chunk
 from ..messages.fold import MessageFold
 from ..messages.message import Chunk, UIMessage
@@ -127,7 +127,7 @@ class UIMessageStreamWriter:
             except Exception:
                 log.exception("on_error raised; clients get a safe sentence")
                 return SAFE_TEXT
-        return str(error) if isinstance(error, ChatError) else SAFE_TEXT
+        return public_text(error, SAFE_TEXT)
 
     def _add(self, chunk: Chunk) -> None:
         self._waiting.append(chunk)

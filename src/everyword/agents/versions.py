@@ -37,7 +37,7 @@ class Versions:
         """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
         return [Version.of(record) for record in await self._port.tree.versions(MessageId(message_id))]
 
-    @callable_
+    @callable_(read_only=True)
     async def get_versions(self) -> list[dict[str, Any]]:
         """Return the places of the shown conversation that have other versions, in order.
 

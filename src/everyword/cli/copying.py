@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+import msgspec
+
 from ..core.evolve import evolve
 from ..core.project import project
 from ..core.state import State
@@ -19,7 +21,7 @@ from ..log.sqlite.store import SqliteLog
 from ..rows import Row
 from .readonly import ReadOnlyLog
 
-__all__ = ["Copied", "fold_events", "fresh", "read_log", "write_agent"]
+__all__ = ["Copied", "fold_events", "fresh", "read_log", "without_detail", "write_agent"]
 
 
 AT_ONCE = 256
@@ -56,6 +58,14 @@ def fold_events(events: Sequence[Copied], what: str) -> State:
     return state
 
 
+def without_detail(body: bytes) -> bytes:
+    """Return a stored event without its `detail`, which may hold the text of an exception; else its very bytes."""
+    if b'"detail"' not in body:
+        return body
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode(fields) if fields.pop("detail", None) is not None else body
+
+
 async def read_log(store: ReadOnlyLog | SqliteLog, agent: AgentId) -> list[Stored]:
     """Return the whole log of an agent."""
     found: list[Stored] = []
@@ -75,7 +85,9 @@ async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]
     """
     there = await read_log(store, agent)
     had = len(there)
-    is_same = [(each.at, each.body) for each in there] == [(at, body) for at, _, body in events[:had]]
+    # A file may be without details (`everyword export`), and the log that it was made from is still the same log.
+    ours = [(each.at, without_detail(each.body)) for each in there]
+    is_same = ours == [(at, without_detail(body)) for at, _, body in events[:had]]
     if had > len(events) or not is_same:
         raise UsageError(
             f"unable to write {agent!r}; there is another agent of that name. Choose another: --as kind/name"

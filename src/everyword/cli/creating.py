@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
+from typing import Any
 
+import msgspec
+
+from .. import __version__
 from ..errors import UsageError
 from .screen import Screen
 
@@ -31,18 +37,43 @@ def run(chosen: argparse.Namespace) -> int:
             f"unable to make a project in {chosen.folder!r}; there is something already. Choose another folder"
         )
     try:
-        made = _copy(files(__package__) / "template", folder, name)
+        made = _copy(files(__package__) / "template", folder, {"name": name, **_dependency(_installed_from())})
     except OSError as exc:
         raise UsageError(f"unable to make a project in {chosen.folder!r}; {exc.strerror}") from exc
     screen = Screen()
     for path in made:
         screen.say(f"  {path}")
-    step = f"cd {chosen.folder} && " if folder.resolve() != Path.cwd() else ""
+    step = f"cd {shlex.quote(chosen.folder)} && " if folder.resolve() != Path.cwd() else ""
     screen.say(f"\nTry it:  {step}everyword dev")
     return 0
 
 
-def _copy(source: Traversable, folder: Path, name: str) -> list[Path]:
+def _installed_from() -> dict[str, Any] | None:
+    """Return what the installer noted of the place that everyword came from; None if that was an index, by its name."""
+    try:
+        noted = distribution("everyword").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    return msgspec.json.decode(noted, type=dict[str, Any]) if noted else None
+
+
+def _dependency(noted: dict[str, Any] | None) -> dict[str, str]:
+    """Return how a project depends on the everyword that made it, with a comment that says so.
+
+    By name only if it was installed by name: otherwise an index may not have it, or have another project of that name.
+    """
+    if noted is None:
+        return {"origin": "The version that made this project, or a newer one.", "source": f">={__version__}"}
+    url = noted["url"]
+    if control := noted.get("vcs_info"):
+        url = f"{control['vcs']}+{url}@{control['commit_id']}"
+    if folder := noted.get("subdirectory"):
+        url = f"{url}#subdirectory={folder}"
+    origin = "everyword is installed from where this machine has it. Change the address for other machines."
+    return {"origin": origin, "source": f" @ {url}"}
+
+
+def _copy(source: Traversable, folder: Path, words: dict[str, str]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     made: list[Path] = []
     for each in sorted(source.iterdir(), key=lambda entry: (entry.is_dir(), entry.name)):
@@ -50,11 +81,9 @@ def _copy(source: Traversable, folder: Path, name: str) -> list[Path]:
         target = folder / (f".{name_there}" if name_there == "gitignore" else name_there)
         if each.is_dir():
             if each.name != "__pycache__":
-                made += _copy(each, target, name)
+                made += _copy(each, target, words)
             continue
         text = each.read_text(encoding="utf-8")
-        target.write_text(
-            Template(text).substitute(name=name) if target.suffix in FILLED_IN else text, encoding="utf-8"
-        )
+        target.write_text(Template(text).substitute(words) if target.suffix in FILLED_IN else text, encoding="utf-8")
         made.append(target)
     return made

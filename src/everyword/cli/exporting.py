@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from ..errors import LogCorrupt, UsageError
 from ..events import decode_event
 from ..ids import AgentId, can_name_a_root, children_prefix
 from ..log.base import Stored
 from ..runtime.clock import SystemClock
-from .copying import fold_events, read_log, write_agent
+from .copying import fold_events, read_log, without_detail, write_agent
 from .opening import find_agent, reading, writing
 from .packing import Packed, opened_to_write, pack, unpack
 from .screen import Screen, count_of, iso
@@ -32,10 +33,16 @@ async def _export(screen: Screen, chosen: argparse.Namespace) -> int:
         agent = find_agent(await store.agents(), chosen.agent, chosen.db)
         family = [agent, *await store.agents_below(agent)]
         logs: list[tuple[AgentId, Sequence[Stored]]] = []
+        left_out = 0
         with screen.progress("reading", len(family)) as bar:
             for member in family:
-                logs.append((member, _checked(member, await read_log(store, member))))
+                log = _checked(member, await read_log(store, member))
+                kept = log if chosen.with_details else [_without_detail(each) for each in log]
+                left_out += sum(one is not other for one, other in zip(log, kept, strict=True))
+                logs.append((member, kept))
                 bar.step(member)
+    if left_out:
+        screen.note(f"left out: {count_of(left_out, 'exception text')}. Keep them with --with-details")
     now = iso(SystemClock().now()) or ""
     if chosen.output == "-":
         pack(sys.stdout.buffer, logs, now)
@@ -59,6 +66,11 @@ def _checked(agent: AgentId, log: Sequence[Stored]) -> Sequence[Stored]:
         except msgspec.DecodeError as exc:
             raise LogCorrupt(f"unable to export {agent!r}; event {stored.seq} cannot be read ({exc})") from exc
     return log
+
+
+def _without_detail(stored: Stored) -> Stored:
+    body = without_detail(stored.body)
+    return stored if body is stored.body else replace(stored, body=body)
 
 
 def run_import(chosen: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from ..core.state import Node, State
 from ..core.tree import shown_path
 from ..errors import BadMessage, LogCorrupt, TurnedAway, Unreachable, UsageError
 from ..events import Event, decode_event
+from ..extras import missing
 from ..ids import AgentId, Millis, NodeId, Seq, TurnId
 from ..messages.message import Chunk, UIMessage
 from ..messages.sse import SseEvent, SseParser
@@ -115,9 +116,7 @@ async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[s
     try:
         import httpx
     except ImportError:
-        raise UsageError(
-            "unable to read from a server; httpx is missing. Install it: pip install 'everyword[client]'"
-        ) from None
+        raise missing("httpx", "client", "read from a server") from None
     where, cursor, tries, was_there = events_url(url, agent), after, 0, False
     head: Seq | None = None
     # Loading certificates takes longer than the rest of it; plain HTTP needs none.

@@ -280,13 +280,14 @@ def _export(commands: Commands) -> None:
         "-o", "--output", metavar="FILE", help="(default: kind-name.everyword.gz; - is standard output)"
     )
     export.add_argument("--force", action="store_true", help="replace FILE")
+    export.add_argument("--with-details", action="store_true", help="keep the texts of exceptions")
     _add_store(export)
     export.set_defaults(run="exporting:run_export")
 
 
 EXPORT = """\
 Write an agent, with all its sub-agents, to one file: lines of JSON with a digest, compressed when the name ends in .gz.
-Works beside a running server.
+Works beside a running server. The texts of exceptions may hold secrets, and are left out unless you ask for them.
 
 examples:
   everyword export chat/ann

@@ -7,19 +7,23 @@ import asyncio
 import errno
 import gc
 import importlib.util
+import itertools
 import logging
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from .. import __version__
 from ..demo import Demo
 from ..errors import UsageError
+from ..extras import missing
 from ..observe.logs import configure_logging
 from ..server import Everyword
+from ..server.loop_watchdog import LoopWatchdog
 from .loading import load_app
 from .playground import playground
 from .reloading import (
@@ -32,8 +36,11 @@ from .reloading import (
     load_leashed,
     own_pid,
 )
+from .stopping import LastResort, end_at_once
 
 __all__ = ["run_dev", "run_serve"]
+
+log = logging.getLogger("everyword.server")
 
 JUST_KILLED = 0.5
 """Seconds that a port may still be taken by a server whose watcher was killed a moment ago."""
@@ -42,13 +49,23 @@ HERE = "app.py"
 """What `dev` serves when nothing is named."""
 
 DEV_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*")
-FORCE_CHECK = 0.1
-"""Seconds between two looks for a second Ctrl+C."""
-
 DEV_GRACE = 1.0
 """Seconds that answers have to finish when a developer stops the server: the next one goes on with them anyway."""
 
-Drain = Callable[[], Coroutine[Any, Any, None]]
+OPEN_REQUESTS = 1
+"""Seconds that requests which are still open have to end once the app has stopped: a body may never end."""
+
+LAST_RESORT = 6.0
+"""Seconds after the grace period at which the process ends, whatever hangs."""
+
+FOREIGN_GRACE = 10.0
+"""Seconds of grace that an app has which is not ours alone: ours, inside it, has as much by default."""
+
+WITHOUT_AUTHORIZE = (
+    "this app has no `authorize`: requests that seem to come from this machine may use every agent, others none. "
+    "A reverse proxy on this machine that sets no forwarding header (X-Forwarded-For, X-Real-IP, Forwarded, Via) "
+    "makes everybody seem local. Pass Everyword(..., authorize=...) before others can reach it."
+)
 
 LARGEST_FRAME = 128 * 1024 * 1024
 """What the server reads of one frame. Above `Limits.frame`, so that a frame beyond that is answered and not cut off."""
@@ -65,12 +82,12 @@ def run_dev(chosen: argparse.Namespace) -> int:
     app = load_leashed(named) if named is not None else Everyword([Demo], store=chosen.db or "everyword.db")
     shown = app
     if isinstance(app, Everyword):
+        app.is_development = True
         app.invite(*DEV_ORIGINS)
         app.grace = DEV_GRACE
         shown = playground(app)
-    drain = app.aclose if isinstance(app, Everyword) else None
     listener = inherited_listener() or _listen(chosen.host, chosen.port)
-    return _run(shown, listener, chosen.host, lambda url: _greeting(app, url, is_demo=named is None), drain)
+    return _run(shown, listener, chosen.host, lambda url: _greeting(app, url, is_demo=named is None), app)
 
 
 def _named(chosen: argparse.Namespace) -> str | None:
@@ -86,55 +103,60 @@ def run_serve(chosen: argparse.Namespace) -> int:
     configure_logging(chosen.log_format)
     _require_uvicorn()
     app = load_app(chosen.app)
-    drain = app.aclose if isinstance(app, Everyword) else None
+    if isinstance(app, Everyword) and not app.door.has_authorize:
+        log.warning(WITHOUT_AUTHORIZE)
     listener = _listen(chosen.host, chosen.port)
-    return _run(app, listener, chosen.host, lambda url: f"everyword {__version__} serves {chosen.app} at {url}", drain)
+    return _run(app, listener, chosen.host, lambda url: f"everyword {__version__} serves {chosen.app} at {url}", app)
 
 
 def _require_uvicorn() -> None:
     if importlib.util.find_spec("uvicorn") is None:
-        raise UsageError("unable to serve; uvicorn is missing. Install it: pip install 'everyword[server]'")
+        raise missing("uvicorn", "server", "serve")
 
 
 def _run(
-    app: Any,
+    shown: Any,
     listener: socket.socket,
     host: str,
     greeting: Callable[[str], str],
-    drain: Drain | None = None,
+    app: Any,
 ) -> int:
+    """Serve `shown`, which is `app` or stands in front of it, until the process is told to stop."""
     import uvicorn
 
+    ours = app if isinstance(app, Everyword) else None
+    grace = ours.grace if ours is not None else FOREIGN_GRACE
+    last_resort, signals = LastResort(grace + LAST_RESORT), itertools.count()
     url = f"http://{_name_of(host)}:{listener.getsockname()[1]}"
+
+    watchdog = LoopWatchdog()
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            # What was imported stays: the collector need not walk through it while answers stream. And through what
-            # comes and goes less often: with some thousand agents open, a full round stops everything for a tenth of
-            # a second, and finds next to nothing, because what we drop has no cycles.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 50)
-            # A thread that comes back from the disk waits this long for a busy loop; at Python's own 5 ms, several
-            # times per commit, four hundred streams lag half as much again.
-            sys.setswitchinterval(0.001)
+            _tune_python()
+            watchdog.start()
             if self.started:
                 print(greeting(url), flush=True)
 
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            # Counted in one step: of two signals that come together, the second is handled in the middle of the first.
+            if next(signals):
+                end_at_once(sig)
+            last_resort.begin()
+            super().handle_exit(sig, frame)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             # The web server would hang up first; who watches an answer sees it finish (R-19).
-            if drain is not None:
-                await _first_of(drain(), self._forced())
+            if ours is not None:
+                await ours.aclose()
             await super().shutdown(sockets)
-
-        async def _forced(self) -> None:
-            while not self.force_exit:  # noqa: ASYNC110 - set by a signal handler of the web server
-                await asyncio.sleep(FORCE_CHECK)
+            watchdog.stop()
 
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
     config = uvicorn.Config(
-        app,
+        shown,
+        timeout_graceful_shutdown=OPEN_REQUESTS if ours is not None else round(grace) + OPEN_REQUESTS,
         ws="everyword.server.gathering:GatheringProtocol",
         ws_per_message_deflate=False,
         ws_max_size=LARGEST_FRAME,
@@ -152,14 +174,16 @@ def _run(
     return 0 if server.started else 1
 
 
-async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
-    tasks = [asyncio.create_task(way) for way in ways]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+def _tune_python() -> None:
+    # What was imported stays: the collector need not walk through it while answers stream. And through what comes and
+    # goes less often: with some thousand agents open, a full round stops everything for a tenth of a second, and finds
+    # next to nothing, because what we drop has no cycles.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    # A thread that comes back from the disk waits this long for a busy loop; at Python's own 5 ms, several times per
+    # commit, four hundred streams lag half as much again.
+    sys.setswitchinterval(0.001)
 
 
 def _listen(host: str, port: int, *, patience: float = 0.0) -> socket.socket:
@@ -179,8 +203,10 @@ def _listen(host: str, port: int, *, patience: float = 0.0) -> socket.socket:
 
 
 def _is_worth_saying(record: logging.LogRecord) -> bool:
-    # Streams that stay incomplete when the server stops are how their clients know that they must come back.
-    return "returned without completing response" not in str(record.msg)
+    # Streams that stay incomplete when the server stops are how their clients know that they must come back, and
+    # requests that are cut off then are said to be by the line before.
+    is_cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not is_cut_off and "returned without completing response" not in str(record.msg)
 
 
 def _name_of(host: str) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from ..errors import BadMessage
 from ..events import (
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CancelRequested,
@@ -56,6 +57,7 @@ OUTPUTS = {
 }
 
 CAUSES = {"crash": "the process died", "stall": "the model was silent", "retry": "the model failed", "first": ""}
+CAUSES["shutdown"] = "the server was restarted"
 
 
 class Teller:
@@ -94,6 +96,8 @@ class Teller:
                 self._remark(f"attempt {event.attempt}: {CAUSES[event.cause]}{anew}", "yellow")
             case AttemptDelayed():
                 self._remark(f"attempt {event.attempt} is delayed: {CAUSES[event.cause]}", "yellow")
+            case AttemptInterrupted():
+                self._remark(f"attempt {event.attempt} was interrupted by a shutdown", "yellow")
             case CancelRequested():
                 self._remark("asked to stop", "yellow")
             case TurnEnded():

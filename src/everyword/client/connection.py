@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from random import random
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClientError, TurnedAway, Unreachable, UsageError
+from ..errors import ClientError, TurnedAway, Unreachable
+from ..extras import missing
 from ..ids import Millis
 from ..wire.client_agent import AgentProtocol
 from .addressing import Address
@@ -231,9 +232,7 @@ def require_websockets() -> None:
     try:
         import websockets.asyncio.client  # noqa: F401 - only whether it is there
     except ImportError:
-        raise UsageError(
-            "unable to connect; the client needs the package websockets: install everyword[client]"
-        ) from None
+        raise missing("websockets", "client", "connect") from None
 
 
 def _failures() -> tuple[type[BaseException], ...]:

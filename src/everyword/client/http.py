@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..codec.joiner import StreamJoiner
-from ..errors import ChatFailed, TurnedAway, Unreachable, UsageError
+from ..errors import ChatFailed, TurnedAway, Unreachable
+from ..extras import missing
 from ..ids import Millis
 from ..messages.message import UIMessage
 from ..messages.sse import SseEvent, SseParser
@@ -112,9 +113,7 @@ class Http:
             try:
                 import httpx
             except ImportError:
-                raise UsageError(
-                    "unable to read over HTTP; the client needs the package httpx: install everyword[client]"
-                ) from None
+                raise missing("httpx", "client", "read over HTTP") from None
             # Loading certificates takes longer than many a request; plain HTTP needs none.
             is_secure = self._address.http("").startswith("https")
             timeout, transport = httpx.Timeout(30.0, read=60.0), self._options.transport

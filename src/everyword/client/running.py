@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from ..errors import is_public, public_text
 from ..messages.calls import tool_name, tool_parts
 from ..messages.message import Part, UIMessage
 from ..wire.client import ChatProtocol
@@ -11,6 +13,8 @@ from .agent import AgentClient
 from .tools import ClientTool
 
 __all__ = ["Running"]
+
+log = logging.getLogger("everyword.client")
 
 
 class Running:
@@ -44,8 +48,10 @@ class Running:
         more: dict[str, Any] = {"toolName": tool.name, "clientTools": declared}
         try:
             output = await tool.run(given)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the model is told, and the turn goes on
-            self._protocol.answer(call, error=str(error) or type(error).__name__, **more)
+        except Exception as error:
+            if not is_public(error):
+                log.warning("tool %s raised", tool.name, exc_info=error)
+            self._protocol.answer(call, error=public_text(error, f"The tool {tool.name} failed."), **more)
         else:
             self._protocol.answer(call, output, **more)
         self._busy.discard(call)

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from ..errors import UsageError
+from ..errors import ToolError, UsageError
 from ..messages.jsonvalues import plain_json
 
 __all__ = ["ClientTool", "declare"]
@@ -39,10 +39,15 @@ class ClientTool:
     async def run(self, given: Any) -> Any:
         """Call the function with the model's input and return what it says as JSON values.
 
-        Functions that are not async run in a thread. Raises whatever the function raises, and msgspec's
-        ValidationError for input that does not fit the hints.
+        Functions that are not async run in a thread. Raises whatever the function raises.
+
+        Raises:
+            ToolError: the input does not fit the hints; the text says why, in words for the model.
         """
-        arguments = msgspec.convert(given if given is not None else {}, self._arguments)
+        try:
+            arguments = msgspec.convert(given if given is not None else {}, self._arguments)
+        except msgspec.ValidationError as error:
+            raise ToolError(f"The input of {self.name} does not fit. {error}") from None
         named = {name: getattr(arguments, name) for name in self._arguments.__struct_fields__}
         if inspect.iscoroutinefunction(self._function):
             result = await self._function(**named)

@@ -13,6 +13,7 @@ from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, Re
 from ..messages.calls import CallAnswer
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay", "Emit", "Emitted", "Finish"]
+__all__ += ["Interrupt"]
 __all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
 __all__ += ["EndRun", "MarkHookDone", "MarkRunTold", "StartRun"]
 __all__ += ["AddJob", "CancelJobs", "Create", "EndJob", "StartJob", "Submit"]
@@ -100,6 +101,13 @@ class Delay(msgspec.Struct, frozen=True):
     turn: TurnId
     attempt: Attempt
     cause: AttemptCause
+
+
+class Interrupt(msgspec.Struct, frozen=True):
+    """Say that the process stops in good order in the middle of this attempt."""
+
+    turn: TurnId
+    attempt: Attempt
 
 
 class Emitted(msgspec.Struct, frozen=True, gc=False):
@@ -318,6 +326,7 @@ Command = (
     | Place
     | Begin
     | Delay
+    | Interrupt
     | Emit
     | StartCall
     | Finish

@@ -17,6 +17,7 @@ from ..events import (
     AgentCreated,
     AgentDestroyed,
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CancelRequested,
     ChatCleared,
@@ -37,6 +38,7 @@ from ..messages.calls import find_call, is_tool_part, last_step, open_calls, too
 from ..messages.message import UIMessage
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
+from .attempts import cause_of, why_given_up
 from .calls import interrupted_calls, start_call, with_errors
 from .commands import (
     AddJob,
@@ -56,6 +58,7 @@ from .commands import (
     EndJob,
     EndRun,
     Finish,
+    Interrupt,
     MarkHookDone,
     MarkRunTold,
     MoveLeaf,
@@ -105,6 +108,8 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return _begin(state, command, now, rules)
         case Delay():
             return _delay(state, command)
+        case Interrupt():
+            return _interrupt(state, command)
         case Finish():
             turn = _speaker(state, command)
             left = command.message if turn.accepted.kind is TurnKind.RSM else None
@@ -198,7 +203,7 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
         raise Rejected(f"unable to begin turn {command.turn}; its messages are not known yet")
     if turn.is_continuation and turn.attempt == 0 and (reason := _why_skipped(state, turn)) is not None:
         return [TurnEnded(turn.id, Outcome.SKIPPED, reason=reason)]
-    if (spent := _why_given_up(turn, command.heard_at, now, rules)) is not None:
+    if (spent := why_given_up(turn, command.heard_at, now, rules)) is not None:
         end = Finish(
             turn.id,
             Attempt(turn.attempt),
@@ -209,7 +214,7 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
         )
         return _finish(state, turn, end, rules)
     attempt = Attempt(turn.attempt + 1)
-    cause = command.cause if turn.attempt else "first"
+    cause = cause_of(turn, command.cause)
     if command.fresh and not turn.is_continuation:
         return [AttemptStarted(turn.id, attempt, cause, fresh=True)]
     # What a dead attempt left open is closed first, so that the next one starts on firm ground (R-17).
@@ -224,14 +229,11 @@ def _delay(state: State, command: Delay) -> list[Event]:
     return [] if turn.recovers_with == attempt else [AttemptDelayed(turn.id, attempt, command.cause)]
 
 
-def _why_given_up(turn: Turn, heard_at: Millis | None, now: Millis, rules: Rules) -> str | None:
-    """Return why the turn is not tried again, or None. A single attempt always is: the process may have been away."""
-    if turn.attempt >= rules.max_attempts:
-        return f"{turn.attempt} attempts did not end"
-    idle = now - max(turn.progressed_at, heard_at or 0)
-    if turn.attempt > 1 and idle > rules.give_up_after:
-        return f"no word in {idle // 1000} s, over {turn.attempt} attempts"
-    return None
+def _interrupt(state: State, command: Interrupt) -> list[Event]:
+    turn = state.open.get(command.turn)
+    if turn is None or turn.status is not Status.RUNNING or turn.attempt != command.attempt:
+        return []  # it has ended, or is about to, or another attempt has begun
+    return [] if turn.tries.is_interrupted else [AttemptInterrupted(turn.id, command.attempt)]
 
 
 def _why_skipped(state: State, turn: Turn) -> str | None:

@@ -17,6 +17,7 @@ from ..events import (
     AgentCreated,
     AgentDestroyed,
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -51,6 +52,7 @@ from ..ids import Millis, NodeId
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from .attempts import PROGRESS_CHUNKS, Tries
 from .fibers import evolve_fiber
 from .jobs import evolve_job
 from .runs import evolve_run
@@ -67,8 +69,22 @@ _NULL = Raw(b"null")
 _RUNNING: Final = Status.RUNNING
 _decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
+_COUNTED: Final = frozenset({"start-step", "finish-step", "tool-output-available", "tool-output-error"})
+"""Chunks that may be progress of an attempt."""
 
-_QUIET: Final = frozenset({AttemptStarted, AttemptDelayed, CallStarted, CancelRequested, HookDone, StateSet, TurnEnded})
+
+_QUIET: Final = frozenset(
+    {
+        AttemptStarted,
+        AttemptDelayed,
+        AttemptInterrupted,
+        CallStarted,
+        CancelRequested,
+        HookDone,
+        StateSet,
+        TurnEnded,
+    }
+)
 """Events that leave every message as it is; a chunk does too, unless it asks somebody something, and an end, unless it
 takes back a draft."""
 
@@ -88,9 +104,11 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case TurnRetargeted():
             _retargeted(state, _step(state, event), event)
         case AttemptStarted():
-            _began(state, _step(state, event), event)
+            _began(state, _step(state, event), event, at)
         case AttemptDelayed():
             _step(state, event).recovers_with = event.attempt
+        case AttemptInterrupted():
+            _step(state, event).tries.interrupt(at)
         case CallStarted():
             _step(state, event).calls[event.call] = event.attempt
         case CallAnswered():
@@ -115,9 +133,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case LeafMoved():
             state.leaf = event.node
         case ChatCleared():
-            state.generation = event.generation
+            state.generation, state.leaf, state.path = event.generation, None, ()
             state.nodes.clear()
-            state.leaf, state.path = None, ()
         case StateSet():
             state.value = bytes(event.state)
         case AgentCreated():
@@ -135,7 +152,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
     return None
 
 
-def _began(state: State, turn: Turn, event: AttemptStarted) -> None:
+def _began(state: State, turn: Turn, event: AttemptStarted, at: Millis) -> None:
+    turn.tries.begin(at, turn.progressed_at)
     turn.attempt, turn.recovers_with = event.attempt, event.attempt if event.attempt > 1 else None
     if (turn.fold is None or event.fresh) and not turn.accepted.kind.is_bare:
         turn.fold = open_fold(state, turn)
@@ -174,6 +192,7 @@ def _step(
     | TurnRetargeted
     | AttemptStarted
     | AttemptDelayed
+    | AttemptInterrupted
     | CallStarted
     | MessageEnded
     | CancelRequested
@@ -206,7 +225,10 @@ def _chunk(state: State, event: Chunk, at: Millis) -> None:
     except FoldError:
         # Runners normalise (R-24), so this is a chunk of another writer; the log keeps it, the message does without.
         return
-    if chunk["type"] == "tool-approval-request":
+    if (kind := chunk["type"]) in _COUNTED or turn.chunks - turn.tries.chunks >= PROGRESS_CHUNKS:
+        is_own_call = turn.calls.get(chunk.get("toolCallId", "")) == event.attempt
+        turn.tries.hear(chunk, turn.chunks, is_own_call=is_own_call)
+    if kind == "tool-approval-request":
         _say(state, turn.node, state.nodes[turn.node].body, draft=turn.fold.message().encode())
         state.revision += 1
 
@@ -265,7 +287,7 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
         _say(state, turn.node, node.body)
         state.revision += 1
     turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
-    turn.progressed_at, turn.recovers_with = Millis(0), None
+    turn.progressed_at, turn.recovers_with, turn.tries = Millis(0), None, Tries()
     turn.transients.clear()
     turn.calls.clear()
     del state.open[turn.id]

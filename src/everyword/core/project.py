@@ -12,6 +12,7 @@ from ..events import (
     AgentCreated,
     AgentDestroyed,
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -68,7 +69,7 @@ def project(state: State, event: Event) -> list[Row]:
             return _messages(state, [turn.node]) if turn is not None else []
         case AgentCreated():
             return []
-        case CallStarted() | AttemptDelayed():
+        case CallStarted() | AttemptDelayed() | AttemptInterrupted():
             return []  # an open turn's events are folded when it is loaded
         case TurnAccepted():
             nodes = [placed.node for placed in event.messages]

@@ -12,6 +12,7 @@ import msgspec
 from ..errors import BadMessage
 from ..events import (
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -35,7 +36,7 @@ from .transitions import Status
 
 __all__ = ["restore"]
 
-_Replayed = AttemptStarted | AttemptDelayed | Chunk | CallStarted | CallAnswered
+_Replayed = AttemptStarted | AttemptDelayed | AttemptInterrupted | Chunk | CallStarted | CallAnswered
 
 
 def restore(

@@ -15,6 +15,7 @@ from ..events import FiberOutcome, JobAdded, Outcome, RunEnded, RunStarted, Turn
 from ..ids import CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.fold import MessageFold
 from ..messages.repair import INTERRUPTED
+from .attempts import Tries
 from .commands import Policy
 from .transitions import Status
 
@@ -71,6 +72,8 @@ class Turn:
     """The calls of our own tools that were started, with the attempt that started them last."""
     progressed_at: Millis = Millis(0)
     """When its last chunk came, or else when it was accepted."""
+    tries: Tries = field(default_factory=Tries)
+    """Its attempts, as far as they count against its bounds; forgotten when it ends."""
     recovers_with: int | None = None
     """The attempt that goes on from one that is over, and has said nothing yet (R-17)."""
     outcome: Outcome | None = None
@@ -221,7 +224,11 @@ class Rules:
     """What an agent's class lays down for `decide` and `wanted`; constant while the agent is loaded."""
 
     max_attempts: int = 5
-    """How often a turn is tried, whatever ends its attempts; progress does not give any back."""
+    """How often a turn is tried without progress, whatever ends its attempts but a shutdown in good order."""
+    max_total_attempts: int = 100
+    """How often a turn is tried in all."""
+    max_running_time: int = 24 * 60 * 60 * 1000
+    """Milliseconds that the attempts of a turn may have run in all, when another is to begin."""
     give_up_after: int = 15 * 60 * 1000
     """Milliseconds without a chunk, over attempts, after which a turn is given up instead of tried again."""
     stall_after: int | None = None

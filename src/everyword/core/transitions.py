@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ..events import (
     AttemptDelayed,
+    AttemptInterrupted,
     AttemptStarted,
     CallAnswered,
     CallStarted,
@@ -50,6 +51,7 @@ TRANSITIONS: Mapping[Status | None, Mapping[type[Event], Status]] = {
     Status.RUNNING: {
         AttemptStarted: Status.RUNNING,  # the attempt before died or gave up; the turn goes on
         AttemptDelayed: Status.RUNNING,
+        AttemptInterrupted: Status.RUNNING,
         Chunk: Status.RUNNING,
         CallStarted: Status.RUNNING,
         CallAnswered: Status.RUNNING,

@@ -40,7 +40,14 @@ class Unchanged(msgspec.Struct, frozen=True):
 
 UNCHANGED: Final = Unchanged()
 
-REPLAYED: Final = ("attempt.started", "attempt.delayed", "chunk", "call.started", "call.answered")
+REPLAYED: Final = (
+    "attempt.started",
+    "attempt.delayed",
+    "attempt.interrupted",
+    "chunk",
+    "call.started",
+    "call.answered",
+)
 """Kinds of events that an open turn is folded from when its agent is loaded."""
 
 

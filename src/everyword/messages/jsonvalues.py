@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import BadInput
+from ..errors import NoJsonForm
 
 __all__ = ["encode_json", "has_refused_keys", "plain_json", "scrub_text"]
 
@@ -27,26 +27,26 @@ def scrub_text(text: str) -> str:
 def encode_json(value: Any) -> bytes:
     """Encode as compact UTF-8 JSON.
 
-    Raises BadInput for values that JSON cannot carry (open files, functions, nesting without end).
+    Raises NoJsonForm for values that JSON cannot carry (open files, functions, nesting without end).
     """
     try:
         return _encode(value)
     except UnicodeEncodeError:
         return msgspec.json.encode(_scrub(msgspec.to_builtins(value, str_keys=True)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise BadInput(f"unable to encode a value as JSON; {error}") from error
+        raise NoJsonForm(f"unable to encode a value as JSON; {error}") from error
 
 
 def plain_json(value: Any) -> Any:
     """Return an independent copy of `value` made of dict, list, str, number, bool and None only.
 
-    Keys that the stock client's parser refuses are left out. Raises BadInput like `encode_json`.
+    Keys that the stock client's parser refuses are left out. Raises NoJsonForm like `encode_json`.
     """
     body = encode_json(value)
     try:
         copy = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadInput(f"unable to carry a value as JSON; {error}") from error
+        raise NoJsonForm(f"unable to carry a value as JSON; {error}") from error
     return _without_refused_keys(copy) if _SUSPECT_KEY.search(body) else copy
 
 

@@ -10,12 +10,17 @@ import msgspec
 from .calls import is_tool_part
 from .message import Part, UIMessage
 
-__all__ = ["INTERRUPTED", "NOT_ANSWERED", "repair_calls"]
+__all__ = ["INTERRUPTED", "NOT_ANSWERED", "repair_calls", "unknown_after"]
 
 INTERRUPTED: Final = "The call was interrupted; its result is unknown."
 NOT_ANSWERED: Final = "No answer was given."
 
 _UNFINISHED: Final = frozenset({"input-streaming", "input-available", "approval-requested", "approval-responded"})
+
+
+def unknown_after(seconds: float) -> str:
+    """Return what a model reads of a call that timed out but could not be stopped."""
+    return f"The call timed out after {seconds:g} s; its result is unknown."
 
 
 def repair_calls(

@@ -188,8 +188,10 @@ def _applied(schema: Schema, value: Any, place: str) -> Any:
     check = _check_of(schema, place)
     try:
         return check(value)
-    except Exception as error:
+    except (ValueError, AssertionError) as error:
         raise _refused(place, str(error) or type(error).__name__) from error
+    except Exception as error:
+        raise _refused(place, f"its schema raised {type(error).__name__}") from error
 
 
 def _replaced(value: Any, schema: Schema, place: str) -> Any:
@@ -201,7 +203,7 @@ def _replaced(value: Any, schema: Schema, place: str) -> Any:
         dump = getattr(made, "model_dump", None)
         return plain_json(made) if dump is None else dump(mode="json", by_alias=True)
     except BadInput as error:
-        raise _refused(place, f"its schema returned what is not JSON; {error}") from error
+        raise _refused(place, "its schema returned what is not JSON") from error
 
 
 def _is_same(one: Any, other: Any) -> bool:

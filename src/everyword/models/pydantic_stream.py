@@ -38,7 +38,6 @@ class _Ended(msgspec.Struct):
 
 
 class _Cancelled(msgspec.Struct):
-    reason: str
     event_kind: str = "cancelled"
 
 
@@ -73,7 +72,7 @@ async def _events(run: Any) -> AsyncIterator[Any]:
     except Exception as error:
         if type(error).__name__ != "RunCancelled":
             raise
-        yield _Cancelled(str(error))
+        yield _Cancelled()
 
 
 @asynccontextmanager
@@ -255,7 +254,7 @@ class PydanticDecoder:
         self._is_finished = True
         chunks = self.close()
         self._step.prepend(chunks)
-        self._step.add_beside({"type": "abort", "reason": event.reason})
+        self._step.add_beside({"type": "abort", "reason": "cancelled"})
 
 
 _TAKES: Final[dict[str, Callable[[PydanticDecoder, Any], None]]] = {

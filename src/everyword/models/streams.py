@@ -9,13 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Protocol
 
 from ..errors import ChatError, UsageError
+from ..extras import missing
 from ..messages.message import Chunk
 from .errors import classify, model_error
 
 __all__ = ["Decoder", "as_event", "decoded", "from_iterator", "opened", "require", "usage_counts"]
 
 _END: Final = object()
-_EXTRAS: Final = {"pydantic_ai": "pydantic-ai", "openai": "openai", "anthropic": "anthropic"}
 
 
 class Decoder(Protocol):
@@ -121,15 +121,14 @@ def as_event(event: Any) -> dict[str, Any]:
 
 
 def require(module: str) -> Any:
-    """Import an optional SDK, or say which extra brings it."""
+    """Import a module of Pydantic AI, or say how to install it."""
     import importlib
 
     try:
         return importlib.import_module(module)
     except ImportError as error:
         root = module.partition(".")[0]
-        extra = _EXTRAS.get(root, root)
-        raise UsageError(f"unable to import {root}; install it with `pip install 'everyword[{extra}]'`") from error
+        raise missing("pydantic-ai-slim", "pydantic-ai", f"import {root}") from error
 
 
 async def from_iterator(source: AsyncIterator[str] | Iterable[str]) -> AsyncIterator[Chunk]:

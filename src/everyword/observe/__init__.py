@@ -9,14 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .api import EventHook, Happened, Observer
+from .api import EventHook, Happened, LoopBlocked, Observer
 from .logs import JsonFormatter
 
 if TYPE_CHECKING:
     from .metrics import Metrics
     from .tracing import Tracing
 
-__all__ = ["EventHook", "Happened", "JsonFormatter", "Metrics", "Observer", "Tracing"]
+__all__ = ["EventHook", "Happened", "JsonFormatter", "LoopBlocked", "Metrics", "Observer", "Tracing"]
 
 # Loaded when they are asked for: what they need is an extra.
 _LAZY = {"Metrics": "metrics", "Tracing": "tracing"}

@@ -10,7 +10,7 @@ from ..events import Event, Outcome
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId, split_agent_id
 from ..runtime.api import TurnCall
 
-__all__ = ["EventHook", "Happened", "Observer", "StreamFunction", "TurnFacts"]
+__all__ = ["EventHook", "Happened", "LoopBlocked", "Observer", "StreamFunction", "TurnFacts"]
 
 StreamFunction = Callable[[TurnCall], AsyncIterator[Any]]
 
@@ -51,6 +51,19 @@ class Happened:
         return self.facts.request if self.facts is not None else None
 
 
+@dataclass(frozen=True, slots=True)
+class LoopBlocked:
+    """The event loop could not run, because some code did not give it back."""
+
+    agent: AgentId | None
+    """Whose code it was; None for code that belongs to no agent."""
+    method: str
+    """The function or method, such as `Shop.on_chat_message`."""
+    place: str
+    """The line, such as `app.py:12`."""
+    seconds: float = 0.0
+
+
 EventHook = Callable[[Happened], Awaitable[None] | None]
 
 
@@ -68,6 +81,9 @@ class Observer:
 
     def streamed(self, agent: AgentId, facts: TurnFacts | None, chunks: int) -> None:
         """Hear that so many chunks of a turn were committed."""
+
+    def loop_blocked(self, blocked: LoopBlocked) -> None:
+        """Called when the event loop runs again after code blocked it; only under `everyword serve` and `dev`."""
 
     def around(self, stream: StreamFunction) -> StreamFunction:
         """Return what runs instead of an agent's answer to a turn, and runs it."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from ..errors import UsageError
 from ..events import AttemptStarted, CallStarted, JobEnded, TurnAccepted, TurnEnded
+from ..extras import missing
 from ..ids import AgentId, split_agent_id
-from .api import Happened, Observer, TurnFacts
+from .api import Happened, LoopBlocked, Observer, TurnFacts
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -21,6 +21,17 @@ Allow = Callable[[Any], Awaitable[bool] | bool]
 
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _TOKENS: Final = {"inputTokens": "input", "outputTokens": "output"}
+
+
+class ThreadCounts(Protocol):
+    """The threads in which plain tools run."""
+
+    size: int
+
+    @property
+    def busy(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
 
 
 class Metrics(Observer):
@@ -40,7 +51,7 @@ class Metrics(Observer):
         try:
             import prometheus_client as prometheus
         except ImportError as exc:
-            raise UsageError("unable to count; prometheus-client is missing: install everyword[prometheus]") from exc
+            raise missing("prometheus-client", "prometheus", "collect metrics") from exc
         self.path, self.allow = path, allow
         self.registry = registry if registry is not None else prometheus.CollectorRegistry()
         self._exposition = prometheus.generate_latest
@@ -56,15 +67,25 @@ class Metrics(Observer):
         self._jobs = count("everyword_jobs_total", "Runs of jobs that ended, by outcome.", ["outcome"], **own)
         self._missed = gauge("everyword_missed_batches", "Commits that were not counted for lack of time.", **own)
         self._loaded = gauge("everyword_loaded_agents", "Agents in memory.", **own)
+        self._busy = gauge("everyword_tool_threads_busy", "Threads that run a tool.", **own)
+        self._size = gauge("everyword_tool_threads_max", "Threads that may run tools at the same time.", **own)
+        self._held_up = gauge("everyword_tool_calls_waiting", "Calls that wait for a free thread.", **own)
         self._open = gauge("everyword_open_turns", "Turns that were accepted and have not ended.", kind, **own)
         self._took = time("everyword_turn_seconds", "From acceptance to end.", kind, buckets=_SECONDS, **own)
         self._waited = time("everyword_turn_wait_seconds", "From acceptance to start.", kind, buckets=_SECONDS, **own)
+        self._blocked = time(
+            "everyword_loop_blocked_seconds", "Times in which code blocked the loop.", kind, buckets=_SECONDS, **own
+        )
         self._silent = time(
             "everyword_first_chunk_seconds", "From start to first chunk.", kind, buckets=_SECONDS, **own
         )
 
-    def render(self, *, loaded: int = 0, missed: int = 0) -> bytes:
+    def render(self, *, loaded: int = 0, missed: int = 0, threads: ThreadCounts | None = None) -> bytes:
         """Return the text that Prometheus reads."""
+        if threads is not None:
+            self._busy.set(threads.busy)
+            self._size.set(threads.size)
+            self._held_up.set(threads.waiting)
         self._loaded.set(loaded)
         self._missed.set(missed)
         return self._exposition(self.registry)
@@ -101,6 +122,10 @@ class Metrics(Observer):
         for name, direction in _TOKENS.items():
             if isinstance(usage, dict) and isinstance(usage.get(name), int | float):
                 self._tokens.labels(kind, direction).inc(usage[name])
+
+    def loop_blocked(self, blocked: LoopBlocked) -> None:
+        kind = split_agent_id(blocked.agent)[0] if blocked.agent is not None else ""
+        self._blocked.labels(kind).observe(blocked.seconds)
 
     def streamed(self, agent: AgentId, facts: TurnFacts | None, chunks: int) -> None:
         self._chunks.labels(split_agent_id(agent)[0]).inc(chunks)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from ..errors import UsageError
+from ..extras import missing
 from ..ids import split_agent_id
 from ..messages.message import Chunk
 from ..runtime.api import TurnCall
@@ -36,7 +36,7 @@ class Tracing(Observer):
         try:
             from opentelemetry import trace
         except ImportError as exc:
-            raise UsageError("unable to trace; opentelemetry is missing: install everyword[otel]") from exc
+            raise missing("opentelemetry-api", "otel", "trace") from exc
         self._trace = trace
         self._tracer = trace.get_tracer("everyword", tracer_provider=tracer_provider)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from ..core.commands import Finish, MarkHookDone
+from ..core.commands import Finish, Interrupt, MarkHookDone
 from ..core.state import Node, Rules, State, Turn
 from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, Wanted, wanted
@@ -25,6 +25,7 @@ from .clock import Clock
 from .fibers import Fibers
 from .jobs import JobRun
 from .mailbox import Letter
+from .phase import Phase
 from .recovery import backoff
 from .runner import Runner
 from .runs import Runs
@@ -47,7 +48,7 @@ class Agency:
         clock: Clock,
         rules: Rules,
         *,
-        may_start: Callable[[], bool],
+        phase: Callable[[], Phase],
         on_wake: Callable[[Millis], None],
         runs: Runs,
     ) -> None:
@@ -59,7 +60,7 @@ class Agency:
         self.evaluations: dict[RequestId, Evaluate] = {}
         """Functions of deferred turns; they live as long as this process."""
         self._actor, self._responder, self._clock, self._rules = actor, responder, clock, rules
-        self._may_start, self._on_wake = may_start, on_wake
+        self._phase, self._on_wake = phase, on_wake
         self._runners: dict[asyncio.Task[None], Runner] = {}
         self._hooks: dict[TurnId, asyncio.Task[None]] = {}
         self.jobs: dict[JobId, JobRun] = {}
@@ -136,19 +137,34 @@ class Agency:
         self.fibers.retire(work.fibers)
         if work.stop is not None:
             self._stop(state.open[work.stop])
-        if self._may_start():
-            if work.run is not None and not self._is_running(work.run):
-                self._start(state.open[work.run])
-            for turn in work.hooks:
-                if turn not in self._hooks:
-                    self._call_hook(state, turn)
+        phase = self._phase()
+        if work.run is not None and not self._is_running(work.run) and self._may_begin(state.open[work.run]):
+            self._start(state.open[work.run])
+        for turn in work.hooks:
+            if turn not in self._hooks and phase is not Phase.CLOSED:
+                self._call_hook(state, turn)
         self._is_waited_for = not self._has_started and bool(work.jobs or work.fibers)
-        if self._may_start() and self._has_started:
+        if phase is Phase.SERVING and self._has_started:
             for job in work.jobs:
                 if job not in self.jobs:
                     self._run_job(job, state.jobs[job].added.kind)
             self.fibers.hand_back(work.fibers)
-        self.runs.reconcile(state, work, may_start=self._may_start())
+        self.runs.reconcile(state, work, may_start=phase is not Phase.CLOSED)
+
+    def _may_begin(self, turn: Turn) -> bool:
+        """Tell whether a turn may begin in this process: while it drains, only what our own code may be waiting for."""
+        phase = self._phase()
+        return phase is Phase.SERVING or (phase is Phase.DRAINING and turn.accepted.trusted)
+
+    def interrupt(self) -> None:
+        """Record that a shutdown interrupts what runs here: the last that this process writes of it."""
+        with suppress(AgentStopped):  # the actor has failed, and whoever loads the agent next takes it for a crash
+            for runner in self._runners.values():
+                if runner.attempt is not None:
+                    self._actor.force(Letter(Interrupt(runner.turn, runner.attempt)))
+            for run in self.jobs.values():
+                run.interrupt()
+            self.fibers.interrupt()
 
     def _run_job(self, job: JobId, kind: JobKind) -> None:
         if kind == "queue" and any(run.is_cancelled and run.kind == kind for run in self.jobs.values()):
@@ -211,8 +227,10 @@ class Agency:
 
     def begins(self, state: State, work: Wanted) -> TurnId | None:
         """Return the turn that can begin at once, as part of the commit that lets it: a question's first attempt."""
-        turn = state.open.get(work.run) if work.run is not None and self._may_start() else None
-        if turn is None or turn.attempt or turn.is_continuation or turn.accepted.deferred or self._is_running(turn.id):
+        turn = state.open.get(work.run) if work.run is not None else None
+        if turn is None or not self._may_begin(turn):
+            return None
+        if turn.attempt or turn.is_continuation or turn.accepted.deferred or self._is_running(turn.id):
             return None
         return turn.id if self._inherited is not None and turn.id not in self._inherited else None
 
@@ -242,7 +260,7 @@ class Agency:
     def _runner_done(self, task: asyncio.Task[None]) -> None:
         runner = self._runners.pop(task)
         if task.cancelled():
-            if not runner.is_told and self._may_start():
+            if not runner.is_told and self._phase() is Phase.SERVING:
                 self.look_again()  # the answer's own code cancelled it: that is a failed attempt
             return
         exc = task.exception()

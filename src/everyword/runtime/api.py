@@ -124,6 +124,8 @@ class TurnCall(msgspec.Struct, frozen=True):
     """Marks a time in which the model's silence is no stall, because something else is being waited for."""
     is_steered: Callable[[], Awaitable[bool]] = _not
     """Tells whether a question waits that is to be read before the next step; who hears yes ends the answer here."""
+    may_retry: Callable[[], Awaitable[bool]] = _not
+    """Tells whether this attempt may fail and be followed by another."""
 
 
 @dataclass(frozen=True, slots=True)

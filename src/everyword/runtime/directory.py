@@ -29,6 +29,7 @@ from .agency import Agency
 from .api import Mortal, Responder, Starter
 from .clock import Clock, SystemClock
 from .office import Office
+from .phase import Phase
 from .runs import Runs
 from .subscription import Subscription
 from .timekeeper import Timekeeper
@@ -42,6 +43,9 @@ _NOBODY: frozenset[AgentId] = frozenset()
 _activated: contextvars.ContextVar[frozenset[AgentId]] = contextvars.ContextVar("everyword_activated", default=_NOBODY)
 """The agent whose own task this is, and those whose tasks loaded it: they may use each other before they started."""
 
+
+LET_GO = 2.0
+"""Seconds that interrupted code has to let go of what it holds, and the store to take the last commits."""
 
 START_LIMIT = 30.0
 """Seconds that an agent's `on_start` may take: whoever loads it waits, and at the start so does the whole process."""
@@ -98,7 +102,7 @@ class Directory:
     ) -> None:
         self.store, self.clock = store, clock if clock is not None else SystemClock()
         self.settings = settings if settings is not None else Settings()
-        self.is_stopping = False
+        self.phase = Phase.SERVING
         self._responders = responders
         self._loaded: dict[AgentId, Loaded] = {}
         self._loading: dict[AgentId, asyncio.Task[Loaded]] = {}
@@ -111,6 +115,16 @@ class Directory:
         self._time = Timekeeper(self)
         self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
         self._is_open = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the process was told to stop: it begins nothing new."""
+        return self.phase is not Phase.SERVING
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is written here any more."""
+        return self.phase is Phase.CLOSED
 
     # -- using agents ----------------------------------------------------------------------------------------
 
@@ -162,8 +176,7 @@ class Directory:
 
     async def _load(self, agent: AgentId) -> Loaded:
         while True:
-            if self.is_stopping or not self._is_open:
-                raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
+            self._check_open(agent)
             if (destroying := self._destruction(agent)) is not None:
                 await asyncio.wait([destroying])
                 continue
@@ -184,6 +197,10 @@ class Directory:
                 raise AgentGone(f"unable to use {agent!r}; it was destroyed as it was loaded. Reconnect and ask again.")
             return loaded
 
+    def _check_open(self, agent: AgentId) -> None:
+        if self.is_closed or not self._is_open:
+            raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
+
     async def _activate(self, agent: AgentId, loaders: frozenset[AgentId]) -> Loaded:
         _activated.set(loaders | {agent})
         responder = self._responders(agent)
@@ -196,6 +213,7 @@ class Directory:
             await self._erase(agent, activation.epoch)
             activation = await self.store.activate(agent)
             state = _restored(agent, activation)
+        self._check_open(agent)  # since nobody would stop it any more
 
         def changed(state: State, work: Wanted) -> None:
             self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
@@ -217,7 +235,7 @@ class Directory:
             responder,
             self.clock,
             rules,
-            may_start=lambda: not self.is_stopping,
+            phase=lambda: self.phase,
             on_wake=lambda at: self._time.remember(agent, at),
             runs=Runs(self, actor, responder, rules.run_patience),
         )
@@ -376,30 +394,44 @@ class Directory:
         await self._time.start()
 
     async def aclose(self) -> None:
-        """Stop starting turns, let running ones finish for a while, leave the rest open, let go of the store."""
+        """Begin nothing new, let what runs finish for a while, interrupt the rest, let go of the store (R-19)."""
         if not self._is_open or self.is_stopping:
             return
-        self.is_stopping = True
+        self.phase = Phase.DRAINING
         await self._time.stop()
-        if self._loading:
-            await asyncio.wait(list(self._loading.values()))
-        if self._destroying:
-            await asyncio.wait(list(self._destroying.values()))
-        runners = [task for loaded in self._loaded.values() for task in loaded.agency.runners]
-        if runners and self.settings.grace > 0:
-            await asyncio.wait(runners, timeout=self.settings.grace)
+        await self._drain()
+        await self._interrupt()
+        await self.store.aclose()
+
+    async def _drain(self) -> None:
+        """Wait until nothing runs any more, for as long as the grace period is."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.settings.grace
+        while (running := self._running()) and (left := end - loop.time()) > 0:
+            await asyncio.wait(running, timeout=left)
+
+    def _running(self) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
-        tasks = [task for loaded in here for task in loaded.agency.tasks]
+        tasks = [*self._loading.values(), *self._destroying.values()]
+        return [*tasks, *(task for loaded in here for task in loaded.agency.tasks)]
+
+    async def _interrupt(self) -> None:
+        """End what still runs as if the process had been killed, but for a note that it was not."""
+        self.phase = Phase.CLOSED
+        tasks = self._running()
+        actors = [each.task for each in (*self._loaded.values(), *self._departing) if each.task is not None]
+        # In one go, without an await: code that hears of its sub-agent's stop must not record that as an error.
+        for loaded in self._loaded.values():
+            loaded.agency.interrupt()
+            loaded.actor.stop()
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5.0)
-        actors = [loaded.task for loaded in here if loaded.task is not None]
-        for loaded in list(self._loaded.values()):
-            loaded.actor.stop()
+        if tasks or actors:
+            await asyncio.wait([*tasks, *actors], timeout=LET_GO)
+        for actor in actors:
+            actor.cancel()  # the store hangs, or something that was destroyed does not end
         if actors:
-            await asyncio.wait(actors)
-        await self.store.aclose()
+            await asyncio.wait(actors, timeout=LET_GO)
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
@@ -23,6 +22,7 @@ from ..ids import FiberId, Millis
 from .actor import Actor
 from .api import FiberKeeper, FiberRecord, FiberWork
 from .clock import Clock
+from .mailbox import Letter
 from .recovery import backoff
 
 __all__ = ["FiberRun", "Fibers", "fiber_record", "fiber_records"]
@@ -39,6 +39,11 @@ class FiberRun:
         self.is_ending = False
         """Set before the end is posted: from then on nobody needs to stop it."""
         self.is_cancelled = False
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whether its code runs, and is neither at its end nor told to stop."""
+        return self.task is not None and not self.is_ending and not self.is_cancelled
 
     def cancel(self) -> None:
         """Stop the code, once: its end is in the log already."""
@@ -100,12 +105,18 @@ class Fibers:
                 if recovery.task is not None:
                     recovery.task.cancel()
 
+    def interrupt(self) -> None:
+        """Record that a shutdown interrupts what runs: these attempts do not count, and the next process goes on."""
+        handed_back = [fiber for fiber, each in self._recoveries.items() if not each.is_adopted and not each.is_ending]
+        for fiber in [*handed_back, *(fiber for fiber, run in self._runs.items() if run.is_interruptible)]:
+            self._actor.force(Letter(PauseFiber(fiber)))
+
     def hand_back(self, wanted: Sequence[FiberId]) -> None:
         """Give the agent's own code what should be running and is not."""
         for fiber in wanted:
             if fiber not in self._runs and fiber not in self._recoveries:
                 recovery = self._recoveries[fiber] = _Recovery()  # first: a loop may start tasks where they are made
-                work = self._recover(fiber)
+                work = self._hand_over(fiber)
                 task = asyncio.create_task(work, name=f"recovery of fiber {fiber}", context=Context())
                 task.add_done_callback(lambda task, fiber=fiber: self._recovered(fiber, task))  # type: ignore[misc]
                 recovery.task = task
@@ -149,8 +160,6 @@ class Fibers:
         except asyncio.CancelledError as exc:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                if not run.is_cancelled:
-                    await self._pause(run.fiber)
                 raise  # the log says that it is over, or else the next owner is handed it back
             await self._end(run, "failed", _detail(exc))
             raise RuntimeError(f"fiber {run.fiber!r} was cancelled by its own code") from exc
@@ -160,11 +169,6 @@ class Fibers:
             raise
         await self._end(run, "done")
         return result
-
-    async def _pause(self, fiber: FiberId) -> None:
-        """Note that the process stops in good order; whoever lost the agent, or is destroyed with it, notes nothing."""
-        with suppress(Rejected, LogError):
-            await self._actor.insist(PauseFiber(fiber))
 
     async def _end(self, run: FiberRun, outcome: FiberOutcome, detail: str | None = None) -> None:
         run.is_ending = True
@@ -181,14 +185,6 @@ class Fibers:
             task.exception()  # said already, and whoever waits for it hears it
 
     # -- handing back ---------------------------------------------------------------------------------------------
-
-    async def _recover(self, fiber: FiberId) -> None:
-        try:
-            await self._hand_over(fiber)
-        except asyncio.CancelledError:
-            if not self._recoveries[fiber].is_adopted:
-                await self._pause(fiber)
-            raise
 
     async def _hand_over(self, fiber: FiberId) -> None:
         """Hand a fiber back, again after a pause while the agent's code raises, until it may not be tried any more."""

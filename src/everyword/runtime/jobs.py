@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from ..ids import JobId, Millis
 from .actor import Actor
 from .api import JobCall, Worker
 from .clock import Clock
+from .mailbox import Letter
 from .recovery import backoff
 
 __all__ = ["JobRun", "check_cron", "missed_runs", "next_due", "running_job"]
@@ -88,6 +88,8 @@ class JobRun:
         """Set when nobody needs to stop this run any more: its end is on its way, or it was let go on to it."""
         self.is_cancelled = False
         self._actor, self._worker, self._clock = actor, worker, clock
+        self._stopped: EndJob | None = None
+        """What to record if a shutdown interrupts the run."""
         self.task = asyncio.create_task(self._run(), name=f"job {job} of {actor.agent}")
 
     def cancel(self) -> None:
@@ -95,6 +97,11 @@ class JobRun:
         if not self.is_cancelled:
             self.is_cancelled = True
             self.task.cancel()
+
+    def interrupt(self) -> None:
+        """Record that a shutdown interrupts the run: it was no failure, and the next process goes on with it."""
+        if self._stopped is not None and not self.is_ending:
+            self._actor.force(Letter(self._stopped))
 
     async def _run(self) -> None:
         _running.set(self)
@@ -120,6 +127,7 @@ class JobRun:
 
     async def _end(self, job: Job, started: JobStarted) -> None:
         added = job.added
+        self._stopped = EndJob(added.job, started.run, "stopped", job.due)
         try:
             await self._call(job, started)
             end = EndJob(added.job, started.run, "done", next_due(added, self._clock.now()))
@@ -127,8 +135,6 @@ class JobRun:
             is_own = isinstance(exc, asyncio.CancelledError) and not _is_told()
             is_of_another = isinstance(exc, AgentGone) and not self._actor.is_halted
             if not (is_own or is_of_another):
-                if isinstance(exc, asyncio.CancelledError) and not self.is_cancelled:
-                    await self._pause(job, started)
                 raise  # cancelled, or the next process runs it again
             end = self._failed(job, started, exc)
         except Exception as exc:  # noqa: BLE001 - the agent's own code
@@ -140,12 +146,6 @@ class JobRun:
             raise
         except Rejected:
             log.info("job %s of %r was cancelled while it ran", added.job, self._actor.agent)
-
-    async def _pause(self, job: Job, started: JobStarted) -> None:
-        """Note that the process stops in good order; whoever lost the agent, or is destroyed with it, notes nothing."""
-        self.is_ending = True
-        with suppress(Rejected, LogError):
-            await self._actor.insist(EndJob(self.job, started.run, "stopped", job.due))
 
     async def _call(self, job: Job, started: JobStarted) -> None:
         added = job.added

@@ -167,7 +167,7 @@ class Port:
             except AgentGone:
                 raise  # the agent of that name is another one now, and was not asked
             except (AgentStopped, LogError):
-                if self._directory.is_stopping:
+                if self._directory.is_closed:
                     raise
                 await self._directory.loaded_again(self._agent)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from ..core.attempts import cause_of
 from ..core.state import State
 from ..events import AttemptCause
 from ..ids import MessageId, Millis, RequestId, TurnId
@@ -20,7 +21,8 @@ class Recovery:
     request_id: RequestId
     message_id: MessageId
     cause: AttemptCause
-    """Why the attempt before did not end: `crash`, `stall`, or `retry` after a failure that may pass."""
+    """Why the attempt before did not end: `crash`, `shutdown` in good order, `stall`, or `retry` after a failure that
+    may pass."""
     attempt: int
     """The attempt that would come next; the first one was 1."""
     age: float
@@ -30,6 +32,8 @@ class Recovery:
     partial: UIMessage | None
     """What it has said so far."""
     continuation: bool = False
+    tries: int = 1
+    """Attempts that count against `max_attempts`: since the last progress, without those that a shutdown ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,13 @@ def recovery_of(state: State, turn: TurnId, cause: AttemptCause, now: Millis) ->
     return Recovery(
         request_id=found.request,
         message_id=found.accepted.message_id,
-        cause=cause,
+        cause=cause_of(found, cause),
         attempt=found.attempt + 1,
         age=(now - found.accepted_at) / 1000,
         idle=(now - found.progressed_at) / 1000,
         partial=message if message is not None and message.parts else None,
         continuation=found.is_continuation,
+        tries=found.tries.counted,
     )
 
 

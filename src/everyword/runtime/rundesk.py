@@ -55,7 +55,7 @@ class RunDesk:
                 async with self._directory.attach(self._agent) as loaded:
                     return await (await loaded.actor.inspect(_ending_of(loaded, run)))
             except (AgentStopped, LogError):
-                if self._directory.is_stopping:
+                if self._directory.is_closed:
                     raise
                 await self._directory.loaded_again(self._agent)
 
@@ -77,7 +77,7 @@ class RunDesk:
 
     def abandon(self, run: RunId, reason: str) -> None:
         loaded = self._directory.peek(self._agent)
-        if loaded is not None and not self._directory.is_stopping and not loaded.actor.tail.closed:
+        if loaded is not None and not self._directory.is_closed and not loaded.actor.tail.closed:
             loaded.agency.runs.stop(run, reason)
 
     async def tail(self, run: RunId, after: int = -1) -> AsyncIterator[RunChunk]:

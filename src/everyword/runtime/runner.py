@@ -11,6 +11,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ..core.accept import is_steered
+from ..core.attempts import may_try_again, why_given_up
 from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
 from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
@@ -63,6 +64,8 @@ class Runner:
         """Set when the attempt failed in a way that may pass: the turn stays open and is to be tried again."""
         self.is_finishing = False
         """Set before the end is posted: from then on nobody needs to stop this runner."""
+        self.attempt: Attempt | None = None
+        """The attempt whose code runs right now."""
         self.told_at: Millis | None = None
         """When it was last told to stop; kept by whoever tells it."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
@@ -96,11 +99,11 @@ class Runner:
             if not await self._ready():
                 return None
             recovery = await self._actor.inspect(self._recovery)
-            fresh = await self._recovers(recovery)
+            heard_at = await self._heard(self.turn) if recovery is not None else None
+            fresh = await self._recovers(recovery, heard_at)
             if fresh is None:
                 return None
             self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
-            heard_at = await self._heard(self.turn) if recovery is not None else None
             begun = await self._actor.insist(Begin(self.turn, self._cause, fresh, heard_at))
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
             if started is None:  # the rules ended it instead: skipped, or tried too often
@@ -129,7 +132,7 @@ class Runner:
 
     # -- trying again (R-17) --------------------------------------------------------------------------------
 
-    async def _recovers(self, recovery: Recovery | None) -> bool | None:
+    async def _recovers(self, recovery: Recovery | None, heard_at: Millis | None) -> bool | None:
         """Tell whether the next attempt starts anew; None when there is none to make."""
         if recovery is None:
             return False
@@ -138,8 +141,10 @@ class Runner:
             self.usage = await self._actor.inspect(self._usage_said)
             await self._finish(Attempt(recovery.attempt - 1), Outcome.COMPLETED)
             return None
+        if await self._actor.inspect(partial(self._is_exhausted, heard_at)):
+            return False  # the rules end it when it is to begin
         if self._has_failed:
-            await self._delay(recovery, backoff(recovery.attempt))
+            await self._delay(recovery, backoff(recovery.tries + 1))
         while isinstance(decision := await self._decided(recovery), Wait):
             await self._delay(recovery, round(decision.seconds * 1000))
         match decision:
@@ -161,7 +166,7 @@ class Runner:
         await self._clock.sleep_until(until)
 
     async def _decided(self, recovery: Recovery) -> Decision:
-        if not isinstance(self._responder, Recoverer) or recovery.attempt > self._rules.max_attempts:
+        if not isinstance(self._responder, Recoverer):
             return Continue()
         try:
             return await self._responder.on_recovery(recovery)
@@ -178,6 +183,7 @@ class Runner:
             log.exception("on_chat_recovery_exhausted of %r raised for turn %d", self._actor.agent, self.turn)
 
     async def _attempt(self, attempt: Attempt, call: TurnCall, normaliser: Normaliser) -> None:
+        self.attempt = attempt
         try:
             async with self._patience, closing(self._responder.stream(call)) as stream:
                 ending = await self._pump(attempt, stream, normaliser)
@@ -188,7 +194,8 @@ class Runner:
                 raise
             about = {"agent": call.agent, "turn": self.turn, "request": call.request, "attempt": attempt}
             may_pass = isinstance(exc, Stalled) or getattr(exc, "retryable", False) is True
-            if may_pass and attempt < self._rules.max_attempts:
+            self.attempt = None
+            if may_pass and await self._may_retry():
                 self.retry_as = "stall" if isinstance(exc, Stalled) else "retry"
                 log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, exc, extra=about)
                 return
@@ -202,6 +209,9 @@ class Runner:
             self._report(call, normaliser)
         reason = "steered" if self._was_steered and ending[0] is Outcome.COMPLETED else None
         await self._finish(attempt, *ending, reason=reason)
+
+    async def _may_retry(self) -> bool:
+        return await self._actor.inspect(self._is_worth_another)
 
     async def _is_steered(self) -> bool:
         self._was_steered = await self._actor.inspect(self._is_overtaken)
@@ -327,6 +337,14 @@ class Runner:
     def _recovery(self, state: State) -> Recovery | None:
         return recovery_of(state, self.turn, self._cause, self._clock.now())
 
+    def _is_exhausted(self, heard_at: Millis | None, state: State) -> bool:
+        turn = state.open.get(self.turn)
+        return turn is not None and why_given_up(turn, heard_at, self._clock.now(), self._rules) is not None
+
+    def _is_worth_another(self, state: State) -> bool:
+        turn = state.open.get(self.turn)
+        return turn is not None and may_try_again(turn, self._rules)
+
     def _is_overtaken(self, state: State) -> bool:
         turn = state.open.get(self.turn)
         return turn is not None and is_steered(state, turn, self._rules)
@@ -380,6 +398,7 @@ class Runner:
             start_call=partial(self._start_call, attempt),
             working=self._patience.working,
             is_steered=self._is_steered,
+            may_retry=self._may_retry,
         )
         return call, normaliser
 

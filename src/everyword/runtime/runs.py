@@ -18,7 +18,7 @@ from msgspec import Raw
 from ..core.commands import Cancel, EndRun, MarkRunTold
 from ..core.state import Run, State
 from ..core.wanted import Wanted
-from ..errors import AgentGone, AgentStopped, BadInput, ChatError, LogError, Rejected
+from ..errors import AgentGone, AgentStopped, LogError, Rejected, is_public, public_text
 from ..events import ABSENT, Outcome, RunStarted
 from ..ids import AgentId, Millis, RequestId, RunId, TurnId, sub_agent_id
 from ..messages.jsonvalues import encode_json
@@ -248,7 +248,7 @@ class _Watch:
 
     async def _wait_for_child(self, why: Exception) -> None:
         """Wait a while for a sub-agent that cannot be used right now."""
-        if self._directory.is_stopping or isinstance(why, AgentGone):
+        if self._directory.is_closed or isinstance(why, AgentGone):
             raise why
         log.warning("run %s of %r waits for its sub-agent: %s", self._started.run, self._actor.agent, why)
         clock, settings = self._directory.clock, self._directory.settings
@@ -281,9 +281,9 @@ class _Watch:
         return EndRun(self._started.run, "completed", summary=answer.summary, output=output)
 
     def _failed(self, exc: Exception, text: str) -> EndRun:
-        is_public = isinstance(exc, ChatError | BadInput)
-        log.warning("run %s of %r: %s", self._started.run, self._actor.agent, exc, exc_info=None if is_public else exc)
-        return EndRun(self._started.run, "error", error=str(exc) if is_public else text)
+        trace = None if is_public(exc) else exc
+        log.warning("run %s of %r: %s", self._started.run, self._actor.agent, exc, exc_info=trace)
+        return EndRun(self._started.run, "error", error=public_text(exc, text))
 
     async def _stop(self) -> EndRun:
         """Stop the sub-agent's turn, if it has come to one, and wait for its end."""
@@ -303,7 +303,7 @@ class _Watch:
                     await loaded.actor.insist(Cancel(self._request))
                     return True
         except AgentStopped:
-            if self._directory.is_stopping:
+            if self._directory.is_closed:
                 raise
         return await self._directory.store.find_turn(self._child, self._request) is not None
 

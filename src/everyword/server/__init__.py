@@ -9,5 +9,6 @@ from __future__ import annotations
 from .access import Connecting, Principal, Reject
 from .app import Everyword
 from .limits import Limits
+from .loop_watchdog import LoopWatchdog
 
-__all__ = ["Connecting", "Everyword", "Limits", "Principal", "Reject"]
+__all__ = ["Connecting", "Everyword", "Limits", "LoopWatchdog", "Principal", "Reject"]

@@ -1,27 +1,48 @@
-"""The one door, for sockets and HTTP alike: who may come in, and from which pages (I-14)."""
+"""Access control, for sockets and HTTP alike: who may come in, and from which pages (I-14)."""
 
 from __future__ import annotations
 
+import inspect
 import ipaddress
 import logging
+import reprlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, cast
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import HTTPConnection
+from starlette.types import Scope
 
-__all__ = ["Authorize", "Connecting", "Door", "Principal", "Reject", "why_not_local"]
+from ..errors import UsageError
+from ..ids import AgentId
+from ..runtime.directory import Directory
+
+__all__ = ["NOTHING_TO_WATCH", "Authorize", "Connecting", "Door", "Principal", "Reject", "can_be_watched"]
+__all__ += ["describe_verdict", "why_not_local"]
 
 log = logging.getLogger("everyword.server")
 
-FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+FORWARDING = frozenset({"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"})
+"""Headers by which a proxy says that it passed a request on; so does every header that begins with `X-Forwarded`."""
 
 OPEN_ON_PURPOSE = (
     "unable to let you in; this server has no `authorize` and so serves this machine only, and the request {why}. "
     "To open it on purpose, pass one: Everyword(..., authorize=...)."
 )
+
+ANY_SITE = "*"
+ANY_SITE_WITHOUT_AUTHORIZE = (
+    "unable to let pages of every site in without `authorize`; any page that is open on this machine could use the "
+    'agents. Pass Everyword(..., authorize=...), or list the sites: origins=["https://app.example"]'
+)
+
+FROM_CREDENTIALS = ("session", "user", "auth")
+"""What Starlette's middleware leaves in the scope, made from cookies or from `Authorization`."""
+
+LONGEST_HOST = 300
+SHOWN_ORIGIN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,81 +60,137 @@ class Connecting:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who may come in. `id` is what limits are counted by; `claims` are yours.
+    """A client that may come in. `id`, a text that is not empty, is what limits are counted by; `claims` are yours.
 
-    Who is `read_only` may watch, and changes nothing: no question, no stop, no answer to a tool, no clearing.
+    A `read_only` client may watch and changes nothing: it asks no question, stops no turn, answers no tool call, sets
+    no state and makes no agent. It calls only methods that are marked with `@callable(read_only=True)`, `on_request`
+    gets only its GET, HEAD and OPTIONS, and `on_message` nothing unless the agent has `read_only_may_send = True`.
     """
 
     id: str
     claims: Mapping[str, Any] = field(default_factory=dict)
     read_only: bool = False
 
+    def __post_init__(self) -> None:
+        given: object = self.id
+        if not isinstance(given, str) or not given:
+            raise UsageError(f"unable to make a Principal with the id {reprlib.repr(given)}; give a text")
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Somebody who may not, and what they are told."""
+    """A client that may not come in, and what it is told: the reason as text, under a status of 400 to 599."""
 
     reason: str = "unable to let you in; you are not allowed to use this agent"
     status: int = 403
+
+    def __post_init__(self) -> None:
+        reason, status = cast(object, self.reason), cast(object, self.status)
+        if not isinstance(reason, str):
+            raise UsageError(f"unable to reject with the reason {reprlib.repr(reason)}; give a text")
+        if not isinstance(status, int) or not 400 <= status <= 599:
+            raise UsageError(f"unable to reject with the status {reprlib.repr(status)}; give one from 400 to 599")
 
 
 Authorize = Callable[[Connecting], Awaitable[Principal | Reject | None]]
 
 LOCAL = Principal("local")
+NOTHING_TO_WATCH = Reject("unable to find this agent; it does not exist yet, and you may only watch", 404)
+UNCHECKED = "unable to let you in; the server could not check who you are. Try again."
 
 
 class Door:
-    """Decides who comes in. Every request and every socket passes it before anything of an agent is touched."""
+    """Decides who comes in. Every request and every socket passes it before anything of an agent is touched.
 
-    def __init__(self, authorize: Authorize | None, origins: Sequence[str] | Literal["*"]) -> None:
+    Raises:
+        UsageError: `origins` has `"*"`, and there is no `authorize`.
+    """
+
+    def __init__(self, authorize: Authorize | None, origins: Sequence[str]) -> None:
         self._authorize = authorize
-        self._origins: Sequence[str] | Literal["*"] = "*" if origins == "*" else _as_list(origins)
+        self._takes_any_site = False
+        self._listed: list[str] = []
+        self.invite([origins] if isinstance(origins, str) else origins)
 
     def invite(self, origins: Sequence[str]) -> None:
         """Let pages of these origins in, too."""
-        if self._origins != "*":
-            self._origins = [*self._origins, *origins]
+        if ANY_SITE in origins:
+            if self._authorize is None:
+                raise UsageError(ANY_SITE_WITHOUT_AUTHORIZE)
+            self._takes_any_site = True
+        self._listed += [origin for origin in origins if origin != ANY_SITE]
+
+    @property
+    def has_authorize(self) -> bool:
+        """Whether the developer's own code decides; otherwise this machine comes in, and nobody else."""
+        return self._authorize is not None
+
+    def refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
+        """Refuse what can be refused without asking `authorize`."""
+        return self.refuse_strangers(connection) or _refuse_malformed(connection) or self.refuse_origin(connection)
 
     def refuse_strangers(self, connection: HTTPConnection) -> Reject | None:
-        """Without `authorize`, refuse whoever does not come from this machine, or comes by way of somebody else."""
+        """Without `authorize`, refuse requests that do not come from this machine, or were forwarded."""
         if self._authorize is not None:
             return None
         why = why_not_local(connection)
         return Reject(OPEN_ON_PURPOSE.format(why=why)) if why is not None else None
 
     async def admit(self, connecting: Connecting) -> Principal | Reject:
-        """Ask `authorize`. What it does not let in by name stays outside; so does everybody while it fails."""
+        """Ask `authorize`. Only a Principal comes in; while the hook fails or returns anything else, nobody does."""
         if self._authorize is None:
             return LOCAL
+        agent, name = connecting.agent.__name__, reprlib.repr(connecting.name)
         try:
-            verdict = await self._authorize(connecting)
+            verdict: object = await self._authorize(connecting)
         except Exception:
-            log.exception("`authorize` failed for %s %r; nobody was let in", connecting.agent.__name__, connecting.name)
-            return Reject("unable to let you in; the server could not check who you are. Try again.", 500)
+            log.exception("`authorize` failed for %s %s; nobody was let in", agent, name)
+            return Reject(UNCHECKED, 500)
         if verdict is None:
             return Reject("unable to let you in; the server does not know you. Sign in and try again.", 401)
-        return verdict
+        if isinstance(verdict, Principal | Reject):
+            return verdict
+        returned = describe_verdict(verdict)
+        log.error(
+            "`authorize` returned %s for %s %s; nobody was let in. Return a Principal, a Reject or None.",
+            *(returned, agent, name),
+        )
+        return Reject(UNCHECKED, 500)
 
     def refuse_origin(self, connection: HTTPConnection) -> Reject | None:
         """Refuse pages of other sites that were not invited: their visitors' browsers would act for them."""
-        origin = connection.headers.get("origin")
-        if origin is None or self._is_same_origin(connection, origin) or self._is_invited(origin):
+        origin = _origin_of(connection)
+        if origin is None or _is_same_origin(connection, origin) or self._is_invited(origin):
             return None
-        return Reject(f"unable to serve pages of {origin}; add it to Everyword(..., origins=[...]) if it is yours")
+        shown = origin[:SHOWN_ORIGIN]
+        return Reject(f"unable to serve pages of {shown}; add it to Everyword(..., origins=[...]) if it is yours")
+
+    def without_credentials(self, scope: Scope) -> Scope:
+        """Return the scope without cookies and passwords where nothing but `"*"` lets the page in.
+
+        A browser adds these by itself, whoever wrote the page. A bearer token is there because the page has it.
+        """
+        if not self._takes_any_site:
+            return scope
+        connection = HTTPConnection(scope)
+        origin = _origin_of(connection)
+        if origin is None or _is_same_origin(connection, origin) or self._is_listed(origin):
+            return scope
+        kept = [(name, value) for name, value in scope["headers"] if not _is_added_by_browser(name, value)]
+        if len(kept) == len(scope["headers"]):
+            return scope
+        return {**{name: scope[name] for name in scope if name not in FROM_CREDENTIALS}, "headers": kept}
 
     def cors_headers(self, connection: HTTPConnection) -> dict[str, str]:
         """Return what lets an invited page read the answer; nothing for everybody else."""
-        origin = connection.headers.get("origin")
+        origin = _origin_of(connection)
         if origin is None or not self._is_invited(origin):
             return {}
-        if self._origins == "*":
-            shared = {"access-control-allow-origin": "*"}
-        else:
-            shared = {
-                "access-control-allow-origin": origin,
-                "access-control-allow-credentials": "true",
-                "vary": "Origin",
-            }
+        shared = {"access-control-allow-origin": ANY_SITE}
+        if self._is_listed(origin):
+            shared = {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
+        if self._listed:
+            shared["vary"] = "Origin"
         return {**shared, "access-control-expose-headers": "x-everyword-request, x-vercel-ai-ui-message-stream"}
 
     @staticmethod
@@ -125,27 +202,81 @@ class Door:
             "access-control-max-age": "86400",
         }
 
-    @staticmethod
-    def _is_same_origin(connection: HTTPConnection, origin: str) -> bool:
-        # The scheme is not compared: behind a proxy that ends TLS the two differ.
-        return urlsplit(origin).netloc.lower() == connection.headers.get("host", "").lower()
-
     def _is_invited(self, origin: str) -> bool:
-        if self._origins == "*":
-            return True
-        return any(_matches(pattern, origin) for pattern in self._origins)
+        return self._takes_any_site or self._is_listed(origin)
+
+    def _is_listed(self, origin: str) -> bool:
+        return any(_matches(pattern, origin) for pattern in self._listed)
 
 
-def _as_list(origins: Sequence[str]) -> list[str]:
-    return [origins] if isinstance(origins, str) else list(origins)
+async def can_be_watched(directory: Directory, agent: AgentId) -> bool:
+    """Tell whether an agent is stored or in use: a read-only client makes none."""
+    return directory.peek(agent) is not None or await directory.store.agent_row(agent) is not None
+
+
+def describe_verdict(verdict: object) -> str:
+    """Return what a hook returned, for the log: its type, and the beginning of its value."""
+    if inspect.iscoroutine(verdict):
+        verdict.close()  # it was never awaited, and is not going to be
+    return f"{reprlib.repr(verdict)} ({type(verdict).__name__})"
+
+
+def _origin_of(connection: HTTPConnection) -> str | None:
+    given = connection.headers.getlist("origin")
+    return ", ".join(given) if given else None  # more than one is no origin, and so none that was invited
+
+
+def _is_same_origin(connection: HTTPConnection, origin: str) -> bool:
+    # The scheme is not compared: behind a proxy that ends TLS the two differ.
+    host, parts = connection.headers.get("host", "").lower(), _split(origin)
+    return bool(host) and parts is not None and parts.netloc.lower() == host
 
 
 def _matches(pattern: str, origin: str) -> bool:
     """Tell whether an origin is the given one; `:*` at the end stands for any port, or none."""
     if not pattern.endswith(":*"):
-        return pattern.rstrip("/").lower() == origin.lower()
-    parts = urlsplit(origin)
-    return f"{parts.scheme}://{parts.hostname or ''}" == pattern.removesuffix(":*").lower()
+        return pattern.rstrip("/").lower() == origin.rstrip("/").lower()
+    parts = _split(origin)
+    return parts is not None and f"{parts.scheme}://{parts.hostname}" == pattern.removesuffix(":*").lower()
+
+
+def _split(origin: str) -> SplitResult | None:
+    """Return an origin in parts; None when it is not a URL, as `null` is not."""
+    try:
+        parts = urlsplit(origin)
+        _ = parts.port  # raises when it is not one
+    except ValueError:
+        return None
+    return parts if parts.scheme else None
+
+
+def _is_added_by_browser(name: bytes, value: bytes) -> bool:
+    match name.lower():
+        case b"cookie":
+            return True
+        case b"authorization":
+            return not value.strip().lower().startswith(b"bearer ")
+        case _:
+            return False
+
+
+def _refuse_malformed(connection: HTTPConnection) -> Reject | None:
+    """Refuse a Host, an Origin or a query that cannot be read: code behind the door would fail over it."""
+    hosts, origin = connection.headers.getlist("host"), _origin_of(connection)
+    if len(hosts) > 1 or not all(_is_readable_host(host) for host in hosts):
+        return Reject("unable to read the Host header; it is not a host with or without a port", 400)
+    if origin is not None and origin != "null" and _split(origin) is None:
+        return Reject('unable to read the Origin header; it is neither an origin nor "null"', 400)
+    if not connection.scope.get("query_string", b"").isascii():
+        return Reject("unable to read the query of the URL; percent-encode what is not ASCII", 400)
+    return None
+
+
+def _is_readable_host(host: str) -> bool:
+    if len(host) > LONGEST_HOST or not host.isprintable() or any(letter in host for letter in " /?#@\\"):
+        return False
+    parts = _split(f"http://{host}")
+    return parts is not None and (parts.hostname is not None or not host)
 
 
 def why_not_local(connection: HTTPConnection) -> str | None:
@@ -154,9 +285,10 @@ def why_not_local(connection: HTTPConnection) -> str | None:
     if client is None or not _is_loopback(client.host):
         return f"comes from {client.host if client is not None else 'an unknown address'}"
     host = connection.headers.get("host", "")
-    if not _is_local_name(host):
-        return f"asks for host {host!r}"
-    forwarded = next((name for name in FORWARDING if name in connection.headers), None)
+    if len(host) > LONGEST_HOST or not _is_local_name(host):
+        return f"asks for host {host[:LONGEST_HOST]!r}"
+    names = connection.headers.keys()
+    forwarded = next((name for name in names if name in FORWARDING or name.startswith("x-forwarded")), None)
     return f"was forwarded ({forwarded})" if forwarded is not None else None
 
 

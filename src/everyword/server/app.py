@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import reprlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -20,15 +21,16 @@ from starlette.websockets import WebSocket
 from ..agents import Agent, agent_kind, responder_for
 from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
-from ..errors import AgentStopped, BadInput, EverywordError, TooManyQueued, UsageError
-from ..ids import SUB, AgentId, agent_id, can_name_a_root, split_agent_id
+from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
+from ..errors import AgentStopped, BadInput, EverywordError, TooManyQueued, UsageError, public_text
+from ..ids import SUB, AgentId, agent_id, can_name_a_root, id_problem, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
 from ..runtime.api import Responder
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
-from .access import LOCAL, Authorize, Connecting, Door, Principal, Reject
+from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Principal, Reject, can_be_watched
 from .addressing import Address, find_address
 from .http import Caller, Service, answer_http
 from .limits import Limits, Pace, Seats
@@ -56,13 +58,15 @@ class Everyword:
         agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
         store: A path, "memory:", "sqlite:///path", or a LogStore.
         base_path: Where agents are found, below wherever this application is mounted.
-        authorize: Decides who may use which agent. Without it, only this machine may.
-        origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*".
+        authorize: Decides who may use which agent. Without it, requests that seem to come from this machine may.
+        origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*". "*" stands
+            for every site, without cookies, and needs `authorize`.
         limits: What one client may ask for.
         retention: How long the chunks of ended turns are kept; messages stay.
         durability: What a commit survives: the death of the "process", or the loss of "power" too.
         on_event: Called with everything that was committed but chunks: after the commit, outside of the agent, never in
             its way. What it raises is logged; when it is too slow, it is not told everything.
+        tool_threads: How many tools that are plain functions may run at the same time; further calls wait.
         observe: Who else watches: `everyword.observe.Tracing()`, `everyword.observe.Metrics()`, or your own.
     """
 
@@ -78,6 +82,7 @@ class Everyword:
         retention: timedelta = timedelta(hours=24),
         durability: Durability = "process",
         on_event: EventHook | None = None,
+        tool_threads: int = DEFAULT_SIZE,
         observe: Sequence[Observer] = (),
     ) -> None:
         self.agents = _by_kind(agents)
@@ -85,12 +90,15 @@ class Everyword:
         self.limits = limits if limits is not None else Limits()
         self.grace = 10.0
         """Seconds that running turns have to finish when the process stops."""
+        self.is_development = False
+        """True under `everyword dev`: clients are told what helps a developer, as the kinds of agents."""
         self.clock: Clock | None = None
         """Tells the time; None for the machine's own. Tests turn one by hand."""
         self._store, self._durability = store, durability
         self._retention = round(retention.total_seconds() * 1000)
         self._door = Door(authorize, origins)
-        self._watch = Watch(on_event, observe)
+        self._tool_threads = ToolThreads(tool_threads)
+        self._watch = Watch(on_event, observe, self._tool_threads)
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._signals = StopSignals(self._begin_close)
@@ -200,7 +208,7 @@ class Everyword:
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
         port = Port(self._directory, agent)
-        return self._watch.around(responder_for(cls, port))
+        return self._watch.around(responder_for(cls, port, self._tool_threads))
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -210,11 +218,13 @@ class Everyword:
             case "lifespan":
                 await self._run_lifespan(receive, send)
             case "http":
+                scope = self._door.without_credentials(scope)
                 request = Request(scope, receive)
                 headers = self._door.cors_headers(request)
                 response = await self._respond(request)
                 await response(scope, receive, _adding(headers, send))
             case "websocket":
+                scope = self._door.without_credentials(scope)
                 await self._serve_socket(WebSocket(scope, receive, send), send)
             case kind:
                 raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
@@ -224,7 +234,7 @@ class Everyword:
         if about is not None:
             return about
         is_preflight = request.method == "OPTIONS" and "origin" in request.headers
-        entered = await self._enter(request) if not is_preflight else self._refuse_at_sight(request)
+        entered = await self._enter(request) if not is_preflight else self._door.refuse_at_sight(request)
         if isinstance(entered, Reject):
             return refusal(entered.status, entered.reason)
         if isinstance(entered, ClosedGate):
@@ -237,16 +247,20 @@ class Everyword:
     async def _serve_socket(self, websocket: WebSocket, send: Send) -> None:
         entered = await self._enter(websocket)
         if isinstance(entered, Reject):
-            await _turn_away(websocket, REFUSED if entered.status < 500 else TRY_LATER, entered.reason)
+            is_final = entered.status < 500 and entered is not NOTHING_TO_WATCH
+            await _turn_away(websocket, REFUSED if is_final else TRY_LATER, entered.reason)
             return
         if isinstance(entered, ClosedGate):
             await _turn_away(websocket, entered.close_code, entered.close_reason)
+            return
+        if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
+            await _turn_away(websocket, REFUSED, f"unable to let you in; {problem}")
             return
         service, address, principal = entered
         try:
             service.seats.check(address.agent)
         except TooManyQueued as exc:
-            await _turn_away(websocket, TRY_LATER, str(exc))
+            await _turn_away(websocket, TRY_LATER, public_text(exc, "come back in a moment"))
             return
         pace, calls, clock = service.pace, service.calls, service.directory.clock
         settings = SocketSettings(
@@ -262,18 +276,15 @@ class Everyword:
     async def _running(self) -> Directory:
         return (await self.start()).directory
 
-    def _refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
-        return self._door.refuse_strangers(connection) or self._door.refuse_origin(connection)
-
     async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject | ClosedGate:
         """Take a request or a socket through the door, to its agent; start when nobody has yet."""
-        refused = self._refuse_at_sight(connection)
+        refused = self._door.refuse_at_sight(connection)
         if refused is not None:
             return refused
         try:
             address = find_address(connection.scope, self.base_path)
         except BadInput as exc:
-            return Reject(str(exc), 400)
+            return Reject(public_text(exc, "unable to read the path"), 400)
         cls = self.agents.get(address.kind) if address is not None else None
         if address is None or cls is None:
             return Reject(self._not_found(address), 404)
@@ -282,6 +293,9 @@ class Everyword:
             return principal
         try:
             service = await self.start()
+            loads = bool(address.subs) or connection.scope["type"] == "websocket"  # other requests are checked by path
+            if principal.read_only and loads and not await can_be_watched(service.directory, address.agent):
+                return NOTHING_TO_WATCH
             closed = await pass_gates(service.directory, connection, address, self.agents) if address.subs else None
             return closed or (service, address, principal)
         except EverywordError as exc:
@@ -289,11 +303,13 @@ class Everyword:
             return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
 
     def _not_found(self, address: Address | None) -> str:
+        text = "unable to find this page"
+        if address is not None:
+            text = f"unable to find an agent of kind {reprlib.repr(address.kind)}"
+        if not self.is_development:
+            return text
         kinds = ", ".join(sorted(self.agents)) or "none"
-        if address is None:
-            where = f"{self.base_path}/{{kind}}/{{name}}"
-            return f"unable to find this page; agents are at {where}, and the kinds are: {kinds}"
-        return f"unable to find an agent of kind {address.kind!r}; the kinds here are: {kinds}"
+        return f"{text}; agents are at {self.base_path}/{{kind}}/{{name}}, and the kinds here are: {kinds}"
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -15,7 +15,7 @@ from ..events import ABSENT, to_raw
 from ..messages.client_messages import read_client_messages
 from ..wire.parse import read_trigger, tools_problem
 
-__all__ = ["Question", "TooLarge", "read_json", "read_question"]
+__all__ = ["Question", "TooLarge", "read_json", "read_number", "read_question"]
 
 JsonObject = dict[str, Any]
 
@@ -40,14 +40,19 @@ class Question:
     client_tools: Raw
 
 
+def read_number(said: str) -> int | None:
+    """Return a whole number of at most 18 digits, as a header or a query has it; None for anything else."""
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 19 else None
+
+
 async def read_json(request: Request, limit: int) -> JsonObject | TooLarge:
     """Return the request's JSON object, an empty one for an empty body.
 
     Raises:
         BadInput: it is something else.
     """
-    said = request.headers.get("content-length", "")
-    if said.isdigit() and int(said) > limit:
+    said = read_number(request.headers.get("content-length", ""))
+    if said is not None and said > limit:
         return TOO_LARGE
     pieces: list[bytes] = []
     size = 0

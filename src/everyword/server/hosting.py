@@ -16,7 +16,7 @@ from ..agents import Agent
 from ..agents.agent import running_as
 from ..agents.callables import check_arguments, find_callable
 from ..agents.connections import Connection
-from ..errors import BadInput, ChatError, EverywordError, MailboxFull
+from ..errors import MailboxFull, is_public, public_text
 from ..messages.jsonvalues import encode_json
 from ..runtime.directory import Loaded
 from ..wire import frames
@@ -45,6 +45,8 @@ class Host:
     def __init__(self, loaded: Loaded, agent: Agent, connection: Connection, post: Callable[[bytes], None]) -> None:
         self._loaded, self._agent, self.connection, self._post = loaded, agent, connection, post
         self._running = 0
+        self._is_passed_over = False
+        """True once a frame of this connection was passed over, and the log said so."""
 
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
@@ -77,11 +79,16 @@ class Host:
         self._run(self._agent.on_close(self.connection, code, reason), "on_close")
 
     def heard(self, text: str) -> None:
-        """Hand over a frame that is not of the protocol.
+        """Hand over a frame that is not of the protocol; of a read-only client only where the agent allows it.
 
         Raises:
             MailboxFull: the agent's code does not keep up with this client.
         """
+        if self.connection.is_readonly and not self._agent.read_only_may_send:
+            if not self._is_passed_over:
+                log.info("%r takes no frames of read-only clients; passing over those of a socket", self._agent)
+            self._is_passed_over = True
+            return
         if self._running >= MOST_AT_ONCE:
             raise MailboxFull("unable to take a message; the agent is still busy with those before")
         self._run(self._agent.on_message(self.connection, text), "on_message")
@@ -110,7 +117,7 @@ class Host:
 
     async def _call(self, frame: CallMethod) -> None:
         try:
-            method = find_callable(self._agent, frame.method)
+            method = find_callable(self._agent, frame.method, is_read_only=self.connection.is_readonly)
             given = method(*check_arguments(method, frame.method, frame.args))
             if inspect.isasyncgen(given):
                 async for value in given:
@@ -118,11 +125,10 @@ class Host:
                 self._reply(frames.rpc_result(frame.id, None))
                 return
             self._reply(_result(frame.id, await given if inspect.isawaitable(given) else given))
-        except (BadInput, ChatError) as exc:
-            self._reply(frames.rpc_error(frame.id, str(exc)))
         except Exception as exc:
-            log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
-            self._reply(frames.rpc_error(frame.id, _public(frame.method, exc)))
+            if not is_public(exc):
+                log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
+            self._reply(frames.rpc_error(frame.id, public_text(exc, f"The call of {frame.method} failed.")))
 
     def _reply(self, frame: bytes) -> None:
         try:
@@ -155,9 +161,3 @@ def _result(call: str, value: Any, *, done: bool = True) -> bytes:
         encoded,
         b"true" if done else b"false",
     )
-
-
-def _public(method: str, exc: BaseException) -> str:
-    if isinstance(exc, EverywordError):
-        return str(exc)
-    return f"The call of {method} failed."

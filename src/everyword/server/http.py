@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,15 +20,25 @@ from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
 from ..core.state import Node, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, BadInput, ChatError, LogError, MailboxFull, MessageRefused, Rejected, TooManyQueued
+from ..errors import (
+    AgentStopped,
+    BadInput,
+    LogError,
+    MailboxFull,
+    MessageRefused,
+    Rejected,
+    TooManyQueued,
+    is_public,
+    public_text,
+)
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
 from ..log.base import LogStore
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..wire.sse import UI_STREAM_HEADERS
-from .access import Principal
-from .bodies import Question, TooLarge, read_json, read_question
+from .access import NOTHING_TO_WATCH, Principal, can_be_watched, describe_verdict
+from .bodies import Question, TooLarge, read_json, read_number, read_question
 from .hosting import agent_of
 from .limits import Limits, Pace, Seats
 from .posted import Standing, find_standing, standing_frames, take_answers
@@ -43,8 +53,18 @@ log = logging.getLogger("everyword.server")
 AT_ONCE: Final = 256 * 1024
 """Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
 
-_SDK_PATH: Final = re.compile(r"chat/(.+)/(stream|stop)")
+BUSY: Final = "unable to use the log right now; nothing was written. Try again in a moment."
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""What a read-only client may use: methods that change nothing, by their definition."""
+
+FAILED: Final = "unable to answer; the agent failed"
+
+SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
 """The AI SDK's transport asks below the path that it posts to, under its own id for the chat: `chat/{id}/stream`."""
+
+
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +93,7 @@ class Caller:
     def after(self) -> int | None:
         """The cursor that the reader brings; None when it has none, or one that is not ours."""
         said = self.request.headers.get("last-event-id") or self.request.query_params.get("after") or ""
-        return int(said) if said.isascii() and said.isdigit() and len(said) < 19 else None
+        return read_number(said)
 
 
 Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
@@ -81,42 +101,49 @@ Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
 
 async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIApp:
     """Return the response to an admitted request; what goes wrong becomes a status and a sentence."""
-    if (asked := _SDK_PATH.fullmatch(resource)) is not None:
-        if (problem := id_problem(asked[1], "the chat's id")) is not None:
+    if (asked := SDK_PATH.fullmatch(resource)) is not None:
+        if (problem := id_problem(resource[len("chat/") : asked.start(1) - 1], "the chat's id")) is not None:
             return refusal(400, f"unable to find the chat; {problem}")
-        resource = f"chat/{asked[2]}"
-    answers = RESOURCES.get(resource)
-    if answers is None:
+        resource = f"chat/{asked[1]}"
+    method, answers = caller.request.method, RESOURCES.get(resource)
+    if answers is not None and method not in answers:
+        allowed = ", ".join(answers)
+        return refusal(405, f"unable to {method} {resource}; use {allowed}", allow=allowed)
+    try:
+        if caller.principal.read_only and (refused := await _refuse_change(service, caller, resource)) is not None:
+            return refused
+        if answers is not None:
+            return await answers[method](service, caller)
         answered = await _own_answer(service, caller)
         if answered is not None:
             return answered
         known = ", ".join(sorted(RESOURCES))
         return refusal(404, f"unable to find {resource!r}; an agent has {known}")
-    method = caller.request.method
-    answer = answers.get(method)
-    if answer is None:
-        allowed = ", ".join(answers)
-        return refusal(405, f"unable to {method} {resource}; use {allowed}", allow=allowed)
-    if method == "POST" and caller.principal.read_only:
-        return refusal(403, f"unable to {method} {resource}; you may watch this agent and not change it")
-    try:
-        return await answer(service, caller)
     except (BadInput, MessageRefused) as exc:
-        return refusal(400, str(exc))
+        return refusal(400, _told_text(exc, "unable to use the request; it does not fit"))
     except TooManyQueued as exc:
-        return refusal(429, str(exc), retry_after="5")
+        return refusal(429, public_text(exc, BUSY), retry_after="5")
     except (AgentStopped, MailboxFull, LogError) as exc:
-        return refusal(503, _public_text(exc, is_stopping=service.directory.is_stopping), retry_after="1")
+        return refusal(503, _told_text(exc, BUSY, is_stopping=service.directory.is_stopping), retry_after="1")
     except Rejected as exc:
-        return refusal(409, str(exc))
+        return refusal(409, public_text(exc, BUSY))
 
 
-def _public_text(exc: Exception, *, is_stopping: bool) -> str:
-    # What a store says of itself names files and disks, and is for its operator.
-    if not isinstance(exc, LogError):
-        return str(exc)
-    log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # a deploy is no alarm
-    return "unable to use the log right now; nothing was written. Try again in a moment."
+async def _refuse_change(service: Service, caller: Caller, resource: str) -> ASGIApp | None:
+    """Refuse a read-only request that could change something, or make an agent by looking for it."""
+    method = caller.request.method
+    if method not in SAFE_METHODS:
+        return refusal(403, f"unable to {method} {resource}; you may watch this agent and not change it")
+    if resource in LOADS_NOTHING_NEW or await can_be_watched(service.directory, caller.agent):
+        return None
+    return refusal(NOTHING_TO_WATCH.status, NOTHING_TO_WATCH.reason)
+
+
+def _told_text(exc: Exception, otherwise: str, *, is_stopping: bool = False) -> str:
+    """Return what the client may read of an error; write the rest to the log."""
+    if not is_public(exc):  # what a store says of itself names files and disks, and is for its operator
+        log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # a deploy is no alarm
+    return public_text(exc, otherwise)
 
 
 # -- the transcript ----------------------------------------------------------------------------------------------
@@ -152,7 +179,10 @@ def _page(shown: list[tuple[str, bytes]], asked: Mapping[str, str]) -> list[byte
             raise BadInput(f"unable to page; there is no message {cut_id(before)!r} to go back from")
         shown = shown[: places[0]]
     if limit.isascii() and limit.isdigit():
-        shown = shown[-int(limit) :] if int(limit) else []
+        most = read_number(limit)
+        if most is None:
+            raise BadInput("unable to page; `limit` is too large. Leave it out to get all messages.")
+        shown = shown[-most:] if most else []
     return [body for _, body in shown]
 
 
@@ -272,7 +302,9 @@ def _request_id(said: str) -> RequestId:
 
 
 def _header_safe(request: RequestId) -> str:
-    return request.encode("ascii", "backslashreplace").decode()
+    """Return a request id as a header can hold it: clients choose it, and a line break would begin another header."""
+    ascii_only = request.encode("ascii", "backslashreplace").decode()
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", ascii_only)
 
 
 async def post_stop(service: Service, caller: Caller) -> ASGIApp:
@@ -319,6 +351,9 @@ RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
     "events": {"GET": get_events},
 }
 
+LOADS_NOTHING_NEW: Final = frozenset({"get-messages", "chat/stream"})
+"""Resources that answer for an agent that does not exist, and do not make it."""
+
 
 async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
     """Ask the agent's own code for an answer to a path that we know nothing of."""
@@ -328,8 +363,11 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
             return None
         running_as(own)
         try:
-            answer: ASGIApp | None = await own.on_request(caller.request)
+            answer: object = await own.on_request(caller.request)
         except Exception as exc:
             log.exception("on_request of %r raised", own)
-            return refusal(500, str(exc) if isinstance(exc, ChatError) else "unable to answer; the agent failed")
-        return answer
+            return refusal(500, public_text(exc, FAILED))
+    if answer is None or callable(answer):
+        return cast("ASGIApp | None", answer)
+    log.error("on_request of %r returned %s; return a Starlette response, or None", own, describe_verdict(answer))
+    return refusal(500, FAILED)

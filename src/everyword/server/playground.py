@@ -5,7 +5,7 @@ Read-only, behind the same door as the agents, and served only where somebody pu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -21,6 +21,7 @@ from ..messages.message import UIMessage
 from ..rows import TurnRow
 from .access import Connecting, Principal, Reject
 from .app import Everyword
+from .bodies import read_number
 from .responses import refusal
 
 __all__ = ["FEED", "PlaygroundFeed"]
@@ -75,25 +76,25 @@ class PlaygroundFeed:
         if not path.startswith(f"{FEED}/"):
             await self._app(scope, receive, send)
             return
+        scope = self._app.door.without_credentials(scope)
         response = await self._respond(Request(scope, receive), path.removeprefix(f"{FEED}/"))
         await response(scope, receive, send)
 
     async def _respond(self, request: Request, resource: str) -> ASGIApp:
-        refused = self._app.door.refuse_strangers(request) or self._app.door.refuse_origin(request)
+        refused = self._app.door.refuse_at_sight(request)
         if refused is not None:
             return refusal(refused.status, refused.reason)
         if request.method not in ("GET", "HEAD"):
             return refusal(405, "unable to do that; the playground only reads", allow="GET, HEAD")
+        answer = RESOURCES.get(resource)
+        if answer is None:
+            return refusal(404, f"unable to find {resource!r}; the playground has {', '.join(RESOURCES)}")
         try:
-            if resource == "agents":
-                return await self._list(request)
-            if resource == "log":
-                return await self._log(request)
+            return await answer(self, request)
         except BadInput as exc:
             return refusal(400, str(exc))
         except (AgentStopped, LogError) as exc:
             return refusal(503, str(exc), retry_after="1")
-        return refusal(404, f"unable to find {resource!r}; the playground has agents and log")
 
     async def _admit(self, request: Request, agent: AgentId) -> Principal | Reject:
         kind, _, name = agent.partition("/")
@@ -144,6 +145,12 @@ class PlaygroundFeed:
         return _json({"head": head, "events": [_summary(each) for each in stored]})
 
 
+RESOURCES: Final[Mapping[str, Callable[[PlaygroundFeed, Request], Awaitable[ASGIApp]]]] = {
+    "agents": PlaygroundFeed._list,
+    "log": PlaygroundFeed._log,
+}
+
+
 def _standing(turn: TurnRow | None) -> JsonObject:
     if turn is None:
         return {"status": "idle", "at": None, "turns": 0}
@@ -167,10 +174,10 @@ async def _one(store: LogStore, agent: AgentId, seq: int) -> ASGIApp:
 
 
 def _number(asked: Mapping[str, str], name: str) -> int:
-    said = asked[name]
-    if not (said.isascii() and said.isdigit() and len(said) < 19):
+    number = read_number(asked[name])
+    if number is None:
         raise BadInput(f"unable to read the log; {name!r} must be a whole number")
-    return int(said)
+    return number
 
 
 def _summary(stored: Stored) -> JsonObject:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ..agents import Agent
@@ -16,7 +17,7 @@ from ..agents.sub_agents import SubAgentAddress, known_child
 from ..errors import AgentStopped, LogError
 from ..ids import AgentId, agent_id, sub_agent_id
 from ..runtime.directory import Directory
-from .access import Reject
+from .access import UNCHECKED, Reject, describe_verdict
 from .addressing import Address
 from .hosting import agent_of
 from .responses import refusal
@@ -84,12 +85,22 @@ async def _ask(
         return ClosedGate(503, "unable to ask the agent about its sub-agent right now. Try again in a moment.")
     except Exception:
         log.exception("on_before_sub_agent of %r raised; nobody was let in", agent)
-        return ClosedGate(500, "unable to let you in; the agent could not check who you are. Try again.")
+        return ClosedGate(500, UNCHECKED)
+    return _closed(own, child, verdict)
+
+
+def _closed(own: Agent, child: SubAgentAddress, verdict: object) -> ClosedGate | None:
+    """Return what the verdict of an agent means for the client; only True opens."""
     if verdict is True:
         return None
+    if verdict is None or verdict is False:
+        return ClosedGate(403, f"unable to let you in; this agent keeps its sub-agents ({child.kind}) to itself")
     if isinstance(verdict, Reject):
         return ClosedGate(verdict.status, verdict.reason)
-    status = getattr(verdict, "status_code", None)
-    if isinstance(status, int):
-        return ClosedGate(status, response=verdict)
-    return ClosedGate(403, f"unable to let you in; this agent keeps its sub-agents ({child.kind}) to itself")
+    if isinstance(verdict, Response):
+        return ClosedGate(verdict.status_code, response=verdict)
+    log.error(
+        "on_before_sub_agent of %r returned %s; nobody was let in. Return True, False, a Reject or a response.",
+        *(own, describe_verdict(verdict)),
+    )
+    return ClosedGate(500, UNCHECKED)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ..agents.tool_threads import ToolThreads
 from ..errors import EverywordError, LogError
 from ..ids import Millis
 from ..log.base import LogStore
-from ..observe.api import EventHook, Observer
+from ..observe.api import EventHook, LoopBlocked, Observer
 from ..observe.logs import TurnLog
 from ..observe.tap import Tap
 from ..runtime.api import Responder
 from ..runtime.directory import Directory
-from .access import Door, why_not_local
+from .access import Door, describe_verdict, why_not_local
+from .loop_watchdog import hear_blocks
 from .responses import refusal
 
 if TYPE_CHECKING:
@@ -37,23 +39,37 @@ PATIENCE: Final = 2.0
 class Watch:
     """Everybody who watches one app."""
 
-    def __init__(self, on_event: EventHook | None, observers: Sequence[Observer]) -> None:
+    def __init__(self, on_event: EventHook | None, observers: Sequence[Observer], threads: ToolThreads) -> None:
         self._hooks = [on_event] if on_event is not None else []
         self._observers = list(observers)
+        self._threads = threads
         self._tap: Tap | None = None
+        self._unhear: Callable[[], None] | None = None
 
     # -- hearing ----------------------------------------------------------------------------------------------------
 
     def begin(self, store: LogStore) -> None:
         """Hear what the store commits from now on; leaves it alone when nobody wants to."""
         observers = [*self._observers, TurnLog()] if TurnLog.is_wanted() else self._observers
+        if self._observers and self._unhear is None:
+            self._unhear = hear_blocks(self._loop_blocked)
         if self._hooks or observers:
             self._tap = Tap(self._hooks, observers)
             self._tap.attach(store)
 
     async def end(self) -> None:
+        if self._unhear is not None:
+            self._unhear()
+            self._unhear = None
         if self._tap is not None:
             await self._tap.aclose()
+
+    def _loop_blocked(self, blocked: LoopBlocked) -> None:
+        for observer in self._observers:
+            try:
+                observer.loop_blocked(blocked)
+            except Exception:
+                log.exception("loop_blocked of %r raised", observer)
 
     def around(self, responder: Responder) -> Responder:
         """Return the responder with its answers watched."""
@@ -83,13 +99,26 @@ class Watch:
             why = why_not_local(request)
             if why is not None:
                 return refusal(403, f"unable to show metrics; the request {why}. Say who may: Metrics(allow=...).")
-        else:
-            allowed = metrics.allow(request)
-            if not (await allowed if inspect.isawaitable(allowed) else allowed):
-                return refusal(403, "unable to show metrics; you may not read them")
+        elif not await _is_allowed(metrics, request):
+            return refusal(403, "unable to show metrics; you may not read them")
         missed = self._tap.missed if self._tap is not None else 0
-        text = metrics.render(loaded=len(await directory()), missed=missed)
+        loaded = len(await directory())
+        text = metrics.render(loaded=loaded, missed=missed, threads=self._threads)
         return Response(text, media_type=metrics.content_type)
+
+
+async def _is_allowed(metrics: Metrics, request: Request) -> bool:
+    """Ask `Metrics(allow=...)`; only True allows, and a hook that fails allows nobody."""
+    assert metrics.allow is not None
+    try:
+        given = metrics.allow(request)
+        allowed: object = await given if inspect.isawaitable(given) else given
+    except Exception:
+        log.exception("`allow` of the metrics failed; nobody was shown any")
+        return False
+    if not isinstance(allowed, bool):
+        log.error("`allow` of the metrics returned %s; return True or False", describe_verdict(allowed))
+    return allowed is True
 
 
 async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:

@@ -23,9 +23,18 @@ from ..agents.connections import Connection
 from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
-from ..errors import AgentGone, AgentStopped, EverywordError, LogError, MailboxFull, MessageRefused, Rejected
+from ..errors import (
+    AgentGone,
+    AgentStopped,
+    EverywordError,
+    LogError,
+    MailboxFull,
+    MessageRefused,
+    Rejected,
+    public_text,
+)
 from ..events import Outcome, RunEnded, RunStarted, TurnAccepted, decode_event
-from ..ids import AgentId, Millis, RequestId, Seq, id_problem, split_agent_id
+from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
@@ -135,9 +144,6 @@ async def serve_socket(
     """
     await websocket.accept()
     owner = websocket.query_params.get("_pk") or fresh_request_id()
-    if (problem := id_problem(owner, "_pk")) is not None:
-        await websocket.close(REFUSED, f"unable to let you in; {problem}")
-        return
     code, reason = 1000, ""
     try:
         with presence.present(agent, owner):
@@ -151,7 +157,7 @@ async def serve_socket(
     except AgentGone:
         code, reason = GOING_AWAY, "Agent destroyed"
     except MailboxFull as exc:
-        code, reason = TRY_LATER, str(exc)
+        code, reason = TRY_LATER, public_text(exc, "come back in a moment")
     except (AgentStopped, LogError):
         code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, "come back in a moment")
     except Exception:
@@ -244,8 +250,7 @@ class _Socket:
             if not closed.done():
                 closed.set_result((code, reason))
 
-        is_readonly = self._settings.is_read_only
-        request = self._websocket
+        request, is_readonly = self._websocket, self._settings.is_read_only
         return Connection(self._serial, self._owner, send=send, close=close, request=request, is_readonly=is_readonly)
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -444,6 +449,8 @@ class _Socket:
             case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
                 if not self._settings.is_read_only:
                     await self._command(frame)
+                elif not isinstance(frame, CancelTurn):
+                    self._show()  # the client has changed its own list already
             case _:
                 assert_never(frame)
 
@@ -489,7 +496,7 @@ class _Socket:
         except MessageRefused as exc:
             log.info("%r refused the messages of %s: %s", actor.agent, self._serial, exc)
         if not events or await actor.inspect(lambda state: was_refused(state, frame)):
-            self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+            self._show()
 
     def _answer(self, frame: AnswerCall) -> Command:
         return Answer(
@@ -538,7 +545,7 @@ class _Socket:
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:
-            self._fail(frame.id, str(exc))
+            self._fail(frame.id, public_text(exc, "unable to ask; try again in a moment"))
             return
         if not events:
             await self._tell_again(frame.id)
@@ -565,9 +572,13 @@ class _Socket:
         accepted = decode_event(row.accepted)
         assert isinstance(accepted, TurnAccepted)
         # Its question may lie on a branch that was left, or nowhere: the client keeps it until it is told.
-        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+        self._show()
         ids, outcome = accepted.message_ids, Outcome(row.status)
         self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
+
+    def _show(self) -> None:
+        """Send the conversation as it is stored."""
+        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
         """Answer a request that never became a turn; one without an id cannot be answered."""

@@ -20,6 +20,7 @@ from ..log.base import LogStore
 from ..log.memory import MemoryLog
 from ..log.sqlite.store import SqliteLog
 from ..runtime.clock import Clock
+from ..runtime.phase import Phase
 from ..server import Everyword
 from ..server.signals import StopSignals
 from .crash import CrashingLog
@@ -63,7 +64,7 @@ class Life:
         """Throw everything away that runs, as it stands; what the end of one task starts as well."""
         self.app._signals.deafen()
         if hasattr(self.app, "_directory"):
-            self.app._directory.is_stopping = True  # the dead start nothing
+            self.app._directory.phase = Phase.CLOSED  # the dead start nothing
         quiet = 0
         while quiet < QUIET:
             left = [task for task in self._tasks if not task.done() and task is not asyncio.current_task()]

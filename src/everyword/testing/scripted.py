@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..core.state import Rules
-from ..errors import ChatError
+from ..errors import public_text
 from ..messages.message import Chunk
 from ..runtime.api import TurnCall, TurnResult
 
@@ -72,8 +72,8 @@ class ScriptedResponder:
                 yield item
 
     def error_text(self, exc: BaseException) -> str:
-        """Show a ChatError's own text, hide everything else."""
-        return str(exc) if isinstance(exc, ChatError) else "The answer failed."
+        """Show a text that was written for clients, hide every other."""
+        return public_text(exc, "The answer failed.")
 
     async def on_response(self, result: TurnResult) -> None:
         """Record the result, and tell the test's own hook."""

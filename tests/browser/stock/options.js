@@ -6,6 +6,8 @@ let asked = 0;
 
 export function socketOptions(given) {
   // Reconnecting soon is an option of the stock socket; its default of three seconds only makes tests slow.
+  // Its default of four seconds for a handshake is too short for a busy machine: the socket is closed while it connects,
+  // the browser writes a warning to the console, and the console is checked.
   const [soonest, latest] = given.reconnect ?? [40, 200];
   return {
     agent: given.agent ?? "Chat",
@@ -15,7 +17,7 @@ export function socketOptions(given) {
     query: given.query,
     minReconnectionDelay: soonest,
     maxReconnectionDelay: latest,
-    connectionTimeout: given.connectionTimeout ?? 4000,
+    connectionTimeout: 60_000,
     onIdentity: (name, agent) => note("identity", { name, agent }),
     onMcpUpdate: (servers) => note("mcp", servers),
     onStateUpdateError: (text) => note("state error", text),

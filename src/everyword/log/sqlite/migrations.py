@@ -14,7 +14,7 @@ from ...errors import LogCorrupt, LogError, LogTooNew, LogUnavailable
 __all__ = ["APPLICATION_ID", "Migration", "check_ours", "load_migrations", "migrate"]
 
 APPLICATION_ID = 0x686C6466
-"""Says in a database's header that it is one of ours ("hldf")."""
+"""Says in a database's header that it is one of ours. Existing files have this number, so it never changes."""
 
 _NAME = re.compile(r"(?P<version>\d{4})_(?P<title>\w+)\.sql")
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Protocol
 
 from ...core.state import Rules
-from ...errors import ChatError
+from ...errors import ChatError, public_text
 from ...ids import Millis
 from ...messages.message import Chunk
 from ...runtime.api import TurnCall, TurnResult
@@ -80,7 +80,7 @@ class Model:
                     yield item
 
     def error_text(self, exc: BaseException) -> str:
-        return str(exc) if isinstance(exc, ChatError) else "The answer failed."
+        return public_text(exc, "The answer failed.")
 
     async def on_response(self, result: TurnResult) -> None:
         await asyncio.sleep(0)

@@ -104,6 +104,11 @@ export class Log extends EventTarget {
         if (before) before.end ??= event.at;
         return void turn.marks.push({ at: event.at, word: `attempt ${event.attempt} delayed` });
       }
+      case "attempt.interrupted": {
+        const before = turn.attempts.at(-1);
+        if (before) before.end ??= event.at;
+        return void turn.marks.push({ at: event.at, word: `attempt ${event.attempt} interrupted by a shutdown` });
+      }
       case "call.answered":
         return void turn.marks.push({ at: event.at, word: `${event.kind} given` });
       case "turn.cancel_requested":

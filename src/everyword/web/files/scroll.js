@@ -4,7 +4,7 @@ const NEAR = 60;
 
 export class Scroll {
   constructor(main, button) {
-    Object.assign(this, { main, button, isStuck: true });
+    Object.assign(this, { main, button, list: main.querySelector("ol"), isStuck: true });
     main.addEventListener("scroll", () => {
       // Only a person scrolls away from the end; when the page grows, the end moves away by itself.
       if (main.scrollTop < this.top - 2) this.isStuck = false;
@@ -12,7 +12,7 @@ export class Scroll {
       this.top = main.scrollTop;
       this.show();
     }, { passive: true });
-    new ResizeObserver(() => this.follow()).observe(main.querySelector("ol"));
+    new ResizeObserver(() => this.follow()).observe(this.list);
     button.addEventListener("click", () => this.stick());
   }
 
@@ -28,7 +28,8 @@ export class Scroll {
   }
 
   follow() {
-    if (this.isStuck) this.main.scrollTop = this.main.scrollHeight;
+    // A conversation without messages shows its beginning, which says what to do.
+    if (this.isStuck) this.main.scrollTop = this.list.childElementCount ? this.main.scrollHeight : 0;
     this.top = this.main.scrollTop;
     this.show();
   }

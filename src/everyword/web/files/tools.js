@@ -88,7 +88,7 @@ function approval(part, { chat }) {
     chat.approve(part.toolCallId, approved);
   };
   return [
-    h("p", {}, h("strong", {}, toolName(part)), " wants to run with ", h("code", {}, JSON.stringify(part.input)), ". Shall it?"),
+    h("p", {}, h("strong", {}, toolName(part)), " wants to run with ", h("code", {}, JSON.stringify(part.input)), ". Allow this call?"),
     h("div", { className: "buttons" }, h("button", { type: "button", className: "yes", onclick: say(true) }, "Approve"), h("button", { type: "button", onclick: say(false) }, "Deny")),
   ];
 }
@@ -103,7 +103,7 @@ function answer(part, { chat }) {
     }
   };
   return [
-    h("p", {}, h("strong", {}, toolName(part)), " is a tool that the page answers. What shall it say?"),
+    h("p", {}, h("strong", {}, toolName(part)), " is a tool that the page answers. What is the result?"),
     box,
     h(
       "div",

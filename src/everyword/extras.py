@@ -1,0 +1,28 @@
+"""The optional packages, and what to say when one of them is missing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from .errors import UsageError
+
+__all__ = ["PACKAGES", "missing"]
+
+PACKAGES: Final[dict[str, tuple[str, ...]]] = {
+    "anthropic": ("anthropic",),
+    "client": ("httpx", "websockets"),
+    "openai": ("openai",),
+    "otel": ("opentelemetry-api",),
+    "prometheus": ("prometheus-client",),
+    "pydantic-ai": ("pydantic-ai-slim",),
+    "server": ("uvicorn", "websockets", "httptools", *(() if sys.platform == "win32" else ("uvloop",))),
+}
+"""Extra → its packages, as in pyproject.toml: without everyword itself, so that the command works however it was
+installed."""
+
+
+def missing(package: str, extra: str, task: str) -> UsageError:
+    """Return the error of a task that needs a package of an extra."""
+    command = f"pip install {' '.join(PACKAGES[extra])}"
+    return UsageError(f"unable to {task}; {package} is missing. Install what the extra {extra!r} needs: {command}")

@@ -1,0 +1,26 @@
+"""The deploy guide's samples do what the access rules need of them."""
+
+from __future__ import annotations
+
+import re
+
+from everyword.server.access import FORWARDING
+from tests.architecture.tree import ROOT
+
+HOW_TO = ROOT / "docs" / "how-to"
+
+
+def test_every_proxy_sample_says_that_a_request_was_forwarded() -> None:
+    page = (HOW_TO / "deploy.md").read_text(encoding="utf-8")
+    samples = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    nginx = [sample for sample in samples if "proxy_pass" in sample]
+    assert len(nginx) == 1
+    for sample in nginx:
+        assert {"x-real-ip", "x-forwarded-for"} <= {name.lower() for name in re.findall(r"set_header (\S+)", sample)}
+    assert "reverse_proxy" in page and "sets the `X-Forwarded` headers by itself" in page
+
+
+def test_every_header_that_means_forwarded_is_documented() -> None:
+    page = (HOW_TO / "authorize.md").read_text(encoding="utf-8").lower()
+    assert [name for name in FORWARDING if f"`{name}`" not in page] == []
+    assert "begins with `x-forwarded`" in page

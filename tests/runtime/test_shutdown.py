@@ -1,0 +1,132 @@
+"""Stopping in good order: what may go on, what is recorded, and which attempts count (R-17, R-19)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from everyword.core.state import Rules
+from everyword.events import AttemptInterrupted, AttemptStarted, MessageEnded, Outcome, TurnEnded
+from everyword.ids import AgentId
+from everyword.log.memory import MemoryLog
+from everyword.messages.message import UIMessage
+from everyword.runtime.api import TurnCall
+from everyword.runtime.directory import Directory, Settings
+from everyword.testing import Gate, ManualClock, ScriptedResponder
+from everyword.testing.scripted import Item
+from tests.runtime.kit import AGENT, PATIENCE, killed, running, soon, submit, watching
+
+STEPS = 30
+
+
+def stepping(gates: list[Gate]) -> ScriptedResponder:
+    """Answers in thirty steps; before each of them it waits at the next gate, while there are some."""
+
+    def script(call: TurnCall) -> list[Item]:
+        done = sum(part["type"] == "text" for part in call.partial.parts) if call.partial is not None else 0
+        items: list[Item] = []
+        for number in range(done, STEPS):
+            items += [*gates[:1], {"type": "start-step"}, f"step {number}", {"type": "finish-step"}]
+            del gates[:1]
+        return items
+
+    return ScriptedResponder(script, rules=Rules(max_attempts=2))
+
+
+async def test_a_long_turn_survives_many_shutdowns_and_many_kills() -> None:
+    store, clock = MemoryLog(), ManualClock()
+    for life in range(24):
+        gates = [Gate(), Gate()]
+        process = killed if life % 2 else running
+        async with process(store, stepping(list(gates)), clock) as directory:
+            async with directory.attach(AGENT) as loaded:
+                await loaded.actor.ask(submit("r1"))
+                gates[0].open()
+                await gates[1].reached.wait()
+    async with running(store, stepping([]), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            ended = await watcher.ended(1)
+            events = watcher.events
+    assert ended.outcome is Outcome.COMPLETED
+    (message,) = [UIMessage.decode(bytes(event.message)) for event in events if isinstance(event, MessageEnded)]
+    assert [part["text"] for part in message.parts if part["type"] == "text"] == [f"step {n}" for n in range(STEPS)]
+    assert sum(isinstance(event, AttemptInterrupted) for event in events) == 12
+    causes = [event.cause for event in events if isinstance(event, AttemptStarted)]
+    assert causes == ["first", *["shutdown", "crash"] * 12]
+
+
+async def test_a_turn_without_progress_survives_shutdowns_but_not_as_many_kills() -> None:
+    store, clock, rules = MemoryLog(), ManualClock(), Rules(max_attempts=3)
+    for process in [running] * 7 + [killed] * 3:
+        gate = Gate()
+        async with process(store, ScriptedResponder([gate], rules=rules), clock) as directory:
+            async with directory.attach(AGENT) as loaded:
+                await loaded.actor.ask(submit("r1"))
+                await gate.reached.wait()
+    async with running(store, ScriptedResponder(["late"], rules=rules), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            ended = await watcher.ended(1)
+    assert (ended.outcome, ended.reason) == (Outcome.ERROR, "attempts-exhausted")
+    assert ended.detail == "3 attempts did not end"
+
+
+async def test_a_failure_that_may_pass_is_tried_again_as_often_after_a_shutdown() -> None:
+    class Passing(Exception):
+        retryable = True
+
+    store, clock, rules, gate = MemoryLog(), ManualClock(), Rules(max_attempts=2), Gate()
+    async with running(store, ScriptedResponder([gate], rules=rules), clock) as directory:
+        async with directory.attach(AGENT) as loaded:
+            await loaded.actor.ask(submit("r1"))
+            await gate.reached.wait()
+    responder = ScriptedResponder([Passing("busy")], rules=rules)
+    async with running(store, responder, clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            await soon(lambda: len(responder.calls) == 1)
+            await watcher.until(lambda event: type(event).__name__ == "AttemptDelayed")
+            clock.advance(60_000)
+            ended = await watcher.ended(1)
+    assert [call.attempt for call in responder.calls] == [2, 3]
+    assert ended.outcome is Outcome.ERROR
+
+
+async def test_while_it_drains_only_turns_that_our_own_code_asked_for_begin() -> None:
+    store, clock, gate = MemoryLog(), ManualClock(), Gate()
+    other = AgentId("chat/bob")
+    responders = {AGENT: ScriptedResponder([gate]), other: ScriptedResponder(["yes"])}
+    directory = Directory(store, responders.__getitem__, clock=clock, settings=Settings(grace=PATIENCE))
+    await directory.open()
+    async with directory.attach(AGENT) as loaded:
+        await loaded.actor.ask(submit("r1"))
+        await gate.reached.wait()
+        closing = asyncio.create_task(directory.aclose())
+        await soon(lambda: directory.is_stopping)
+        async with directory.attach(other) as beside, watching(beside, 0) as watcher:
+            await beside.actor.ask(submit("ours", trusted=True))
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+            await beside.actor.ask(submit("theirs"))
+        gate.open()
+        await closing
+    assert [call.request for call in responders[other].calls] == ["ours"]
+
+
+async def test_nothing_is_written_after_the_interruption_whatever_the_code_does() -> None:
+    class Stubborn(ScriptedResponder):
+        async def stream(self, call: TurnCall):  # type: ignore[no-untyped-def, override]
+            yield "before"
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                yield "after"
+                raise ValueError("after, too") from None
+
+    store, clock, gate = MemoryLog(), ManualClock(), Gate()
+    async with running(store, Stubborn([]), clock) as directory:
+        async with directory.attach(AGENT) as loaded:
+            await loaded.actor.ask(submit("r1"))
+            await gate.reached.wait()
+    await store.open()
+    bodies = [bytes(stored.body) for stored in await store.read(AGENT, 0, 100)]  # type: ignore[arg-type]
+    await store.aclose()
+    assert b"attempt.interrupted" in bodies[-1]
+    assert not any(b"after" in body for body in bodies) and any(b"before" in body for body in bodies)
+    assert not any(TurnEnded.__struct_config__.tag.encode() in body for body in bodies)  # type: ignore[union-attr]
