@@ -204,14 +204,19 @@ def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules:
     node = node_of_message(state, last["id"])
     assert node is not None
     place = state.nodes[node]
-    if trusted or last["role"] != "user":
-        return _Plan(node, [])
+    if not trusted and last["role"] == "user" and _is_edit(last, place, rules):
+        return _Plan(place.parent, _chain(state, [last], place.parent, rules))
+    return _Plan(node, [])
+
+
+def _is_edit(message: JsonObject, place: Node, rules: Rules) -> bool:
+    """Tell whether a client's question says something else than the one that is stored under its id."""
     if place.role != "user":
-        raise MessageRefused(f"unable to take message {last['id']!r}; that is the id of a message of another role")
-    if not _differs(last, place, rules):
-        return _Plan(node, [])
-    _check([last])
-    return _Plan(place.parent, _chain(state, [last], place.parent, rules))
+        raise MessageRefused(f"unable to take message {message['id']!r}; that is the id of a message of another role")
+    if not _differs(message, place, rules):
+        return False
+    _check([message])
+    return True
 
 
 def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, trusted: bool) -> list[JsonObject]:
