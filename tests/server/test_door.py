@@ -7,12 +7,13 @@ import logging
 from typing import Any
 
 import pytest
+from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
 
 from everyword.server import Connecting, Limits, Principal, Reject
 from everyword.testing import Gate
 from tests.server.kit import PATIENCE, chat, connect, scripted, serving
-from tests.server.sockets import socket
+from tests.server.sockets import Socket, socket
 
 REFUSED, TRY_LATER = 1008, 1013
 
@@ -292,6 +293,28 @@ async def test_further_fields_of_the_url_make_no_other_conversation() -> None:
         async with socket(url) as third:
             shown = await third.until(lambda frame: frame["type"] == "cf_agent_chat_messages")
             assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("base_path", ["agents/chat/ann", "/agents/chat/ann", "agents/chat/ann/", "/agents/chat/ann/"])
+async def test_the_base_path_of_a_stock_client_may_have_slashes_around_it(base_path: str) -> None:
+    """P-32. The stock client writes `ws://host/${basePath}`, and asks for `…/get-messages` below it."""
+    asked: list[str] = []
+
+    async def authorize(connecting: Connecting) -> Principal:
+        asked.append(connecting.name)
+        return Principal("ann")
+
+    async with serving(chat(scripted(["hello"]), authorize=authorize)) as url:
+        address = f"{url}/{base_path}"
+        async with open_socket(f"ws{address.removeprefix('http')}?_pk=1", proxy=None) as connection:
+            stock = Socket(connection)
+            assert (await stock.greeted())["name"] == "ann"
+            await stock.ask("r1")
+            await stock.ended("r1")
+        async with connect(url) as client:
+            stored = await client.get(f"{address}/get-messages")
+        assert [message["role"] for message in stored.json()] == ["user", "assistant"]
+    assert asked == ["ann", "ann"]
 
 
 async def test_what_lies_below_an_agent_and_does_not_exist_is_not_the_agent() -> None:
