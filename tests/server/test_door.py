@@ -242,6 +242,23 @@ async def test_no_text_frame_ends_the_socket_or_disturbs_a_neighbour(text: str) 
         assert (await neighbour.ended("r1"))["outcome"] == "completed"
 
 
+@pytest.mark.parametrize("init", [{}, {"init": None}, {"init": {"method": "GET"}}, {"init": {"method": "post"}}])
+async def test_a_request_that_is_no_post_is_answered_under_its_id(init: dict[str, Any]) -> None:
+    """P-36."""
+    heard: list[str] = []
+
+    async def on_message(self: Any, connection: Any, message: str) -> None:
+        heard.append(message)
+
+    async with serving(chat(scripted(["Hello"], on_message=on_message))) as url, socket(url) as client:
+        await client.send(type="cf_agent_use_chat_request", id="r0", **init)
+        answer = await client.ended("r0")
+        assert answer["error"] is True and answer["body"].startswith("unable to read the request")
+        await client.ask("r1")
+        assert (await client.ended("r1"))["outcome"] == "completed"
+    assert heard == []
+
+
 async def test_calls_and_states_that_the_agent_does_not_take_are_answered_in_general_words() -> None:
     """Trap 200: what exactly was wrong is nobody's business but the server's."""
 
