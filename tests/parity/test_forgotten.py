@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from everyword import AIChatAgent, Recovery, Stop, Turn
+from everyword import Recovery, Stop
 from everyword.errors import ChatError
 from everyword.log.memory import MemoryLog
+from tests.agents.bases import BASES, Asked, answering
 from tests.parity.kit import Client, clients, serving
 
 TEXT = "That went wrong. Please ask again."
@@ -23,13 +24,13 @@ class Dropped(ChatError):
     retryable = True
 
 
-class Chat(AIChatAgent):
+class Chat:
     """Fails in the middle as soon as it may, and forgets what it said; with a text or without."""
 
     text: str | None
     fails: asyncio.Event
 
-    async def on_chat_message(self, turn: Turn) -> AsyncIterator[str]:
+    async def model(self, asked: Asked) -> AsyncIterator[str]:
         yield "half "
         await type(self).fails.wait()
         raise Dropped("busy")
@@ -42,8 +43,13 @@ def texts(client: Client) -> list[str]:
     return ["".join(part.get("text", "") for part in message["parts"]) for message in client.shown]
 
 
-def agent(text: str | None) -> type[AIChatAgent]:
-    return type("Chat", (Chat,), {"text": text, "fails": asyncio.Event()})
+@pytest.fixture(params=BASES)
+def base(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def agent(base: Any, text: str | None) -> Any:
+    return answering(base, type("Chat", (Chat,), {"text": text, "fails": asyncio.Event()}))
 
 
 async def check(client: Client, text: str | None) -> None:
@@ -54,8 +60,8 @@ async def check(client: Client, text: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", [TEXT, None])
-async def test_an_answer_forgotten_while_clients_watch_is_shown_by_none(text: str | None) -> None:
-    kind: Any = agent(text)
+async def test_an_answer_forgotten_while_clients_watch_is_shown_by_none(base: Any, text: str | None) -> None:
+    kind = agent(base, text)
     async with serving(MemoryLog(), kind) as server:
         asker, tab, joined = (Client(server, "ann") for _ in range(3))
         deaf, late = Client(server, "ann", acknowledges=False), Client(server, "ann")
@@ -77,9 +83,9 @@ async def test_an_answer_forgotten_while_clients_watch_is_shown_by_none(text: st
 
 
 @pytest.mark.parametrize("text", [TEXT, None])
-async def test_an_answer_forgotten_after_a_restart_is_shown_by_none(text: str | None) -> None:
+async def test_an_answer_forgotten_after_a_restart_is_shown_by_none(base: Any, text: str | None) -> None:
     store = MemoryLog()
-    kind: Any = agent(text)
+    kind = agent(base, text)
     async with serving(store, kind) as server:
         server.app.grace = 0.0
         asker = Client(server, "ann")

@@ -268,7 +268,7 @@ def _closing(turn: Turn, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) 
 def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
     """Return a turn's end: open parts closed (R-23), the message, the cap, the outcome; one batch (I-8)."""
     aborted = turn.status is Status.CANCELLING
-    if command.forget is not None and not aborted and not turn.is_continuation:
+    if command.forget is not None and turn.status is Status.RUNNING and turn.accepted.kind is TurnKind.CHAT:
         return _forget(state, turn, command, rules)
     interrupted = interrupted_calls(state, turn, Outcome.ABORTED if aborted else command.outcome, rules)
     closing = _closing(turn, Attempt(turn.attempt), interrupted)
