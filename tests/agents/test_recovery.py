@@ -158,6 +158,15 @@ async def test_stop_keeps_what_was_said_and_ends_the_turn(
     assert len(Chat.attempts) == 1
 
 
+@pytest.mark.parametrize(("text", "status"), [(None, "aborted"), ("gone", "error")])
+async def test_stop_can_forget_what_was_said(agent: type[AIChatAgent], text: str | None, status: str) -> None:
+    store = await left_open(agent)
+    Chat.decisions = [Stop(text, forget=True)]
+    result, message = await recovered(agent, store)
+    assert (result.status, result.error, message) == (status, text, None)
+    assert len(Chat.attempts) == 1
+
+
 async def test_wait_asks_again_later(agent: type[AIChatAgent]) -> None:
     store = await left_open(agent)
     Chat.decisions = [Wait(61), Continue()]

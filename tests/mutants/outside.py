@@ -130,6 +130,20 @@ OUTSIDE = [
         "a model reads the text of any exception",
     ),
     Mutant(
+        "agents/tools.py",
+        "        if client and needs_approval:\n",
+        "        if False:\n",
+        "tests/agents/test_tools.py::test_a_tool_of_the_page_that_needs_approval_is_refused",
+        "a tool that needs approval runs and nobody is asked",
+    ),
+    Mutant(
+        "core/decide.py",
+        '    return [begun, *([MessagesRemoved(excess, cause="cap")]',
+        '    return [*([MessagesRemoved(excess, cause="cap")]',
+        "tests/parity/test_forgotten.py::test_an_answer_forgotten_while_clients_watch_is_shown_by_none",
+        "clients that watch keep showing an answer that was forgotten",
+    ),
+    Mutant(
         "agents/think_toolsets.py",
         "    except ValidationError as error:  # only",
         "        await toolset.call_tool(name, arguments, context, made)\n    except ValidationError as error:  # only",

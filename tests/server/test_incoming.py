@@ -198,7 +198,7 @@ LONG = "x" * 100_000
         ),
         ({"type": "cf_agent_use_chat_request", "id": 7, "init": {"body": LONG}}, None),
         ({"type": "cf_agent_chat_messages", "messages": [LONG]}, None),
-        ({"type": "cf_agent_use_chat_request", "id": "r1"}, None),
+        ({"type": "cf_agent_use_chat_request", "id": "r1"}, ("cf_agent_use_chat_response", "r1")),
         ({"type": "cf_agent_use_chat_request"}, None),
         ("anything", None),
         (LONG, None),

@@ -152,9 +152,10 @@ class Runner:
                 return False
             case Retry():
                 return True
-            case Stop(text):
+            case Stop(text, forget):
                 outcome = Outcome.ABORTED if text is None else Outcome.ERROR
-                await self._finish(Attempt(recovery.attempt - 1), outcome, text, reason="recovery-stopped")
+                attempt = Attempt(recovery.attempt - 1)
+                await self._finish(attempt, outcome, text, reason="recovery-stopped", is_forgotten=forget)
                 return None
             case _:
                 assert_never(decision)
@@ -300,6 +301,7 @@ class Runner:
         *,
         exc: BaseException | None = None,
         reason: str | None = None,
+        is_forgotten: bool = False,
     ) -> None:
         self.is_finishing = True
         detail = None
@@ -308,7 +310,8 @@ class Runner:
             if isinstance(exc, Stalled):
                 error = self._rules.exhausted_text
         usage = to_raw(self.usage)
-        end = Finish(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage)
+        forget = self._cause if is_forgotten else None
+        end = Finish(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage, forget=forget)
         await self._actor.insist(end)
 
     def _public_text(self, exc: BaseException) -> str:
