@@ -111,13 +111,34 @@ async def test_a_frame_that_is_far_too_large_closes_the_socket_at_its_header() -
         assert (await client.closed())[0] == TOO_BIG
 
 
-async def test_a_frame_that_does_not_come_whole_in_time_closes_the_socket() -> None:
-    async with bounded(chat(scripted(["x"])), Bounds(message_seconds=SOON)) as url, clients(url, 2) as (slow, idle):
-        slow.write(frame(b"{", size=100))
+@pytest.mark.parametrize("begun", [frame(b"{", size=100), frame(b"", size=100), frame(b"{", size=100_000)])
+async def test_a_frame_that_does_not_come_whole_in_time_closes_the_socket(begun: bytes) -> None:
+    app, bounds = chat(scripted(["x"]), limits=Limits(frame=40_000)), Bounds(message_seconds=SOON)
+    async with bounded(app, bounds) as url, clients(url, 2) as (slow, idle):
+        slow.write(begun)
         code, reason, _ = await slow.closed()
         assert (code, reason) == (POLICY, "unable to wait any longer for the rest of a frame")
         idle.say(type="rpc", id="c1", method="nope", args=[])
         assert (await idle.until(id="c1"))["success"] is False
+
+
+async def test_each_frame_has_a_time_of_its_own_even_if_the_next_one_has_begun() -> None:
+    served: list[GatheringProtocol] = []
+
+    class Known(GatheringProtocol):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            served.append(self)
+
+    async with serving(chat(scripted(["x"])), ws=Known) as url, clients(url, 1) as (client,):
+        whole = frame(b'{"type":"rpc","id":"c1","method":"nope","args":[]}')
+        client.write(whole[:9])
+        await until(lambda: served[0]._deadline is not None)
+        first = served[0]._deadline
+        client.write(whole[9:] + whole[:9])
+        assert (await client.until(id="c1"))["success"] is False
+        await until(lambda: served[0]._deadline not in (None, first))
+        assert first is not None and first.cancelled()
 
 
 # -- many small frames ------------------------------------------------------------------------------------------------

@@ -160,6 +160,8 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         """The message too large that the next event stands for."""
         self._deadline: asyncio.TimerHandle | None = None
         """When the unfinished message must be whole."""
+        self._whole = 0
+        """How many messages had come whole when that was last looked at."""
         self._is_refused = False
         """Whether it is closed for what it sent: nothing more of that counts."""
         self._pings = (0, 0.0)
@@ -246,19 +248,20 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
             self._refuse(POLICY, "unable to answer that many pings")
         if self._is_closing:
             return False
-        held = len(self.conn.reader.buffer) + sum(map(len, self.frames)) if walker.fragments else 0
-        if held:
-            largest = self.unfinished.hold(self, held)
-            if largest is not None:
-                largest._refuse(TRY_LATER, "unable to wait for the rest of a frame; too many are unfinished")
-            if self._deadline is None:
-                self._deadline = self.loop.call_later(self.bounds.message_seconds, self._run_out)
-        else:
-            self.unfinished.release(self)
-            if not walker.fragments and self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
+        if walker.messages != self._whole:
+            self._whole = walker.messages
+            self._stop_waiting()
+        if walker.fragments and self._deadline is None:
+            self._deadline = self.loop.call_later(self.bounds.message_seconds, self._run_out)
+        largest = self.unfinished.hold(self, walker.passed)
+        if largest is not None:
+            largest._refuse(TRY_LATER, "unable to wait for the rest of a frame; too many are unfinished")
         return not self._is_closing
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _may_ping(self, seen: int) -> bool:
         """Tell whether so many control frames are allowed by now; they are counted by the second."""
@@ -292,9 +295,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.transport.resume_reading()
         self.stop_keepalive()
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._stop_waiting()
         self.close_timer = self.loop.call_later(min(LINGER, self.bounds.close_seconds), self.transport.close)
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -313,9 +314,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         cast(GatheringTransport, self.transport).lost()
         self.unfinished.release(self)
         self._rest, self.frames = b"", []
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._stop_waiting()
         if isinstance(scope := getattr(self, "scope", None), dict):
             scope["extensions"].pop(FRAMES, None)  # a method of ours in what we hold: else the collector would have to
 
