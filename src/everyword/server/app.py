@@ -33,6 +33,7 @@ from ..runtime.port import Port
 from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Principal, Reject, can_be_watched
 from .addressing import Address, find_address
 from .budgets import Budget
+from .close_codes import REFUSED, TRY_LATER
 from .http import Caller, Service, answer_http
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
@@ -41,7 +42,7 @@ from .signals import StopSignals
 from .stores import Durability, open_store
 from .subs import ClosedGate, pass_gates
 from .watching import Watch
-from .websocket import REFUSED, TRY_LATER, SocketSettings, serve_socket
+from .websocket import SocketSettings, serve_socket
 
 __all__ = ["Everyword"]
 

@@ -24,10 +24,11 @@ from websockets.protocol import OPEN
 
 from .bounds import Bounds
 from .budgets import Budget
+from .close_codes import REFUSED, TOO_BIG, TRY_LATER
 from .framing import END, Cut, FrameWalker
 from .receiving import CUT
 from .sharing import SLICE, Piece
-from .websocket import FRAMES, TRY_LATER
+from .websocket import FRAMES
 
 __all__ = ["GatheringProtocol", "GatheringTransport", "framed"]
 
@@ -42,9 +43,6 @@ SWALLOWED: Final = 4
 
 LINGER: Final = 1.0
 """Seconds between a close for what a client sent, and the end of its connection."""
-
-POLICY: Final = 1008
-TOO_BIG: Final = 1009
 
 # How an empty frame ends a text message of which the parser was passed nothing, or the first fragments.
 _WHOLE: Final = b"\x81\x80\0\0\0\0"
@@ -166,6 +164,8 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         """Whether it is closed for what it sent: nothing more of that counts."""
         self._pings = (0, 0.0)
         """How many pings, pongs and closes were allowed so far, and until when."""
+        self._sending = asyncio.Lock()
+        """Held while a message is sent in fragments: another may not begin between them."""
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -243,9 +243,9 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
     def _is_within_bounds(self, walker: FrameWalker) -> bool:
         """Count what the client has begun; close the socket if that is too much, or another if all have too much."""
         if walker.fragments > self.bounds.fragments + walker.announced // 1024:
-            self._refuse(POLICY, "unable to take a message in so many fragments")
+            self._refuse(REFUSED, "unable to take a message in so many fragments")
         elif walker.controls > self._pings[0] and not self._may_ping(walker.controls):
-            self._refuse(POLICY, "unable to answer that many pings")
+            self._refuse(REFUSED, "unable to answer that many pings")
         if self._is_closing:
             return False
         if walker.messages != self._whole:
@@ -273,7 +273,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
 
     def _run_out(self) -> None:
         self._deadline = None
-        self._refuse(POLICY, "unable to wait any longer for the rest of a frame")
+        self._refuse(REFUSED, "unable to wait any longer for the rest of a frame")
 
     def _refuse(self, code: int, reason: str) -> None:
         """Close the socket; what it has begun to send is dropped, and what it still sends is not looked at.
@@ -324,6 +324,10 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
             return
         if message["type"] == "websocket.close" and self.conn.state is OPEN:
             self.writable.set()  # a client that does not read is closed as well
+        if message["type"] == "websocket.send":
+            async with self._sending:
+                await super().send(message)
+            return
         await super().send(message)
 
     async def _send_frames(self, message: Any) -> None:
@@ -332,12 +336,13 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
             await self._write(framed(message["frames"]))
         pieces: list[Piece] = message.get("pieces", [])
         pieces.reverse()
-        while pieces:
-            piece = pieces.pop()
-            is_whole = piece.is_first and piece.is_last
-            data = framed(piece.slice.parts) if is_whole else _fragment(piece)
-            del piece  # whoever waits for the client holds no more than what is still to be sent
-            await self._write(data)
+        async with self._sending:
+            while pieces:
+                piece = pieces.pop()
+                is_whole = piece.is_first and piece.is_last
+                data = framed(piece.slice.parts) if is_whole else _fragment(piece)
+                del piece  # whoever waits for the client holds no more than what is still to be sent
+                await self._write(data)
 
     def write_frames(self, texts: list[bytes]) -> list[bytes]:
         """Write frames without waiting; return those that there is no room for yet."""
