@@ -116,13 +116,13 @@ class Everyword:
         """
         if self._is_closed:
             self._starting = self._closing = None
-        return await self._service()
+        return await self.service()
 
     @property
     def _is_closed(self) -> bool:
         return self._closing is not None and self._closing.done()
 
-    async def _service(self) -> Service:
+    async def service(self) -> Service:
         """Start when nobody has yet. After the end, return what is closed: a late request must not start it again."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._open(), name="start of everyword")
@@ -297,7 +297,7 @@ class Everyword:
             await serve_socket(websocket, service.directory, address.agent, service.presence, settings, send)
 
     async def _running(self) -> Directory:
-        return (await self._service()).directory
+        return (await self.service()).directory
 
     async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject | ClosedGate:
         """Take a request or a socket through the door, to its agent; start when nobody has yet."""
@@ -315,7 +315,7 @@ class Everyword:
         if isinstance(principal, Reject):
             return principal
         try:
-            service = await self._service()
+            service = await self.service()
             loads = bool(address.subs) or connection.scope["type"] == "websocket"  # other requests are checked by path
             if principal.read_only and loads and not await can_be_watched(service.directory, address.agent):
                 return NOTHING_TO_WATCH
