@@ -369,6 +369,23 @@ async def test_headers_that_do_not_end_are_refused() -> None:
         assert said == b"" or b"its headers are too long" in said
 
 
+@pytest.mark.parametrize("beside", [b"X-A: a\r\n", b"a"])
+async def test_what_comes_besides_a_body_in_chunks_is_bounded(beside: bytes) -> None:
+    async with bounded(chat(scripted(["x"])), Bounds(header_bytes=2000)) as url, plain(url, 1) as (client,):
+        client.write(b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        client.write(b"2\r\n{}\r\n0;" if beside == b"a" else b"2\r\n{}\r\n0\r\n")
+        await client.push(beside * (1_000_000 // len(beside)))
+        assert b"HTTP/1.1 200" not in await client.rest()
+
+
+async def test_a_body_in_the_smallest_chunks_is_taken() -> None:
+    body = json.dumps(question(text="x" * 20_000)).encode()
+    async with bounded(chat(scripted(["x"])), Bounds(header_bytes=2000)) as url, plain(url, 1) as (client,):
+        client.write(b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await client.push(b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+        assert b"HTTP/1.1 200" in await client.read_until(b"[DONE]")
+
+
 async def test_a_body_that_does_not_come_whole_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     app = chat(scripted(["x"]))
     async with bounded(app, Bounds(message_seconds=SOON)) as url, RawSocket.connected(url) as client:
@@ -387,6 +404,29 @@ async def test_an_answer_that_takes_long_is_not_closed_for_it() -> None:
                 assert await late.rest() == b""  # it was given as long as a request has
             gate.open()
             assert (await reader.rest())[-1].data == "[DONE]"
+
+
+async def test_a_line_end_behind_a_request_does_not_end_its_answer() -> None:
+    served: list[DeadlineProtocol] = []
+
+    class Known(DeadlineProtocol):
+        bounds = Bounds(request_seconds=SOON)
+
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            served.append(self)
+
+    gate, body = Gate(), json.dumps(question()).encode()
+    async with serving(chat(scripted(["x", gate])), http=Known) as url, plain(url, 1) as (client,):
+        head = b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        client.write(head + body)
+        await client.read_until(b'"x"')
+        client.write(b"\r\n")
+        await until(lambda: served[0]._deadline is not None)
+        first = served[0]._deadline
+        await until(lambda: served[0]._deadline is not first)
+        gate.open()
+        assert await client.read_until(b"[DONE]")
 
 
 async def test_beyond_what_all_bodies_may_have_the_largest_is_refused() -> None:
