@@ -406,6 +406,16 @@ async def test_an_answer_that_takes_long_is_not_closed_for_it() -> None:
             assert (await reader.rest())[-1].data == "[DONE]"
 
 
+async def test_some_requests_may_wait_for_the_one_before_but_not_any_number() -> None:
+    asked = b"GET /agents/chat/ann/get-messages HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with bounded(chat(scripted(["x"]))) as url, plain(url, 2) as (client, flooding):
+        client.write(asked * Bounds().pipelined)
+        for _ in range(Bounds().pipelined):
+            assert (await client.read_until(b"[]")).startswith(b"HTTP/1.1 200")
+        await flooding.push(asked * 20_000)
+        assert (await flooding.rest()).count(b"HTTP/1.1 200") < 20_000
+
+
 async def test_a_line_end_behind_a_request_does_not_end_its_answer() -> None:
     served: list[DeadlineProtocol] = []
 

@@ -1,6 +1,7 @@
 """HTTP under uvicorn with deadlines: `http=` of `everyword serve`.
 
-uvicorn waits for ever for a request that has begun. Here a request has a time to come whole, and its headers a size.
+uvicorn waits for ever for a request that has begun. Here a request has a time to come whole, its headers have a size,
+and only so many requests may wait for the one before.
 Under a server of your own, name it as `uvicorn --http everyword.server.deadlines:DeadlineProtocol`, or put a proxy in
 front that waits for whole requests.
 """
@@ -64,6 +65,10 @@ class DeadlineProtocol(HttpToolsProtocol):
             self.transport.abort()  # it may have been answered already
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= self.bounds.pipelined:
+            # uvicorn reads on after every answer, however many requests wait: in memory they are larger than when sent.
+            self.transport.abort()
+            raise ConnectionAbortedError  # out of the parser, which has more of them
         super().on_message_begin()
         if self._deadline is None:  # behind another request, in one piece with it
             self._expect(self.bounds.request_seconds)
