@@ -33,8 +33,8 @@ OUTSIDE = [
     ),
     Mutant(
         "server/posted.py",
-        "open_turn_frames(directory, agent, standing.running, BEFORE_ALL)",
-        "open_turn_frames(directory, agent, standing.running, None)",
+        "open_turn_frames(directory, sharing, agent, standing.running, BEFORE_ALL)",
+        "open_turn_frames(directory, sharing, agent, standing.running, None)",
         f"{POSTED}::test_who_answers_while_the_continuation_runs_follows_it_from_its_first_chunk",
         "who joins a continuation by posting loses its beginning",
     ),

@@ -461,11 +461,12 @@ class ChatView:
             self._is_doubted = bool(self._open)
             told.append(self._messages())
         # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
-        if self._mode is _Mode.PARKED and not self._open and event.reason != "superseded":
+        # One that was cleared is released by `chat.cleared`, in the same breath.
+        if self._mode is _Mode.PARKED and not self._open and event.reason not in ("superseded", "cleared"):
             self._mode = _Mode.LIVE
             if event.outcome is Outcome.ERROR and not known.has_chunks:
                 told.append(frames.resuming(known.request))  # a bare error frame is dropped by the client
-            elif event.reason != "cleared":
+            else:
                 told.append(frames.resume_none())
         if event.outcome is not Outcome.SKIPPED:
             self._last_ended = known
@@ -491,6 +492,9 @@ class ChatView:
             # client that cleared; after an error frame it forgets it.
             return [frames.response(known.request, "", done=False, error=True), terminal]
         if known.is_joined and known.is_saved:
+            if known.is_continuation:
+                # Before the end: a client is ready with the end, and its calls must read as they are stored by then.
+                return [self._messages(), terminal]
             # After the end: before it, a client that resumed puts the answer back to where it first stood.
             return [terminal, self._messages()]
         if event.outcome is Outcome.ABORTED and known.is_saved:
