@@ -64,8 +64,8 @@ class Runner:
         """Set when the attempt failed in a way that may pass: the turn stays open and is to be tried again."""
         self.is_finishing = False
         """Set before the end is posted: from then on nobody needs to stop this runner."""
-        self.attempt: Attempt | None = None
-        """The attempt whose code runs right now."""
+        self.attempt: Attempt | None = Attempt(1) if has_begun else None
+        """The attempt that runs right now, or is about to begin."""
         self.told_at: Millis | None = None
         """When it was last told to stop; kept by whoever tells it."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
@@ -104,6 +104,7 @@ class Runner:
             if fresh is None:
                 return None
             self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
+            self.attempt = Attempt(recovery.attempt if recovery is not None else 1)
             begun = await self._actor.insist(Begin(self.turn, self._cause, fresh, heard_at))
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
             if started is None:  # the rules ended it instead: skipped, or tried too often

@@ -22,6 +22,7 @@ from ..messages.jsonvalues import encode_json
 from ..runtime.directory import Loaded
 from ..wire import frames
 from ..wire.parse import CallMethod, SetState
+from .close_codes import TRY_LATER, UNREAD
 
 __all__ = ["Host", "agent_of"]
 
@@ -151,7 +152,7 @@ class Host:
         except MailboxFull as exc:
             self._is_unread = True
             log.info("%r is closed: %s", self.connection, exc)
-            self.connection.close(1013, "unable to send any more; read faster")
+            self.connection.close(TRY_LATER, UNREAD)
 
     def _run(self, work: Awaitable[Any], name: str) -> None:
         self._running += 1
