@@ -326,7 +326,7 @@ def test_a_turn_that_the_agent_stops_after_a_kill_ends_as_it_says_with_what_was_
     assert mortal.calls == []
 
 
-@pytest.mark.parametrize("text", ["It was too late."])
+@pytest.mark.parametrize("text", ["It was too late.", ""])
 def test_a_turn_that_the_agent_forgets_after_a_kill_is_on_no_page(
     mortal: Chat, killable_server: Reviving, text: str
 ) -> None:

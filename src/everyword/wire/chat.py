@@ -255,8 +255,9 @@ class ChatView:
             if waiting.is_continuation and not self._is_owned_by_another(waiting):
                 self._mode = _Mode.PARKED
                 return [frames.pending(waiting.request, frame.probe)]
-        if not self._open and self._last_ended is not None and self._last_ended.outcome is Outcome.ERROR:
-            return [frames.resuming(self._last_ended.request, frame.probe)]
+        last = self._last_ended
+        if not self._open and last is not None and (last.outcome is Outcome.ERROR or self._is_forgotten(last)):
+            return [frames.resuming(last.request, frame.probe)]
         accepted = [known for known in self._open.values() if not known.is_continuation]
         if accepted:
             self._mode = _Mode.PARKED
@@ -543,6 +544,10 @@ class ChatView:
 
     def _offer(self, known: KnownTurn) -> None:
         self._mode, self._offered = _Mode.OFFERED, known.turn
+
+    def _is_forgotten(self, known: KnownTurn) -> bool:
+        """True for a turn that spoke and left nothing: a client that missed its end still shows what it said."""
+        return known.outcome is Outcome.ABORTED and known.has_chunks and not self._updated(known.node)
 
     def _go_live(self) -> None:
         self._mode, self._offered = _Mode.LIVE, None
