@@ -10,10 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from everyword import AIChatAgent, Limits, callable
 from everyword.server import Everyword
+from everyword.server.bodies import read_json
 from everyword.server.bounds import Bounds
+from everyword.server.budgets import Budget
 from everyword.server.deadlines import DeadlineProtocol
 from everyword.server.gathering import GatheringProtocol
 from everyword.server.sharing import SLICE
@@ -452,6 +455,21 @@ async def test_beyond_what_all_bodies_may_have_the_largest_is_refused() -> None:
         small.write(body[-1:])
         assert b"data:" in await small.read_until(b"[DONE]")
         assert service.bodies.total == 0
+
+
+async def test_a_body_that_is_about_to_be_refused_does_no_harm_to_another() -> None:
+    budget: Budget[asyncio.Timeout] = Budget(100)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0) as refused:
+            await asyncio.Event().wait()
+    assert budget.hold(refused, 90) is None, "it was told to end, and has not yet"
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b'{"a": "0123456789"}'}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    assert await read_json(request, 1000, budget) == {"a": "0123456789"}
+    assert budget.total == 0
 
 
 # -- connections of one principal -------------------------------------------------------------------------------------

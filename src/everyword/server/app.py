@@ -162,6 +162,8 @@ class Everyword:
 
     def _begin_close(self) -> None:
         if self._starting is not None and self._closing is None:
+            if self._starting.done():
+                self._directory.begin_drain()  # at once: what ends in this moment makes room for nothing
             self._closing = asyncio.create_task(self._close(self._starting), name="end of everyword")
 
     async def _close(self, starting: asyncio.Task[Service]) -> None:
