@@ -13,6 +13,7 @@ import pytest
 from starlette.requests import Request
 
 from everyword import AIChatAgent, Limits, callable
+from everyword.ids import LONGEST_ID
 from everyword.server import Everyword
 from everyword.server.bodies import read_json
 from everyword.server.bounds import Bounds
@@ -96,7 +97,7 @@ async def test_a_frame_that_the_server_does_not_keep_is_answered_under_its_id(fr
     """P-35."""
     app = chat(scripted(["x"]), limits=Limits(frame=40_000))
     async with bounded(app) as url, clients(url, 1) as (client,):
-        for request in ("r1", "r2"):
+        for request in ("r1", "r" * LONGEST_ID):
             asked = client.ask(request, "ä" * 20_000)
             step = -(-len(asked) // fragments)
             parts = [asked[first : first + step] for first in range(0, len(asked), step)]

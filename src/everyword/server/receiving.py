@@ -8,7 +8,7 @@ from typing import Final
 from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
-from ..ids import RequestId
+from ..ids import LONGEST_ID, RequestId
 from ..wire.parse import BadRequest
 
 __all__ = ["CUT", "ENDS", "id_in", "refusal_of", "text_of"]
@@ -19,7 +19,7 @@ CUT: Final = "everyword.cut"
 ENDS: Final = 4096
 """Characters of both ends of a long message in which its id and its type are looked for."""
 
-_ID: Final = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
+_ID: Final = re.compile(rf'"id"\s*:\s*"([^"\\]{{1,{LONGEST_ID}}})"')
 
 
 def text_of(message: Message) -> str:
