@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everyword.ids import (
+    LONGEST_ID,
     AgentId,
     agent_depth,
     agent_id,
     can_name_a_root,
     children_prefix,
+    cut_id,
+    id_problem,
     parent_id,
     split_agent_id,
     sub_agent_id,
@@ -75,3 +79,18 @@ def test_the_prefix_of_an_agents_children_is_that_of_no_one_else(paths: list[Pat
 def test_names_that_look_like_paths_are_not_for_roots() -> None:
     assert [can_name_a_root(name) for name in ("ann", "a/b", "sub", "a/subs/b")] == [True] * 4
     assert [can_name_a_root(name) for name in ("a/sub/b", "sub/a", "a/sub", "sub/")] == [False] * 4
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "語", "🦊", "\ud800"])
+def test_an_id_of_a_client_has_at_most_512_bytes(letter: str) -> None:
+    size = len(letter.encode(errors="replace"))
+    fits = letter * (LONGEST_ID // size)
+    assert id_problem(fits, "it") is None
+    assert id_problem(fits + letter, "it") == f"it has {(len(fits) + 1) * size} bytes, and 512 is the limit"
+
+
+@pytest.mark.parametrize("name", ["", "short", "é" * 100, "語" * 1000, "a" + "🦊" * 200, "x" * 513])
+def test_a_cut_id_is_the_beginning_of_it_and_fits(name: str) -> None:
+    cut = cut_id(name)
+    assert name.startswith(cut) and id_problem(cut, "it") is None
+    assert cut == name or len(cut.encode()) > LONGEST_ID - 4

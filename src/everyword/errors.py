@@ -9,6 +9,7 @@
     ├── Stalled               nobody: the turn is tried again
     ├── SqlError              the developer: a statement on the agent's own database failed
     ├── Rejected              the caller: the rules say no, nothing was written
+    │   ├── MessageRefused
     │   ├── UnknownTurn
     │   ├── StaleAttempt
     │   ├── MailboxFull
@@ -48,7 +49,8 @@ from typing import ClassVar
 __all__ = ["AgentGone", "AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced"]
 __all__ += ["FiberCancelled", "FoldError", "NoJsonForm"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
-__all__ += ["MailboxFull", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued", "ToolError"]
+__all__ += ["MailboxFull", "MessageRefused", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued"]
+__all__ += ["ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
 __all__ += ["SqlError", "TooFast", "is_public", "public_text"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
@@ -138,6 +140,12 @@ class Rejected(EverywordError):
 
     code = "rejected"
     is_public = True
+
+
+class MessageRefused(Rejected):
+    """A client sent a message that it may not have stored: a part, a role or an id that is not allowed there."""
+
+    code = "message_refused"
 
 
 class UnknownTurn(Rejected):

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 __all__ = ["AgentId", "Attempt", "CallId", "Epoch", "FiberId", "Generation", "JobId", "MessageId", "Millis", "NodeId"]
 __all__ += ["SUB", "RequestId", "RunId", "Seq", "TurnId", "agent_depth", "agent_id", "can_name_a_root"]
-__all__ += ["children_prefix", "parent_id", "split_agent_id", "sub_agent_id"]
+__all__ += ["LONGEST_ID", "children_prefix", "cut_id", "id_problem", "parent_id", "split_agent_id", "sub_agent_id"]
 
 AgentId = NewType("AgentId", str)
 """`kind/name`: the agent's class in kebab case and the instance's name. One id, one log.
@@ -56,6 +56,26 @@ Epoch = NewType("Epoch", int)
 
 Millis = NewType("Millis", int)
 """Wall-clock time in milliseconds since 1970."""
+
+LONGEST_ID: Final = 512
+"""Bytes of UTF-8 that an id may have which a client invents: it is stored, and repeated in every frame of a turn."""
+
+
+def id_problem(name: str, what: str) -> str | None:
+    """Return why a client may not use this id, as the second half of an error text; None when it may."""
+    # No character has more than four bytes: most ids need not be encoded to be measured.
+    if len(name) <= LONGEST_ID // 4 or (size := _utf8_size(name)) <= LONGEST_ID:
+        return None
+    return f"{what} has {size} bytes, and {LONGEST_ID} is the limit"
+
+
+def cut_id(name: str) -> str:
+    """Return the beginning of an id that is too long, for an error text or the frame that carries one."""
+    return name.encode(errors="replace")[:LONGEST_ID].decode(errors="ignore")
+
+
+def _utf8_size(name: str) -> int:
+    return len(name.encode(errors="replace"))
 
 
 def agent_id(kind: str, name: str) -> AgentId:

@@ -133,6 +133,7 @@ PUBLIC: dict[str, list[str]] = {
         "LogTooNew",
         "LogUnavailable",
         "MailboxFull",
+        "MessageRefused",
         "ModelError",
         "NoJsonForm",
         "Rejected",

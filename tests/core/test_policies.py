@@ -196,9 +196,10 @@ def test_several_questions_of_one_submit_are_merged_too() -> None:
 
 def test_merging_leaves_out_what_is_no_text() -> None:
     told = busy()
-    told.ask("r2", {"id": "u2", "role": "user", "parts": [{"type": "text", "text": None}]}, policy="merge")
+    note = {"type": "data-note", "data": 1}
+    told.ask("r2", {"id": "u2", "role": "user", "parts": [note]}, policy="merge")
     told.ask("r3", user("u3", "three"), policy="merge")
-    assert [part.get("text") for part in told.message(5)["parts"]] == ["three", None]
+    assert told.message(5)["parts"] == [{"type": "text", "text": "three"}, note]
 
 
 def test_a_waiting_edit_is_merged_at_the_place_of_the_edit() -> None:

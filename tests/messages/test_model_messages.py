@@ -265,21 +265,37 @@ def test_the_output_of_a_tool_that_is_gone_is_not_shown() -> None:
     assert "secret" in str(said(gone, tools={"weather": {}}))
 
 
-@pytest.mark.parametrize(
-    ("message", "why"),
-    [
-        ({"role": "tool", "parts": []}, "role"),
-        ({"role": "user"}, "parts"),
-        ({"role": "user", "parts": ["hi"]}, "parts"),
-        ({"role": "user", "parts": [{"type": "text"}]}, "text"),
-        ({"role": "user", "parts": [{"type": "file", "mediaType": "a/b", "url": "cat.png"}]}, "absolute"),
-        ({"role": "user", "parts": [{"type": "file", "mediaType": "a/b", "url": "https://"}]}, "absolute"),
-        ({"role": "assistant", "parts": [{"type": "tool-x", "state": "input-available"}]}, "toolCallId"),
-    ],
-)
-def test_what_no_model_can_be_told_is_refused_with_its_place(message: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("message", "why"), [({"role": "tool", "parts": []}, "role"), ({"role": "user"}, "parts")])
+def test_a_message_without_a_role_or_parts_is_refused_with_its_place(message: dict[str, Any], why: str) -> None:
     with pytest.raises(BadMessage, match=rf"message 1; .*{why}"):
         convert_to_model_messages([{"role": "user", "parts": []}, message])
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "hi",
+        {"type": 5},
+        {"type": "text"},
+        {"type": "text", "text": ["hi"]},
+        {"type": "reasoning", "text": 5},
+        {"type": "custom"},
+        {"type": "file", "mediaType": "a/b", "url": "cat.png"},
+        {"type": "file", "mediaType": "a/b", "url": "https://"},
+        {"type": "file", "mediaType": 5, "url": "https://a"},
+        {"type": "steering-message", "id": "s", "parts": [{"type": "text"}]},
+        {"type": "tool-x", "state": "input-available"},
+        {"type": "tool-x", "toolCallId": "c", "state": ["input-available"]},
+        {"type": "tool-x", "toolCallId": "c", "state": "output-available", "approval": 5},
+        {"type": "dynamic-tool", "toolName": 5, "toolCallId": "c", "state": "output-available", "output": 1},
+    ],
+)
+def test_a_part_that_no_model_can_be_told_of_is_left_out(role: str, part: Any) -> None:
+    words = {"type": "text", "text": "hello"}
+    expected = convert_to_model_messages([{"role": role, "parts": [words]}])
+    assert expected
+    assert convert_to_model_messages([{"role": role, "parts": [part, words]}]) == expected
 
 
 @given(seeded())

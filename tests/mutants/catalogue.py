@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.mutants import layers
 from tests.mutants.background import BACKGROUND
 from tests.mutants.bounds import BOUNDS
+from tests.mutants.clients import CLIENTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.outside import OUTSIDE
 from tests.mutants.runs import RUNS
@@ -204,16 +205,16 @@ CORE = [
     Mutant(
         "core/accept.py",
         "    if command.known or command.request in state.requests:\n        return []\n"
-        "    _refuse_when_full(state, rules)\n    before",
-        "    if command.known:\n        return []\n    _refuse_when_full(state, rules)\n    before",
+        "    _refuse_when_full(state, rules)\n    if not",
+        "    if command.known:\n        return []\n    _refuse_when_full(state, rules)\n    if not",
         f"{INVARIANTS}::test_a_request_id_is_accepted_at_most_once",
         "a resent submit is answered twice (I-6)",
     ),
     Mutant(
         "core/accept.py",
         "    if command.known or command.request in state.requests:\n        return []\n"
-        "    _refuse_when_full(state, rules)\n    before",
-        "    if command.request in state.requests:\n        return []\n    _refuse_when_full(state, rules)\n    before",
+        "    _refuse_when_full(state, rules)\n    if not",
+        "    if command.request in state.requests:\n        return []\n    _refuse_when_full(state, rules)\n    if not",
         f"{ACCEPT}::test_a_request_that_only_the_store_remembers_causes_nothing",
         "a submit resent after a long time is answered twice (I-6)",
     ),
@@ -392,8 +393,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        '[m for m in messages if m["id"] not in known], state.leaf, rules)',
-        '[m for m in messages if m["id"] not in known], None, rules)',
+        "    placed = _chain(state, new, state.leaf, rules)",
+        "    placed = _chain(state, new, None, rules)",
         f"{AGREEMENT}::test_only_clearing_removing_and_branching_hide_what_was_shown",
         "messages stored without a turn hide the whole conversation",
     ),
@@ -586,4 +587,5 @@ ALL = [
     *BOUNDS,
     *OUTSIDE,
     *RUNS,
+    *CLIENTS,
 ]

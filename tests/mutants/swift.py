@@ -244,13 +244,6 @@ SWIFT = [
         "an agent goes on from questions that were never written",
     ),
     Mutant(
-        "wire/parse.py",
-        '        if type(part) is not dict or type(part.get("type")) is not str:\n            return None\n',
-        "        pass\n",
-        "tests/wire/test_parse.py::test_a_message_with_nothing_special_is_read_as_every_other",
-        "a part that no client can show is stored with the question",
-    ),
-    Mutant(
         "runtime/tail.py",
         "                has_been_read = False\n",
         "                has_been_read = len(self._readers) > 1\n",

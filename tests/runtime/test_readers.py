@@ -15,7 +15,7 @@ from everyword.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
 from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import Loaded
 from everyword.runtime.outbox import Outbox
-from everyword.runtime.subscription import PAGE
+from everyword.runtime.subscription import PAGE, PAGE_BYTES
 from everyword.runtime.tail import Committed, Tail
 from everyword.testing import ScriptedResponder
 from tests.runtime.kit import AGENT, running, submit, watching
@@ -192,10 +192,25 @@ async def test_pruned_events_are_a_gap_and_not_an_end() -> None:
         assert not any(isinstance(event, Chunk) for event in late.events)
 
 
+async def test_a_page_has_few_large_events_whether_they_are_in_memory_or_stored() -> None:
+    words = ["w" * 300_000 for _ in range(12)]
+    async with running(MemoryLog(), ScriptedResponder(words)) as directory, directory.attach(AGENT) as loaded:
+        async with loaded.subscribe(Seq(0)) as live, watching(loaded) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.ended(1)
+            for subscription in (live, loaded.subscribe(Seq(0))):
+                pages = []
+                while subscription.cursor < subscription.head:
+                    pages.append(await subscription.poll())
+                assert sum(map(len, pages)) == subscription.head
+                assert max(sum(each.size for each in page) for page in pages if len(page) > 1) <= PAGE_BYTES
+                subscription.close()
+
+
 async def test_an_unreadable_event_is_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     class Damaged(MemoryLog):
-        async def read(self, agent, after, limit=500):  # type: ignore[no-untyped-def]
-            rows = await super().read(agent, after, limit)
+        async def read(self, agent, after, limit=500, *, size=None):  # type: ignore[no-untyped-def]
+            rows = await super().read(agent, after, limit, size=size)
             return [type(row)(row.seq, row.at, row.kind, row.turn, b"{" if row.seq == 3 else row.body) for row in rows]
 
     async with running(Damaged(), ScriptedResponder(["one"])) as directory, directory.attach(AGENT) as loaded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -194,3 +195,12 @@ async def test_stable_means_that_the_turns_accepted_meanwhile_have_ended_too() -
         assert await stable
         assert [message["id"] for message in (await stored(url))[::2]] == ["u-r1", "u-r2"]
         assert len(await stored(url)) == 4
+
+
+async def test_a_commit_that_is_larger_than_a_page_reaches_the_client_whole_and_in_order() -> None:
+    words = [f"{number:04}" + "w" * 100_000 for number in range(40)]
+    async with serving(chat(scripted(words))) as url, socket(url) as client:
+        await client.ask("r1")
+        assert (await client.ended("r1"))["outcome"] == "completed"
+        deltas = [frame["body"] for frame in client.frames if '"text-delta"' in frame.get("body", "")]
+        assert [json.loads(body)["delta"] for body in deltas] == words

@@ -174,8 +174,8 @@ class ReadOnlyLog:
 
     # -- as a store ----------------------------------------------------------------------------------------------------
 
-    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
-        return await self._ask(repr(agent), lambda reader: reader.read(agent, after, limit))
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
+        return await self._ask(repr(agent), lambda reader: reader.read(agent, after, limit, size))
 
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
         return await self._ask(repr(agent), lambda reader: reader.read_turn(agent, turn))

@@ -10,6 +10,7 @@ from ..messages.calls import approval_request, is_settled, is_tool_part, tool_na
 from ..messages.chunks import check_chunk
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.partial_json import UNREADABLE, parse_partial_json
+from ..messages.readable import is_readable
 
 __all__ = ["encode_message", "encode_parts"]
 
@@ -27,7 +28,7 @@ def encode_message(message: UIMessage, *, is_replay: bool = False) -> list[Chunk
 def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay: bool) -> list[Chunk]:
     """Return the chunks of a message that may still grow: `open_parts` says which parts do, and their ids.
 
-    Parts of types that no chunk makes are left out.
+    Parts that no chunk makes, or that cannot be read, are left out.
     """
     start: Chunk = {"type": "start", "messageId": message.id}
     if message.metadata is not None:
@@ -36,10 +37,13 @@ def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay
     chunks = [start]
     for position, part in enumerate(message.parts):
         kind = part["type"]
+        if not is_readable(part):
+            continue
         if kind in ("text", "reasoning"):
-            name = open_parts.get(position) or part.get("id") or _fresh(position, taken)
+            own = part.get("id") if isinstance(part.get("id"), str) else None
+            name = open_parts.get(position) or own or _fresh(position, taken)
             chunks += _encode_text(part, name, is_open=position in open_parts)
-        elif is_tool_part(part) and isinstance(part.get("toolCallId"), str):
+        elif is_tool_part(part):
             chunks += _encode_call(part, is_replay=is_replay)
         elif kind == "step-start":
             chunks.append({"type": "start-step"})
@@ -121,7 +125,8 @@ def _input_encoding(part: Part) -> str | None:
     if said is not None or part.get("state") != "output-error" or "input" not in part:
         return said
     raw = part["rawInput"]
-    return "text" if raw == part["input"] and parse_partial_json(raw) != raw else None
+    is_text = isinstance(raw, str) and raw == part["input"] and parse_partial_json(raw) != raw
+    return "text" if is_text else None
 
 
 def _was_streamed(part: Part) -> bool:
@@ -129,7 +134,7 @@ def _was_streamed(part: Part) -> bool:
     raw = part.get("rawInput")
     if not isinstance(raw, str):
         return False
-    return part["state"] != "output-error" or "input" in part or parse_partial_json(raw) is UNREADABLE
+    return part.get("state") != "output-error" or "input" in part or parse_partial_json(raw) is UNREADABLE
 
 
 def _encode_approval(part: Part) -> list[Chunk]:

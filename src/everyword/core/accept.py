@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from ..errors import Rejected, TooManyQueued
+from ..errors import BadMessage, MessageRefused, Rejected, TooManyQueued
 from ..events import (
     Event,
     MessageReplaced,
@@ -27,6 +27,8 @@ from ..events import (
     to_raw,
 )
 from ..ids import MessageId, Millis, NodeId, TurnId
+from ..messages.client_messages import check_client_message
+from ..messages.message import is_part
 from .commands import Continue, OpenStream, Place, PutMessages, Submit
 from .state import Node, Rules, State, Turn
 from .transitions import Status
@@ -54,6 +56,8 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
     if command.known or command.request in state.requests:
         return []
     _refuse_when_full(state, rules)
+    if not command.trusted:
+        _check(_taken(command.messages or (), known_ids(state), trusted=False))
     before, superseded, merged = _apply_policy(state, command)
     if command.policy.name == "drop" and superseded is None:
         return _drop(state, command)
@@ -61,7 +65,8 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
     continued = _continued(state, command)
     if continued is not None:
         return [*before, _continuation(state, command, continued)]
-    edits = _replacements(state, messages, rules, origin=command.origin) if command.trusted else []
+    changed = _changed(state, messages, rules) if command.trusted else []
+    edits = _replacements(changed, rules, origin=command.origin)
     plan = _plan(state, messages, trusted=command.trusted, rules=rules)
     if merged:
         plan, removal = _merge(state, plan, merged)
@@ -157,17 +162,25 @@ def place_deferred(state: State, command: Place, rules: Rules) -> list[Event]:
     placed = _chain(state, taken, state.nodes[turn.node].parent, rules)
     # With nothing new to place it still says that the turn may begin, below what is there.
     return [
-        *_replacements(state, command.messages, rules),
+        *_replacements(_changed(state, command.messages, rules), rules),
         MessagesPut(messages=placed, cause="deferred", turn=turn.id),
     ]
 
 
 def put_messages(state: State, command: PutMessages, rules: Rules) -> list[Event]:
-    """Return the events of storing messages without a turn: new ones at the leaf, changed ones in place (R-8)."""
+    """Return the events of storing messages without a turn: new ones at the leaf, changed ones in place (R-8).
+
+    Raises:
+        MessageRefused: a client may not have one of them stored; then none is.
+    """
     known = known_ids(state)
     messages = command.messages if command.trusted else [m for m in command.messages if m["role"] == "user"]
-    events = _replacements(state, messages, rules, cause=command.cause, origin=command.origin)
-    placed = _chain(state, [m for m in messages if m["id"] not in known], state.leaf, rules)
+    changed, new = _changed(state, messages, rules), [m for m in messages if m["id"] not in known]
+    if not command.trusted:
+        _check(message for _, message in changed)
+        _check(new)
+    events = _replacements(changed, rules, cause=command.cause, origin=command.origin)
+    placed = _chain(state, new, state.leaf, rules)
     if placed:
         events.append(MessagesPut(messages=placed, cause=command.cause, origin=command.origin))
     return events
@@ -191,9 +204,19 @@ def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules:
     node = node_of_message(state, last["id"])
     assert node is not None
     place = state.nodes[node]
-    if not trusted and last["role"] == "user" and _differs(last, place, rules):
+    if not trusted and last["role"] == "user" and _is_edit(last, place, rules):
         return _Plan(place.parent, _chain(state, [last], place.parent, rules))
     return _Plan(node, [])
+
+
+def _is_edit(message: JsonObject, place: Node, rules: Rules) -> bool:
+    """Tell whether a client's question says something else than the one that is stored under its id."""
+    if place.role != "user":
+        raise MessageRefused(f"unable to take message {message['id']!r}; that is the id of a message of another role")
+    if not _differs(message, place, rules):
+        return False
+    _check([message])
+    return True
 
 
 def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, trusted: bool) -> list[JsonObject]:
@@ -205,6 +228,15 @@ def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, tru
             break
         taken.append(message)
     return taken[::-1]
+
+
+def _check(messages: Iterable[JsonObject]) -> None:
+    """Refuse messages that a client may not have stored. Those that are stored already are not checked again."""
+    for message in messages:
+        try:
+            check_client_message(message)
+        except BadMessage as exc:
+            raise MessageRefused(str(exc)) from exc
 
 
 def _chain(state: State, messages: Iterable[JsonObject], parent: NodeId | None, rules: Rules) -> list[Placed]:
@@ -236,17 +268,18 @@ def _next_node(state: State, placed: Sequence[Placed]) -> int:
 def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
     if place.body is None:
         return False
-    kept: object = msgspec.json.decode(msgspec.json.encode(_sanitized(message, rules)))
+    # Parts that are none are in no stored message: a client that sends them with it has changed nothing.
+    readable = {**message, "parts": [part for part in message["parts"] if is_part(part)]}
+    kept: object = msgspec.json.decode(msgspec.json.encode(_sanitized(readable, rules)))
     stored: object = msgspec.json.decode(place.body)
     return kept != stored
 
 
-def _replacements(
-    state: State, messages: Sequence[JsonObject], rules: Rules, *, cause: str = "saved", origin: str | None = None
-) -> list[Event]:
-    events: list[Event] = []
+def _changed(state: State, messages: Sequence[JsonObject], rules: Rules) -> list[tuple[NodeId, JsonObject]]:
+    """Return the messages that are stored and say something else now, with their nodes. Roles never change."""
     # What an open turn writes ends as its chunks fold: a change in between would only confuse a restart.
     written = {turn.node for turn in state.chat_turns() if turn.fold is not None}
+    found: list[tuple[NodeId, JsonObject]] = []
     for message in messages:
         node = node_of_message(state, message["id"])
         if (
@@ -255,8 +288,17 @@ def _replacements(
             and state.nodes[node].role == message["role"]
             and _differs(message, state.nodes[node], rules)
         ):
-            events.append(MessageReplaced(node, to_raw(_sanitized(message, rules)), cause=cause, origin=origin))
-    return events
+            found.append((node, message))
+    return found
+
+
+def _replacements(
+    changed: Iterable[tuple[NodeId, JsonObject]], rules: Rules, *, cause: str = "saved", origin: str | None = None
+) -> list[Event]:
+    return [
+        MessageReplaced(node, to_raw(_sanitized(message, rules)), cause=cause, origin=origin)
+        for node, message in changed
+    ]
 
 
 def _trailing_user_ids(messages: Sequence[JsonObject]) -> list[MessageId]:

@@ -67,14 +67,18 @@ def _streaming_call(state: State, command: Answer, rules: Rules) -> Turn | None:
 
 
 def _stored_call(state: State, command: Answer, rules: Rules) -> NodeId | None:
-    """Return the stored message that has this call open: the newest on the active path, else anywhere."""
+    """Return the stored message that has this call open: the newest on the active path, else anywhere.
+
+    Only answers make calls. What a user message holds came from a client, and is never run.
+    """
     quoted = msgspec.json.encode(command.call)
     busy = {turn.node for turn in state.chat_turns() if turn.fold is not None}
     on_path = list(ancestors(state, state.leaf))
     others = [node for node in reversed(state.nodes) if node not in set(on_path)]
     for node in [*on_path, *others]:
-        body = state.nodes[node].body
-        if body is None or node in busy or quoted not in body:
+        place = state.nodes[node]
+        body = place.body
+        if place.role != "assistant" or body is None or node in busy or quoted not in body:
             continue
         if _takes(UIMessage.decode(body), command, rules):
             return node

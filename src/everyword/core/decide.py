@@ -241,6 +241,8 @@ def _why_skipped(state: State, turn: Turn) -> str | None:
     path = shown_path(state)
     if not path or path[-1][0] != turn.node:
         return "target-not-last"
+    if path[-1][1].role != "assistant":
+        return "target-not-an-answer"
     before = state.ended.get(turn.accepted.during) if turn.accepted.during is not None else None
     if before is None:
         return None

@@ -165,8 +165,11 @@ class LogStore(Protocol):
         """
         ...
 
-    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
-        """Return up to `limit` events with seq > `after`, in order. Gaps are legal: pruned events are not there."""
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
+        """Return up to `limit` events with seq > `after`, in order. Gaps are legal: pruned events are not there.
+
+        With a `size`, no more of them than have so many bytes together, but at least one.
+        """
         ...
 
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import assert_never
 
 from ..errors import Fenced, LogUnavailable, UsageError
@@ -164,10 +165,14 @@ class MemoryLog:
             fresh.epoch = Epoch(self._logs.pop(each).epoch + 1)
             self._logs[each] = fresh
 
-    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
         events = self._log(agent).events
         first = bisect_right(events, after, key=lambda event: event.seq)
-        return events[first : first + limit]
+        page = events[first : first + limit]
+        if size is None:
+            return page
+        sizes = accumulate(len(event.body) for event in page)
+        return page[: max(1, sum(1 for total in sizes if total <= size))]
 
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
         return [event for event in self._log(agent).events if event.kind == "chunk" and event.turn == turn]

@@ -51,9 +51,25 @@ _TAKES_APPROVAL: Final = frozenset({"input-available", "approval-requested"})
 
 
 def is_tool_part(part: Part) -> bool:
-    """Tell whether the part is a tool call, of a known tool or a dynamic one."""
+    """Tell whether the part is a tool call, of a known tool or a dynamic one.
+
+    One whose id, state, name or approval has a type that no call gives it is none: nothing can be made of it.
+    """
     kind: str = part["type"]
-    return kind.startswith("tool-") or kind == "dynamic-tool"
+    is_dynamic = kind == "dynamic-tool"
+    if not is_dynamic and not kind.startswith("tool-"):
+        return False
+    if not isinstance(part.get("toolCallId"), str) or not isinstance(part.get("state", ""), str):
+        return False
+    if is_dynamic and not isinstance(part.get("toolName"), str):
+        return False
+    return part.get("approval") is None or _is_approval(part["approval"])
+
+
+def _is_approval(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("id", ""), str):
+        return False
+    return isinstance(value.get("approved", False), bool) and isinstance(value.get("reason", ""), str)
 
 
 def tool_name(part: Part) -> str:

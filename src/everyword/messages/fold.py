@@ -41,9 +41,10 @@ class MessageFold:
         self._is_finished = False
         for part in self._parts[self._step :]:
             if is_tool_part(part) and part.get("state") == "input-streaming":
-                is_dynamic, raw_input = part["type"] == "dynamic-tool", part.get("rawInput") or ""
+                is_dynamic, raw_input = part["type"] == "dynamic-tool", part.get("rawInput")
+                text = raw_input if isinstance(raw_input, str) else ""
                 self._inputs[part["toolCallId"]] = OpenInput(
-                    tool_name(part), dict(part), is_dynamic=is_dynamic, text=raw_input
+                    tool_name(part), dict(part), is_dynamic=is_dynamic, text=text
                 )
 
     # -- reading ---------------------------------------------------------------------------------

@@ -6,24 +6,37 @@ from collections.abc import Collection, Sequence
 from typing import overload
 
 from .message import UIMessage
+from .readable import readable, unreadable_parts
 
 __all__ = ["History"]
 
 
 class History(Sequence[UIMessage]):
-    """Messages as a list has them, decoded at the first look; `partial` is the last of them, if there is one."""
+    """Messages as a list has them, decoded at the first look; `partial` is the last of them, if there is one.
+
+    Parts that cannot be read are left out, and named in `skipped`.
+    """
 
     def __init__(self, bodies: Collection[bytes], partial: UIMessage | None = None) -> None:
         self._bodies, self._partial = bodies, partial
         self._read: list[UIMessage] | None = None
+        self.skipped: list[str] = []
+        """The parts that were left out; empty until the messages were looked at."""
 
     @property
     def _messages(self) -> list[UIMessage]:
         if self._read is None:
-            self._read = [UIMessage.decode(body) for body in self._bodies]
+            decoded = [UIMessage.decode(body) for body in self._bodies]
             if self._partial is not None:
-                self._read.append(self._partial)
+                decoded.append(self._partial)
+            self._read = [self._readable(message) for message in decoded]
         return self._read
+
+    def _readable(self, message: UIMessage) -> UIMessage:
+        kept = readable(message)
+        if kept is not message:
+            self.skipped += unreadable_parts(message)
+        return kept
 
     @overload
     def __getitem__(self, index: int) -> UIMessage: ...

@@ -10,7 +10,7 @@ import msgspec
 from ..errors import BadMessage
 from .jsonvalues import encode_json
 
-__all__ = ["ROLES", "Chunk", "Part", "UIMessage"]
+__all__ = ["ROLES", "Chunk", "Part", "UIMessage", "is_part"]
 
 Part = dict[str, Any]
 """One piece of a message, as it is on the wire: `{"type": "text", "text": …}`."""
@@ -55,6 +55,7 @@ class UIMessage(msgspec.Struct):
         return cls(
             id=message_id,
             role=role,
+            # `is_part`, without a call for each part of a long conversation.
             parts=[part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)],
             metadata=raw.get("metadata"),
             extra={} if raw.keys() <= known else {key: value for key, value in raw.items() if key not in known},
@@ -85,8 +86,14 @@ class UIMessage(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """The text parts, joined."""
-        return "".join(part.get("text") or "" for part in self.parts if part["type"] == "text")
+        """The text parts, joined; one whose text is no string is passed over."""
+        said = (part.get("text") for part in self.parts if part["type"] == "text")
+        return "".join(text for text in said if isinstance(text, str))
+
+
+def is_part(value: object) -> bool:
+    """Tell whether a JSON value is an object with a type, which every part is."""
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
 
 
 def _kind(value: object) -> str:

@@ -13,7 +13,8 @@ from typing import Any, Final
 from ..errors import BadMessage
 from .calls import is_tool_part, tool_name
 from .jsonvalues import encode_json
-from .message import ROLES, Part, UIMessage
+from .message import ROLES, Part, UIMessage, is_part
+from .readable import is_readable, readable
 
 __all__ = ["ConvertPart", "ModelMessage", "convert_to_model_messages"]
 
@@ -26,6 +27,7 @@ ConvertPart = Callable[[Part], dict[str, Any] | None]
 _FINISHED: Final = frozenset({"approval-responded", "output-error", "output-denied"})
 _HAS_RESULT: Final = frozenset({"output-available", "output-error"})
 _CONTENT_TYPES: Final = frozenset({"text", "reasoning", "custom", "file", "reasoning-file"})
+_FILES: Final = frozenset({"file", "reasoning-file"})
 _TOOL_GONE: Final = "Tool output omitted because the tool is no longer available."
 _DENIED: Final = "Tool call execution denied."
 
@@ -44,8 +46,8 @@ def convert_to_model_messages(
     An answer becomes one assistant message per step, each followed by a tool message if calls were answered in it.
     A tool's `to_model_output(tool_call_id=…, input=…, output=…)`, an attribute or a key, decides what the model sees
     of its output. A call that waits stays without a result unless `ignore_incomplete_tool_calls` drops it; see
-    also `repair_calls`. Raises BadMessage for a message or a part that no model can be told of; what came from
-    outside goes through `validate_ui_messages` first.
+    also `repair_calls`. Parts that no model can be told of are left out: those with fields of the wrong type, and
+    files whose url is not absolute. Raises BadMessage for a message without a role or a list of parts.
     """
     read = [_read(index, message) for index, message in enumerate(messages)]
     asked = max((index for index, (role, _) in enumerate(read) if role == "user"), default=-1)
@@ -56,32 +58,29 @@ def convert_to_model_messages(
             for part in parts
             if _is_wanted(part, is_past=index < asked, only_complete=ignore_incomplete_tool_calls)
         ]
-        try:
-            conversion.add(role, wanted)
-        except BadMessage as error:
-            raise BadMessage(f"unable to convert message {index}; {error}") from error
+        conversion.add(role, wanted)
     return conversion.converted
 
 
 def _read(index: int, message: UIMessage | Mapping[str, Any]) -> tuple[str, list[Part]]:
-    role: Any
-    parts: Any
     if isinstance(message, UIMessage):
-        role, parts = message.role, message.parts
-    else:
-        role, parts = message.get("role"), message.get("parts")
+        return _known_role(index, message.role), readable(message).parts
+    parts = message.get("parts")
+    role = _known_role(index, message.get("role"))
+    if not isinstance(parts, list):
+        raise BadMessage(f"unable to convert message {index}; its parts must be a list")
+    return role, [part for part in parts if is_part(part) and is_readable(part)]
+
+
+def _known_role(index: int, role: Any) -> str:
     if not isinstance(role, str) or role not in ROLES:
         raise BadMessage(f"unable to convert message {index}; its role is not system, user or assistant")
-    if not isinstance(parts, list) or not all(map(_is_part, parts)):
-        raise BadMessage(f"unable to convert message {index}; its parts must be a list of objects with a type")
-    return role, parts
-
-
-def _is_part(part: object) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("type"), str)
+    return role
 
 
 def _is_wanted(part: Part, *, is_past: bool, only_complete: bool) -> bool:
+    if part["type"] in _FILES:
+        return _has_contents(part)
     if not is_tool_part(part):
         return True
     state = part.get("state")
@@ -90,6 +89,15 @@ def _is_wanted(part: Part, *, is_past: bool, only_complete: bool) -> bool:
     if not only_complete or state in _FINISHED:
         return True
     return state == "output-available" and part.get("preliminary") is not True
+
+
+def _has_contents(part: Part) -> bool:
+    """Tell whether a model can be given the file: somebody holds it for the model, or its url says where it is."""
+    return _is_reference(part) or _ABSOLUTE_URL.match(part["url"]) is not None
+
+
+def _is_reference(part: Part) -> bool:
+    return part["type"] == "file" and part.get("providerReference") is not None
 
 
 class _Conversion:
@@ -112,8 +120,9 @@ class _Conversion:
 
     def _add_system(self, parts: list[Part]) -> None:
         texts = [part for part in parts if part["type"] == "text"]
-        message: ModelMessage = {"role": "system", "content": "".join(_needed(part, "text") for part in texts)}
-        options = {name: value for part in texts for name, value in (part.get("providerMetadata") or {}).items()}
+        message: ModelMessage = {"role": "system", "content": "".join(part["text"] for part in texts)}
+        given = [part["providerMetadata"] for part in texts if isinstance(part.get("providerMetadata"), dict)]
+        options = {name: value for each in given for name, value in each.items()}
         if options:
             message["providerOptions"] = options
         self.converted.append(message)
@@ -128,7 +137,14 @@ class _Conversion:
                 self._add_step(block)
                 block = []
                 if kind == "steering-message":
-                    self._put("user", [_text_or_file(said) for said in _needed(part, "parts")])
+                    self._put(
+                        "user",
+                        [
+                            _text_or_file(said)
+                            for said in part["parts"]
+                            if said["type"] == "text" or _has_contents(said)
+                        ],
+                    )
         self._add_step(block)
 
     def _add_step(self, block: list[Part]) -> None:
@@ -148,11 +164,11 @@ class _Conversion:
             case "text" | "file":
                 return [_text_or_file(part)]
             case "custom":
-                return [{"type": "custom", "kind": _needed(part, "kind"), **_options(part)}]
+                return [{"type": "custom", "kind": part["kind"], **_options(part)}]
             case "reasoning":
-                return [{"type": "reasoning", "text": _needed(part, "text"), **_options_as_given(part)}]
+                return [{"type": "reasoning", "text": part["text"], **_options_as_given(part)}]
             case "reasoning-file":
-                made = {"type": "reasoning-file", "data": _file_contents(part), "mediaType": _needed(part, "mediaType")}
+                made = {"type": "reasoning-file", "data": _file_contents(part), "mediaType": part["mediaType"]}
                 return [{**made, **_options_as_given(part)}]
             case kind if kind.startswith("data-"):
                 return self._converted_data(part)
@@ -168,7 +184,7 @@ class _Conversion:
         if state == "input-streaming":
             return
         yield _tool_call(part)
-        if part.get("approval") is not None:
+        if _approval_of(part):
             yield _approval_request(part)
         if part.get("providerExecuted") is True and state in _HAS_RESULT:
             options = _options(part, "resultProviderMetadata", "callProviderMetadata")
@@ -176,7 +192,7 @@ class _Conversion:
 
     def _answers(self, part: Part) -> Iterable[Part]:
         """Yield what the step's tool message says of a call."""
-        approval, state = part.get("approval") or {}, part.get("state")
+        approval, state = _approval_of(part), part.get("state")
         options = _options(part, "callProviderMetadata")
         if approval.get("approved") is not None:
             yield _approval_response(part)
@@ -201,7 +217,7 @@ class _Conversion:
         output = part.get("output")
         if (to_model_output := _to_model_output(tool)) is not None:
             made: dict[str, Any] = to_model_output(
-                tool_call_id=_needed(part, "toolCallId"), input=part.get("input"), output=output
+                tool_call_id=part["toolCallId"], input=part.get("input"), output=output
             )
             return made
         return {"type": "text" if isinstance(output, str) else "json", "value": output}
@@ -216,21 +232,19 @@ def _to_model_output(tool: Any) -> Callable[..., Any] | None:
 
 def _text_or_file(part: Part) -> Part:
     if part["type"] == "text":
-        return {"type": "text", "text": _needed(part, "text"), **_options(part)}
-    made = {"type": "file", "mediaType": _needed(part, "mediaType"), **_copied(part, "filename")}
+        return {"type": "text", "text": part["text"], **_options(part)}
+    made = {"type": "file", "mediaType": part["mediaType"], **_copied(part, "filename")}
     return {**made, "data": _file_contents(part), **_options(part)}
 
 
 def _file_contents(part: Part) -> dict[str, Any]:
-    if part["type"] == "file" and part.get("providerReference") is not None:
+    if _is_reference(part):
         return {"type": "reference", "reference": part["providerReference"]}
-    if not _ABSOLUTE_URL.match(str(_needed(part, "url"))):
-        raise BadMessage(f"a {part['type']} part's url must be absolute, such as https://… or data:…")
-    return {"type": "url", "url": _needed(part, "url")}
+    return {"type": "url", "url": part["url"]}
 
 
 def _tool_call(part: Part) -> Part:
-    made = {"type": "tool-call", "toolCallId": _needed(part, "toolCallId"), "toolName": tool_name(part)}
+    made = {"type": "tool-call", "toolCallId": part["toolCallId"], "toolName": tool_name(part)}
     sources = ["callProviderMetadata"]
     if part.get("state") != "output-error":
         made |= _copied(part, "input")
@@ -247,8 +261,8 @@ def _approval_request(part: Part) -> Part:
     approval = part["approval"]
     made = {
         "type": "tool-approval-request",
-        "approvalId": _needed(approval, "id"),
-        "toolCallId": _needed(part, "toolCallId"),
+        "approvalId": approval["id"],
+        "toolCallId": part["toolCallId"],
     }
     made |= _copied(approval, "isAutomatic", "inputSchemaInput")
     if approval.get("requestReason") is not None:
@@ -260,14 +274,14 @@ def _approval_request(part: Part) -> Part:
 
 def _approval_response(part: Part) -> Part:
     approval = part["approval"]
-    made = {"type": "tool-approval-response", "approvalId": _needed(approval, "id"), "approved": approval["approved"]}
+    made = {"type": "tool-approval-response", "approvalId": approval["id"], "approved": approval["approved"]}
     return {**made, **_copied(approval, "reason"), **_copied(part, "providerExecuted")}
 
 
 def _result(part: Part, output: dict[str, Any]) -> Part:
     return {
         "type": "tool-result",
-        "toolCallId": _needed(part, "toolCallId"),
+        "toolCallId": part["toolCallId"],
         "toolName": tool_name(part),
         "output": output,
     }
@@ -279,10 +293,10 @@ def _error_text(value: Any) -> str:
     return value if isinstance(value, str) else encode_json(value).decode()
 
 
-def _needed(source: Mapping[str, Any], name: str) -> Any:
-    if source.get(name) is None:
-        raise BadMessage(f"a {source.get('type', 'call')!r} part needs {name}")
-    return source[name]
+def _approval_of(part: Part) -> dict[str, Any]:
+    """Return a call's approval; an empty one when nobody was asked, or when it has no id to be answered under."""
+    approval: dict[str, Any] = part.get("approval") or {}
+    return approval if "id" in approval else {}
 
 
 def _copied(source: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -10,6 +11,8 @@ from ..messages.message import Part, UIMessage
 from .history import Call, as_messages, as_text, call_of, metadata_of, read_data_url, steps
 
 __all__ = ["to_anthropic"]
+
+log = logging.getLogger("everyword.models")
 
 Block = dict[str, Any]
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -106,15 +109,22 @@ def _user_blocks(part: Part) -> Iterator[Block]:
         yield {"type": "image", "source": source}
         return
     if kind.startswith("text/") and inside is not None:
-        source = {"type": "text", "media_type": "text/plain", "data": _decoded(inside.base64)}
+        text = _decoded(inside.base64)
+        if text is None:
+            return
+        source = {"type": "text", "media_type": "text/plain", "data": text}
     title = {"title": part["filename"]} if part.get("filename") else {}
     yield {"type": "document", "source": source, **title}
 
 
-def _decoded(base64: str) -> str:
+def _decoded(base64: str) -> str | None:
     import base64 as codec
 
-    return codec.b64decode(base64).decode("utf-8", "replace")
+    try:
+        return codec.b64decode(base64).decode("utf-8", "replace")
+    except ValueError as exc:
+        log.warning("skipped a stored file part whose data URL cannot be read: %s", exc)
+        return None
 
 
 def _id(call: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from ..messages.calls import is_tool_part, tool_name
 from ..messages.jsonvalues import encode_json
 from ..messages.message import Part, UIMessage
+from ..messages.readable import readable
 
 __all__ = ["Answer", "Call", "DataUrl", "as_messages", "as_text", "call_of", "metadata_of", "read_data_url", "steps"]
 
@@ -55,8 +56,8 @@ class DataUrl(msgspec.Struct, frozen=True):
 
 
 def as_messages(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[UIMessage]:
-    """Take messages as they are or as JSON objects."""
-    return [each if isinstance(each, UIMessage) else UIMessage.from_dict(each) for each in messages]
+    """Take messages as they are or as JSON objects, without parts that cannot be read."""
+    return [readable(each if isinstance(each, UIMessage) else UIMessage.from_dict(each)) for each in messages]
 
 
 def steps(message: UIMessage) -> Iterator[list[Part]]:

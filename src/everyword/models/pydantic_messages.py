@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..messages.calls import find_call
 from ..messages.message import Part, UIMessage
 from .history import Call, as_messages, as_text, call_of, metadata_of, steps
-from .pydantic_parts import CARRIER, OWN, dumped, jsonable, loaded, part_metadata, result_metadata
+from .pydantic_parts import CARRIER, KEPT, OWN, dumped, jsonable, loaded, part_metadata, result_metadata
 from .step import read_input
 from .streams import require
 
@@ -20,6 +21,8 @@ __all__ = ["deferred_results", "from_pydantic_ai_messages", "to_pydantic_ai"]
 
 _URLS: Final = (("image/", "ImageUrl"), ("audio/", "AudioUrl"), ("video/", "VideoUrl"), ("", "DocumentUrl"))
 _NOT_FOR_EVERY_PART: Final = {"text": ("signature",), "reasoning": (), "call": ("signature",), "file": ("signature",)}
+
+log = logging.getLogger("everyword.models")
 
 
 def to_pydantic_ai(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[ModelMessage]:
@@ -71,15 +74,14 @@ def _step_messages(step: list[Part], kinds: Any, *, is_last: bool) -> Iterator[A
             if not call.is_executed and not (is_last and _is_approved(part)):
                 heard.append(_return(call, kinds.ToolReturnPart))
         elif part["type"] == CARRIER:
-            kind, parts = loaded(part.get("data"))
+            kind, parts = _carried(part)
             (said if kind == "response" else heard).extend(parts)
         elif part["type"] == "text" and (part.get("text") or metadata_of(part, OWN)):
             said.append(kinds.TextPart(part.get("text", ""), **_own(part, "text")))
         elif part["type"] == "reasoning":
             said.append(kinds.ThinkingPart(part.get("text", ""), **_own(part, "reasoning")))
-        elif part["type"] == "file" and str(part.get("url", "")).startswith("data:"):
-            content = kinds.BinaryContent.from_data_uri(part["url"])
-            said.append(kinds.FilePart(content, **_own(part, "file")))
+        elif part["type"] == "file" and part["url"].startswith("data:"):
+            said += [kinds.FilePart(content, **_own(part, "file")) for content in _binary(part, kinds)]
     if said:
         yield kinds.ModelResponse(parts=said)
     if heard:
@@ -91,7 +93,8 @@ def _own(part: Part, family: str, field: str = "providerMetadata") -> dict[str, 
     own = dict(metadata_of(part, OWN, field))
     if not own and family == "reasoning" and metadata_of(part, "anthropic").get("signature"):
         own = {"signature": metadata_of(part, "anthropic")["signature"], "provider_name": "anthropic"}
-    return {name: value for name, value in own.items() if name not in _NOT_FOR_EVERY_PART[family]}
+    excluded = _NOT_FOR_EVERY_PART[family]
+    return {name: value for name, value in own.items() if name in KEPT and name not in excluded}
 
 
 def _call_parts(call: Call, kinds: Any) -> Iterator[Any]:
@@ -126,15 +129,32 @@ def _user_content(part: Part, kinds: Any) -> Iterator[Any]:
     if part["type"] == "text" and part.get("text"):
         yield part["text"]
     elif part["type"] == CARRIER:
-        for prompt in loaded(part.get("data"))[1]:
-            yield from prompt.content if not isinstance(prompt.content, str) else [prompt.content]
+        for prompt in _carried(part)[1]:
+            if isinstance(prompt, kinds.UserPromptPart):
+                yield from prompt.content if not isinstance(prompt.content, str) else [prompt.content]
     elif part["type"] == "file":
-        url, media_type = str(part.get("url", "")), str(part.get("mediaType", ""))
+        url, media_type = part["url"], part["mediaType"]
         if url.startswith("data:"):
-            yield kinds.BinaryContent.from_data_uri(url)
+            yield from _binary(part, kinds)
         else:
             name = next(name for start, name in _URLS if media_type.startswith(start))
             yield getattr(kinds, name)(url, media_type=media_type or None)
+
+
+def _carried(part: Part) -> tuple[str, list[Any]]:
+    try:
+        return loaded(part.get("data"))
+    except ValueError as exc:
+        log.warning("skipped a stored %s part that cannot be read: %s", CARRIER, exc)
+        return "response", []
+
+
+def _binary(part: Part, kinds: Any) -> list[Any]:
+    try:
+        return [kinds.BinaryContent.from_data_uri(part["url"])]
+    except ValueError as exc:
+        log.warning("skipped a stored file part whose data URL cannot be read: %s", exc)
+        return []
 
 
 # -- back ------------------------------------------------------------------------------------------

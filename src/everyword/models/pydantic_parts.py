@@ -7,18 +7,20 @@ from typing import Any, Final
 from ..messages.message import Chunk
 from .streams import require
 
-__all__ = ["CARRIER", "OWN", "dumped", "jsonable", "loaded", "part_metadata", "result_metadata"]
+__all__ = ["CARRIER", "KEPT", "OWN", "dumped", "jsonable", "loaded", "part_metadata", "result_metadata"]
 
 OWN: Final = "pydantic_ai"
 CARRIER: Final = "data-pydantic-ai"
 """The data part that carries what no part of a UIMessage can: retries without a call, compactions, steering."""
 
-_KEPT: Final = ("id", "signature", "provider_name", "provider_details")
+_OF_RESULTS: Final = ("provider_name", "provider_details")
+KEPT: Final = ("id", "signature", *_OF_RESULTS)
+"""Attributes of Pydantic AI's parts that are kept as provider metadata."""
 
 
 def part_metadata(part: Any) -> dict[str, Any] | None:
     """Return the provider metadata of a text, thinking, call or file part; None when it has nothing of the kind."""
-    kept = {name: value for name in _KEPT if (value := getattr(part, name, None)) is not None}
+    kept = {name: value for name in KEPT if (value := getattr(part, name, None)) is not None}
     if kept.keys() <= {"provider_name"}:
         return None
     return {OWN: jsonable(kept)}
@@ -26,7 +28,7 @@ def part_metadata(part: Any) -> dict[str, Any] | None:
 
 def result_metadata(part: Any) -> dict[str, Any] | None:
     """Return the provider metadata of a call's return; None when the outcome says it all."""
-    kept = {name: value for name in _KEPT[2:] if (value := getattr(part, name, None)) is not None}
+    kept = {name: value for name in _OF_RESULTS if (value := getattr(part, name, None)) is not None}
     outcome = getattr(part, "outcome", "success")
     if outcome in ("retried", "interrupted", "denied"):
         kept["outcome"] = outcome

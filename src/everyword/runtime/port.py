@@ -27,6 +27,7 @@ from ..ids import (
 )
 from ..messages.jsonvalues import encode_json
 from ..messages.message import UIMessage
+from ..messages.readable import readable
 from .api import Evaluate, TurnResult
 from .directory import Directory, Loaded
 from .fiberdesk import FiberDesk
@@ -55,7 +56,7 @@ class Port:
         loaded = self._directory.peek(self._agent)
         if loaded is None:
             raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. `await agent.load()`.")
-        return [UIMessage.decode(body) for _, body, _ in loaded.agency.shown]
+        return [readable(UIMessage.decode(body)) for _, body, _ in loaded.agency.shown]
 
     def state(self) -> bytes | None:
         loaded = self._directory.peek(self._agent)

@@ -38,6 +38,9 @@ BREATH, LONG_BREATH = 8, 128
 keep its own first word from its reader, and all other conversations, until there is no room for more of it. The next
 breath is twice as long, up to the long one: the first word comes soon, and what follows is written in few commits."""
 
+NAMED = 5
+"""How many skipped parts of a conversation are named in the log line of a turn."""
+
 
 class Runner:
     """Runs one turn's next attempt. `run` never raises for what the responder does: that is the turn's outcome."""
@@ -203,7 +206,7 @@ class Runner:
             await self._tell_exhausted(recovery)
             return
         finally:
-            self._report(normaliser)
+            self._report(call, normaliser)
         reason = "steered" if self._was_steered and ending[0] is Outcome.COMPLETED else None
         await self._finish(attempt, *ending, reason=reason)
 
@@ -315,9 +318,13 @@ class Runner:
             log.exception("unable to ask %r for an error text", self._actor.agent)
             return "The answer failed."
 
-    def _report(self, normaliser: Normaliser) -> None:
+    def _report(self, call: TurnCall, normaliser: Normaliser) -> None:
         for problem in normaliser.problems:
             log.warning("turn %d of %r: %s", self.turn, self._actor.agent, problem)
+        skipped = call.messages.skipped if isinstance(call.messages, History) else []
+        if skipped:
+            named = ", ".join(skipped[:NAMED]) + (f" and {len(skipped) - NAMED} more" if len(skipped) > NAMED else "")
+            log.warning("turn %d of %r skipped stored parts that cannot be read: %s", self.turn, call.agent, named)
 
     # -- reading the committed state -----------------------------------------------------------------------
 

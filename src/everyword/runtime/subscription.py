@@ -15,21 +15,21 @@ from ..ids import AgentId, Seq
 from ..log.base import LogStore
 from .tail import Committed, StandIn, Tail
 
-__all__ = ["PAGE", "Subscription", "read_committed"]
+__all__ = ["PAGE", "PAGE_BYTES", "Subscription", "read_committed"]
 
 PAGE = 256
 """How many events a reader is handed at once."""
 PAGE_BYTES = 1024 * 1024
-"""How large a page from memory is, about: what one slow client holds."""
+"""Bytes of events in a page, from memory or from the store: what one slow client holds. A page has at least one."""
 STORED_PAGE = 64
-"""How many events are read from the store at once: they may be large, and nobody knows before."""
+"""How many events are read from the store at once."""
 
 log = logging.getLogger("everyword.runtime")
 
 
 async def read_committed(store: LogStore, agent: AgentId, after: Seq, limit: int = PAGE) -> tuple[list[Committed], Seq]:
-    """Return up to `limit` events after the cursor, and the cursor behind them; an unreadable row is skipped."""
-    stored = await store.read(agent, after, limit)
+    """Return a page of up to `limit` events after the cursor, and the cursor behind them; skip unreadable rows."""
+    stored = await store.read(agent, after, limit, size=PAGE_BYTES)
     committed: list[Committed] = []
     for row in stored:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from ..errors import BadInput
-from ..ids import SUB, AgentId, agent_id, can_name_a_root, sub_agent_id
+from ..ids import SUB, AgentId, agent_id, can_name_a_root, id_problem, sub_agent_id
 
 __all__ = ["Address", "find_address"]
 
@@ -50,6 +50,8 @@ def find_address(scope: Any, base_path: str) -> Address | None:
     rest = [_decoded(segment) for segment in segments[len(base) :]]
     if len(rest) < 2 or not rest[0] or not rest[1]:
         return None
+    if (problem := id_problem(rest[1], "its name")) is not None:
+        raise BadInput(f"unable to find an agent; {problem}")
     if not can_name_a_root(rest[1]):
         raise BadInput(f"unable to find an agent named {rest[1]!r}; `/{SUB}/` in a name leads to sub-agents")
     subs, further = _subs(rest[2:])
@@ -61,6 +63,8 @@ def _subs(segments: list[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
     subs: list[tuple[str, str]] = []
     while len(segments) >= 3 and segments[0] == SUB and segments[1] and segments[2]:
         _, kind, name, *segments = segments
+        if (problem := id_problem(name, "its name")) is not None:
+            raise BadInput(f"unable to find a sub-agent; {problem}")
         if "\0" in name:
             raise BadInput("unable to find a sub-agent; its name has a NUL character")
         subs.append((kind, name))

@@ -23,7 +23,7 @@ from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
 from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
 from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQueued, UsageError, public_text
-from ..ids import SUB, AgentId, agent_id, can_name_a_root, split_agent_id
+from ..ids import SUB, AgentId, agent_id, can_name_a_root, id_problem, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
 from ..runtime.api import Responder
@@ -263,6 +263,9 @@ class Everyword:
             return
         if isinstance(entered, ClosedGate):
             await _turn_away(websocket, entered.close_code, entered.close_reason)
+            return
+        if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
+            await _turn_away(websocket, REFUSED, f"unable to let you in; {problem}")
             return
         service, address, principal = entered
         try:

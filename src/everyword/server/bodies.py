@@ -13,7 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from ..errors import BadInput, BadMessage, TooManyQueued
 from ..events import ABSENT, to_raw
-from ..messages.message import UIMessage
+from ..messages.client_messages import read_client_messages
+from ..wire.parse import read_trigger, tools_problem
 from .budgets import Budget
 
 __all__ = ["Question", "TooLarge", "read_json", "read_number", "read_question"]
@@ -104,11 +105,16 @@ def read_question(body: JsonObject) -> Question:
     given = body.get("messages")
     if not isinstance(given, list):
         raise BadMessage('unable to answer; the body needs "messages", a list of UIMessages')
-    trigger, tools = body.get("trigger"), body.get("clientTools")
+    messages, problem = read_client_messages(given)
+    if problem is not None:
+        raise BadMessage(problem)
+    tools = body.get("clientTools")
+    if (problem := tools_problem(tools)) is not None:
+        raise BadInput(f"unable to answer; {problem}")
     rest = {name: value for name, value in body.items() if name not in _OWN_FIELDS}
     return Question(
-        messages=[UIMessage.from_dict(message).to_dict() for message in given],
-        trigger=trigger if isinstance(trigger, str) else "submit-message",
+        messages=messages,
+        trigger=read_trigger(body.get("trigger")),
         body=to_raw(rest or None),
         client_tools=to_raw(tools or None) if isinstance(tools, list) else ABSENT,
     )

@@ -26,6 +26,7 @@ from ..errors import (
     BadInput,
     LogError,
     MailboxFull,
+    MessageRefused,
     Rejected,
     TooFast,
     TooManyQueued,
@@ -33,7 +34,7 @@ from ..errors import (
     public_text,
 )
 from ..events import TurnAccepted
-from ..ids import AgentId, RequestId, Seq
+from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
 from ..log.base import LogStore
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
@@ -55,8 +56,6 @@ log = logging.getLogger("everyword.server")
 
 AT_ONCE: Final = 256 * 1024
 """Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
-
-LONGEST_ID: Final = 512
 
 BUSY: Final = "unable to use the log right now; nothing was written. Try again in a moment."
 
@@ -113,6 +112,8 @@ Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
 async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIApp:
     """Return the response to an admitted request; what goes wrong becomes a status and a sentence."""
     if (asked := SDK_PATH.fullmatch(resource)) is not None:
+        if (problem := id_problem(resource[len("chat/") : asked.start(1) - 1], "the chat's id")) is not None:
+            return refusal(400, f"unable to find the chat; {problem}")
         resource = f"chat/{asked[1]}"
     method, answers = caller.request.method, RESOURCES.get(resource)
     if answers is not None and method not in answers:
@@ -128,7 +129,7 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
             return answered
         known = ", ".join(sorted(RESOURCES))
         return refusal(404, f"unable to find {resource!r}; an agent has {known}")
-    except BadInput as exc:
+    except (BadInput, MessageRefused) as exc:
         return refusal(400, _told_text(exc, "unable to use the request; it does not fit"))
     except TooManyQueued as exc:
         return refusal(429, public_text(exc, BUSY), retry_after="5")
@@ -187,7 +188,7 @@ def _page(shown: list[tuple[str, bytes]], asked: Mapping[str, str]) -> list[byte
     if before is not None:
         places = [place for place, (name, _) in enumerate(shown) if name == before]
         if not places:
-            raise BadInput(f"unable to page; there is no message {before!r} to go back from")
+            raise BadInput(f"unable to page; there is no message {cut_id(before)!r} to go back from")
         shown = shown[: places[0]]
     if limit.isascii() and limit.isdigit():
         most = read_number(limit)
@@ -219,7 +220,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
     question = read_question(body)
     service.seats.check_principal(caller.principal.id)
     key = caller.request.headers.get("idempotency-key")
-    request = RequestId(key) if key else fresh_request_id()
+    request = _request_id(key) if key else fresh_request_id()
     directory, agent = service.directory, caller.agent
     known = await directory.store.find_turn(agent, request) if key else None
     if known is None:
@@ -310,8 +311,8 @@ def _ui_stream(service: Service, caller: Caller, request: RequestId, pieces: Pie
 
 
 def _request_id(said: str) -> RequestId:
-    if len(said) > LONGEST_ID:
-        raise BadInput(f"unable to use a request id of {len(said)} characters; {LONGEST_ID} is the limit")
+    if (problem := id_problem(said, "its id")) is not None:
+        raise BadInput(f"unable to find the request; {problem}")
     return RequestId(said)
 
 

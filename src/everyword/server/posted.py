@@ -35,7 +35,7 @@ from ..messages.calls import (
     tool_parts,
 )
 from ..messages.chunks import encode_chunk
-from ..messages.message import Chunk, Part, UIMessage
+from ..messages.message import Chunk, Part, UIMessage, is_part
 from ..runtime.directory import Directory, Loaded
 from ..wire.sse import DONE, encode_sse, terminal_events
 from .sharing import Sharing
@@ -136,9 +136,9 @@ async def standing_frames(directory: Directory, sharing: Sharing, agent: AgentId
 def _given(messages: Sequence[JsonObject]) -> Iterable[Given]:
     for message in messages:
         if message["role"] == "assistant":
-            for part in filter(is_tool_part, message["parts"]):
+            for part in filter(is_tool_part, filter(is_part, message["parts"])):
                 answer = _answer_in(part)
-                if answer is not None and isinstance(part.get("toolCallId"), str):
+                if answer is not None:
                     yield CallId(part["toolCallId"]), answer
 
 
@@ -170,7 +170,9 @@ def _still_open(state: State, messages: Sequence[JsonObject], given: list[Given]
 
 
 def _open_in(place: Node) -> list[Part]:
-    if place.body is None or not any(state in place.body for state in (b'"input-available"', b'"approval-requested"')):
+    if place.role != "assistant" or place.body is None:
+        return []
+    if not any(state in place.body for state in (b'"input-available"', b'"approval-requested"')):
         return []
     return [part for part in tool_parts(UIMessage.decode(place.body)) if is_open(part)]
 

@@ -22,20 +22,29 @@ from ..agents.connections import Connection
 from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
-from ..core.tree import known_ids, shown_path
-from ..errors import AgentGone, AgentStopped, EverywordError, LogError, MailboxFull, Rejected, public_text
+from ..errors import (
+    AgentGone,
+    AgentStopped,
+    EverywordError,
+    LogError,
+    MailboxFull,
+    MessageRefused,
+    Rejected,
+    public_text,
+)
 from ..events import Outcome, RunEnded, RunStarted, TurnAccepted, decode_event
 from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..runtime.outbox import Outbox
-from ..runtime.subscription import PAGE, Subscription
+from ..runtime.subscription import PAGE, PAGE_BYTES, Subscription
 from ..runtime.tail import Committed
 from ..wire import frames
 from ..wire.chat import ChatView, Replay
 from ..wire.parse import (
     AnswerCall,
+    BadCall,
     BadRequest,
     CallMethod,
     CancelTurn,
@@ -51,6 +60,7 @@ from ..wire.parse import (
 )
 from ..wire.streams import StreamView
 from .hosting import Host, agent_of
+from .lists import is_new, is_stale, was_refused
 from .presence import Presence
 from .receiving import refusal_of, text_of
 from .replays import read_replay, take_snapshot
@@ -323,9 +333,13 @@ class _Socket:
         subscription = self._subscription
         if self._outbox.direct or subscription.cursor != committed[0].seq - 1 or len(committed) > PAGE:
             return False
+        size = 0
         for each in committed:
+            size += each.size
             if type(each.event) in _OF_RUNS:
                 return False
+        if size > PAGE_BYTES and len(committed) > 1:
+            return False
         subscription.cursor = committed[-1].seq
         try:
             told = self._happened(committed)
@@ -406,7 +420,7 @@ class _Socket:
             text = text_of(message)
             try:
                 frame = refusal_of(message, text, self._settings.max_frame) or parse(text)
-                if not self._is_chat and not isinstance(frame, SetState | CallMethod):
+                if not self._is_chat and not isinstance(frame, SetState | CallMethod | BadCall):
                     frame = Other(text)  # who does not chat is told what others say, as it came
                 await self._received(frame)
             except (AgentStopped, MailboxFull, LogError):
@@ -420,6 +434,8 @@ class _Socket:
                 self._outbox.post(frame)
             case BadRequest():
                 self._fail(frame.id, frame.text)
+            case BadCall():
+                self._outbox.post(frames.rpc_error(frame.id, frame.text))
             case ChatRequest():
                 await self._ask_turn(frame)
             case SetState() | CallMethod() | Other():
@@ -460,15 +476,22 @@ class _Socket:
             case ClearChat():
                 await actor.insist(Clear(origin=self._serial))
             case SyncMessages():
-                events = await actor.ask(
-                    PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial)
-                )
-                if not events or await actor.inspect(lambda state: _was_refused(state, frame)):
-                    self._show()
+                await self._sync(frame)
             case AnswerCall():
                 await actor.ask(self._answer(frame))
             case _:
                 assert_never(frame)
+
+    async def _sync(self, frame: SyncMessages) -> None:
+        """Store what is new in a client's list; the client is sent the stored one if the two differ afterwards."""
+        actor = self._loaded.actor
+        events: Sequence[object] = ()
+        try:
+            events = await actor.ask(PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial))
+        except MessageRefused as exc:
+            log.info("%r refused the messages of %s: %s", actor.agent, self._serial, exc)
+        if not events or await actor.inspect(lambda state: was_refused(state, frame)):
+            self._show()
 
     def _answer(self, frame: AnswerCall) -> Command:
         return Answer(
@@ -499,10 +522,10 @@ class _Socket:
         if is_written and self._directory.clock.now() - self._shown[1] > ARRIVED_AFTER:
             view.has_arrived()
         known = await self._is_from_long_ago(frame.id)
-        head, is_stale, is_new = await actor.inspect(
-            lambda state: (actor.tail.head, _is_stale(state, frame), _is_new(state, frame))
+        head, stale, new = await actor.inspect(
+            lambda state: (actor.tail.head, is_stale(state, frame), is_new(state, frame))
         )
-        view.asks(frame.id, frame.messages, head=head, is_stale=is_stale, is_new=is_new)
+        view.asks(frame.id, frame.messages, head=head, is_stale=stale, is_new=new)
         command = Submit(
             frame.id,
             fresh_message_id(),
@@ -572,27 +595,3 @@ def _passed(view: ChatView, replay: Replay, page: list[Committed]) -> list[bytes
 def _row_of(state: State, request: RequestId) -> TurnRow | None:
     turn = state.by_request(request)
     return turn_row(turn) if turn is not None else None
-
-
-def _was_refused(state: State, frame: SyncMessages) -> bool:
-    """Tell whether the stored conversation differs from the list that a client set."""
-    stored = [node.id for _, node in shown_path(state)]
-    return [message["id"] for message in frame.messages] != stored
-
-
-def _is_stale(state: State, frame: ChatRequest) -> bool:
-    """Tell whether a client asks without having the whole conversation, or with something else in it."""
-    path = shown_path(state)
-    if len(frame.messages) < len(path):
-        return True
-    stored = [node.id for _, node in path]
-    known, new = frame.messages[: len(stored)], frame.messages[len(stored) :]
-    if len(new) > 1:  # all but the last are from a time that nobody here remembers
-        return True
-    return [message["id"] for message in known] != stored or any(message["role"] != "user" for message in new)
-
-
-def _is_new(state: State, frame: ChatRequest) -> bool:
-    """Tell whether a client asks with nothing but what it has just said."""
-    known, messages = known_ids(state), frame.messages
-    return bool(messages) and all(each["role"] == "user" and each["id"] not in known for each in messages)

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ..errors import BadMessage
 from ..events import absent, to_raw
-from ..ids import CallId, RequestId
+from ..ids import CallId, RequestId, cut_id, id_problem
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult
-from ..messages.message import ROLES, UIMessage
+from ..messages.client_messages import read_client_messages
 
-__all__ = ["AnswerCall", "BadRequest", "CallMethod", "CancelTurn", "ChatRequest", "ClearChat", "ClientFrame", "Other"]
-__all__ += ["ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]
+__all__ = ["AnswerCall", "BadCall", "BadRequest", "CallMethod", "CancelTurn", "ChatRequest", "ClearChat"]
+__all__ += ["ClientFrame", "Other", "ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]
+__all__ += ["read_trigger", "tools_problem"]
 
 JsonObject = dict[str, Any]
 
@@ -95,6 +95,14 @@ class CallMethod:
 
 
 @dataclass(frozen=True, slots=True)
+class BadCall:
+    """An `rpc` that cannot be used; `text` says why, and is sent back under its id, which may have been cut."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Other:
     """Not of this protocol: the agent's own `on_message` gets it as it came."""
 
@@ -112,6 +120,7 @@ ClientFrame = (
     | AnswerCall
     | SetState
     | CallMethod
+    | BadCall
     | Other
 )
 
@@ -133,6 +142,8 @@ def _request(frame: JsonObject) -> ClientFrame | None:
     request, init = frame.get("id"), frame.get("init")
     if not isinstance(request, str) or not request:
         return BadRequest(None, "unable to read the request; it has no id")
+    if (problem := id_problem(request, "its id")) is not None:
+        return BadRequest(RequestId(cut_id(request)), f"unable to take the request; {problem}")
     if not isinstance(init, dict) or init.get("method", "POST") != "POST":
         return None
     try:
@@ -141,61 +152,37 @@ def _request(frame: JsonObject) -> ClientFrame | None:
         return BadRequest(RequestId(request), f"unable to read the request's body; {exc}")
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
         return BadRequest(RequestId(request), "unable to read the request's body; `messages` is not a list")
-    messages, problem = _messages(body.pop("messages"))
+    messages, problem = read_client_messages(body.pop("messages"))
     if problem is not None:
         return BadRequest(RequestId(request), problem)
     trigger, tools = body.pop("trigger", None), body.pop("clientTools", None)
-    return ChatRequest(
-        RequestId(request),
-        messages,
-        trigger if isinstance(trigger, str) else "submit-message",
-        _tools(tools),
-        to_raw(body or None),
-    )
+    if (problem := tools_problem(tools)) is not None:
+        return BadRequest(RequestId(request), f"unable to take the request; {problem}")
+    return ChatRequest(RequestId(request), messages, read_trigger(trigger), _tools(tools), to_raw(body or None))
 
 
-def _messages(raw: list[Any]) -> tuple[list[JsonObject], str | None]:
-    """Return the usable messages, and what is wrong with the last one if it is not usable.
-
-    Older ones that cannot be read are left out: the server's own copy of them is what counts.
-    """
-    messages: list[JsonObject] = []
-    problem: str | None = None
-    for each in raw:
-        problem = None
-        try:
-            messages.append(_plain(each) or UIMessage.from_dict(each).to_dict())
-        except BadMessage as exc:
-            problem = str(exc)
-    return messages, problem
+def read_trigger(trigger: Any) -> str:
+    """Return what a client says that it asked with: nothing depends on it, so what cannot be used is the default."""
+    is_usable = isinstance(trigger, str) and id_problem(trigger, "it") is None
+    return trigger if is_usable else "submit-message"
 
 
-def _plain(raw: Any) -> JsonObject | None:
-    """Return a message that has what it must have and nothing else as `UIMessage` would; None for any other.
-
-    Clients send the whole conversation with each question: of a long one, making a `UIMessage` of everything that was
-    said before is most of what the question costs.
-    """
-    if type(raw) is not dict or len(raw) != 3:
-        return None
-    message, role, parts = raw.get("id"), raw.get("role"), raw.get("parts")
-    if type(message) is not str or not message or type(role) is not str or role not in ROLES or type(parts) is not list:
-        return None
-    for part in parts:
-        if type(part) is not dict or type(part.get("type")) is not str:
-            return None
-    return {"id": message, "role": role, "parts": parts}
+def tools_problem(tools: Any) -> str | None:
+    """Return what is wrong with the names of a client's tools, as the second half of an error text; None if nothing."""
+    named = (_string(tool.get("name")) for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
+    return next((problem for name in named if (problem := id_problem(name, "the name of a client's tool"))), None)
 
 
 def _tools(tools: Any) -> Raw:
-    """Return the client's tools, those of them that have a name; ABSENT when there are none."""
-    usable = [t for t in tools if isinstance(t, dict) and _string(t.get("name"))] if isinstance(tools, list) else []
+    """Return the client's tools, those of them that have a usable name; ABSENT when there are none."""
+    found = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    usable = [tool for tool in found if _string(tool.get("name")) and tools_problem([tool]) is None]
     return to_raw(usable or None)
 
 
 def _cancel(frame: JsonObject) -> ClientFrame | None:
-    request = frame.get("id")
-    return CancelTurn(RequestId(request)) if isinstance(request, str) else None
+    request = _usable_id(frame)
+    return CancelTurn(RequestId(request)) if request is not None else None
 
 
 def _clear(frame: JsonObject) -> ClientFrame:
@@ -206,17 +193,16 @@ def _sync(frame: JsonObject) -> ClientFrame | None:
     raw = frame.get("messages")
     if not isinstance(raw, list):
         return None
-    return SyncMessages(_messages(raw)[0])
+    return SyncMessages(read_client_messages(raw)[0])
 
 
 def _resume(frame: JsonObject) -> ClientFrame:
-    probe = frame.get("probeId")
-    return ResumeRequest(probe if isinstance(probe, str) else None)
+    return ResumeRequest(_usable_id(frame, "probeId"))
 
 
 def _ack(frame: JsonObject) -> ClientFrame | None:
-    request = frame.get("id")
-    return ResumeAck(RequestId(request)) if isinstance(request, str) else None
+    request = _usable_id(frame)
+    return ResumeAck(RequestId(request)) if request is not None else None
 
 
 def _tool_result(frame: JsonObject) -> ClientFrame | None:
@@ -245,7 +231,15 @@ def _rpc(frame: JsonObject) -> ClientFrame | None:
     call, method, args = frame.get("id"), frame.get("method"), frame.get("args")
     if not isinstance(call, str) or not isinstance(method, str) or not isinstance(args, list):
         return None
+    problem = id_problem(call, "its id") or id_problem(method, "the method's name")
+    if problem is not None:
+        return BadCall(cut_id(call), f"unable to make the call; {problem}")
     return CallMethod(call, method, args)
+
+
+def _usable_id(frame: JsonObject, name: str = "id") -> str | None:
+    found = frame.get(name)
+    return found if isinstance(found, str) and id_problem(found, "it") is None else None
 
 
 def _string(value: Any) -> str:

@@ -64,9 +64,9 @@ class Reader:
             kept=kept,
         )
 
-    def read(self, agent: AgentId, after: Seq, limit: int) -> list[Stored]:
+    def read(self, agent: AgentId, after: Seq, limit: int, size: int | None = None) -> list[Stored]:
         with self._place(agent) as place:
-            return [] if place is None else self._span(agent, place, after, limit=limit)
+            return [] if place is None else self._span(agent, place, after, limit=limit, size=size)
 
     def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
         with self._place(agent) as place:
@@ -147,40 +147,51 @@ class Reader:
                 self._connection.execute("ROLLBACK")
 
     def _span(
-        self, agent: AgentId, place: _Place, after: int, *, until: int | None = None, limit: int = EVERYTHING
+        self,
+        agent: AgentId,
+        place: _Place,
+        after: int,
+        *,
+        until: int | None = None,
+        limit: int = EVERYTHING,
+        size: int | None = None,
     ) -> list[Stored]:
-        """Return up to `limit` events with `after` < seq <= `until`, by walking from entry to entry of the chain."""
+        """Return events with `after` < seq <= `until`, by walking from entry to entry of the chain.
+
+        No more than `limit`, and no more than fit into `size` bytes, but at least one if there is one.
+        """
         found: list[Stored] = []
+        room = EVERYTHING if size is None else size
         last = place.head.seq if until is None else min(until, place.head.seq)
         low = after
         while low < last and len(found) < limit:
             entries = self._all("marks_after", place.key, low, place.head.seq, MARKS_AT_ONCE)
             for entry in entries if len(entries) == MARKS_AT_ONCE else [*entries, (place.head.seq, place.head.id)]:
-                found += self._walk(agent, place.key, Head(*entry), low, limit - len(found))
+                for each in self._walk(agent, place.key, Head(*entry), low, is_page=size is not None):
+                    if len(found) >= limit or (found and len(each.body) > room):
+                        return _until(found, last)
+                    room -= len(each.body)
+                    found.append(each)
                 low = entry[0]
                 if low >= last or len(found) >= limit:
                     break
-        while found and found[-1].seq > last:
-            found.pop()
-        return found[:limit]
+        return _until(found, last)
 
-    def _walk(self, agent: AgentId, key: int, entry: Head, low: int, limit: int) -> list[Stored]:
-        """Return at least the first `limit` events between `low` and an entry of the chain, if there are so many."""
-        steps: list[Stored] = []
-        rows = self._all("walk", key, entry.id, low)
+    def _walk(self, agent: AgentId, key: int, entry: Head, low: int, *, is_page: bool) -> Iterator[Stored]:
+        """Yield the events between `low` and an entry of the chain; a page reads each body when it is needed."""
+        rows = self._all("walk_places" if is_page else "walk", key, entry.id, low)
         for more, seq, *_ in rows:
             if type(more) is not int or type(seq) is not int or not 0 <= more < min(seq, PACK):
                 raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq!r} is damaged")
         if rows and (rows[0][1] != entry.seq or _count(rows) != entry.seq - rows[-1][1] + rows[-1][0] + 1):
             raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
         for more, seq, *rest in reversed(rows):
-            if len(steps) >= limit:
-                break
+            stored: Sequence[Any] | None = self._one("event_at", *rest) if is_page else rest
+            assert stored is not None, "the snapshot that has its place has the row"
             if more:
-                steps += _unpacked(more, seq, rest, low)
+                yield from _unpacked(more, seq, stored, low)
             else:
-                steps.append(Stored(seq, *rest))
-        return steps
+                yield Stored(seq, *stored)
 
     def _all(self, name: str, *values: Any) -> list[Record]:
         return self._connection.execute(SQL[name], values).fetchall()
@@ -188,6 +199,12 @@ class Reader:
     def _one(self, name: str, *values: Any) -> Record | None:
         record: Record | None = self._connection.execute(SQL[name], values).fetchone()
         return record
+
+
+def _until(found: list[Stored], last: int) -> list[Stored]:
+    while found and found[-1].seq > last:
+        found.pop()
+    return found
 
 
 def _count(rows: Iterable[Record]) -> int:

@@ -109,8 +109,8 @@ class SqliteLog:
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)
 
-    async def read(self, agent: AgentId, after: Seq, limit: int = 500) -> list[Stored]:
-        return await self._readers.run(repr(agent), lambda reader: reader.read(agent, after, limit))
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
+        return await self._readers.run(repr(agent), lambda reader: reader.read(agent, after, limit, size))
 
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
         return await self._readers.run(repr(agent), lambda reader: reader.read_turn(agent, turn))

@@ -153,6 +153,20 @@ WITH RECURSIVE step (id, back, first) AS (
 )
 SELECT e.more, e.seq, e.at, e.kind, e.turn, e.body FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
 
+-- name: walk_places
+-- The same rows without what they hold: a reader that wants a page takes the bodies one by one, as far as it has room.
+WITH RECURSIVE step (id, back, first) AS (
+  SELECT id, back, seq - more FROM event WHERE id = ?2 AND agent = ?1
+  UNION ALL
+  SELECT e.id, e.back, e.seq - e.more
+  FROM step AS s CROSS JOIN event AS e ON e.id = s.id - s.back
+  WHERE s.back > 0 AND s.first > ?3 + 1 AND e.agent = ?1
+)
+SELECT e.more, e.seq, e.id FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
+
+-- name: event_at
+SELECT at, kind, turn, body FROM event WHERE id = ?1;
+
 -- name: turn_span
 SELECT coalesce(first_seq, 1), last_seq FROM turn WHERE agent = ?1 AND turn = ?2;
 

@@ -1,0 +1,33 @@
+"""What a client's list of messages says of the client: whether it knows the stored conversation."""
+
+from __future__ import annotations
+
+from ..core.state import State
+from ..core.tree import known_ids, shown_path
+from ..wire.parse import ChatRequest, SyncMessages
+
+__all__ = ["is_new", "is_stale", "was_refused"]
+
+
+def was_refused(state: State, frame: SyncMessages) -> bool:
+    """Tell whether the stored conversation differs from the list that a client set."""
+    stored = [node.id for _, node in shown_path(state)]
+    return [message["id"] for message in frame.messages] != stored
+
+
+def is_stale(state: State, frame: ChatRequest) -> bool:
+    """Tell whether a client asks without having the whole conversation, or with something else in it."""
+    path = shown_path(state)
+    if len(frame.messages) < len(path):
+        return True
+    stored = [node.id for _, node in path]
+    known, new = frame.messages[: len(stored)], frame.messages[len(stored) :]
+    if len(new) > 1:  # all but the last are from a time that nobody here remembers
+        return True
+    return [message["id"] for message in known] != stored or any(message["role"] != "user" for message in new)
+
+
+def is_new(state: State, frame: ChatRequest) -> bool:
+    """Tell whether a client asks with nothing but what it has just said."""
+    known, messages = known_ids(state), frame.messages
+    return bool(messages) and all(each["role"] == "user" and each["id"] not in known for each in messages)
