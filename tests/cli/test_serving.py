@@ -97,6 +97,20 @@ async def test_serve_keeps_the_bounds_of_the_app_on_what_is_never_finished(tmp_p
             assert (await client.closed())[0] == 1009
 
 
+async def test_a_frame_that_is_not_utf8_leaves_no_traceback_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BOUNDED, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with RawSocket.connected(url) as client:
+            await client.upgrade()
+            client.write(frame(b"\xff\xfe"))
+            assert (await client.closed())[0] == 1007
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.stdout is not None
+        said = server.said + (await server.process.stdout.read()).decode()
+        assert "Traceback" not in said and "no `authorize`" in said
+
+
 async def test_dev_names_the_kinds_where_nothing_is_found_and_serve_does_not(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
     for command, are_named in (("dev", True), ("serve", False)):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -23,9 +24,14 @@ from tools.attack.target import FRAME
 __all__ = ["attack_frames", "check_effects"]
 
 BATCH: Final = 20
+WORKERS: Final = 4
+CONTINUED: Final = 0.1
+"""Seconds after which a call that was answered has gone on, if it ever does (R-3)."""
+RESTARTED: Final = 40
+"""Conversations that are asked again after a restart."""
 WITNESS: Final = "witness"
-"""A conversation that is never attacked."""
-CLOSES: Final = frozenset({1000, 1001, 1002, 1003, 1007, 1008, 1009, 1013})
+"""Conversations that are never attacked."""
+CLOSES: Final = frozenset({1000, 1001, 1002, 1005, 1003, 1007, 1008, 1009, 1013})
 """How a socket may be closed for bytes that are no WebSocket message, or too large. 1011 is a failure of the server."""
 
 NEAR, FORGED, ANSWERS, ANY, IDS, DEEP, TEXT, LARGE, PIECES, WIRE = (
@@ -185,184 +191,195 @@ def _control(chance: Random) -> bytes:
 
 
 class FrameAttack:
-    """Attacks one server with batches of frames until the time is over."""
+    """Attacks one server with batches of frames, several at a time, until the time is over."""
 
     def __init__(self, server: Serving, seed: int) -> None:
         self.findings = Findings("frames")
-        self._server, self._seed = server, seed
-        self._forged = shapes.forged(seed)
-        self._names: list[str] = []
-        self._unapproved: set[str] = set()
+        self.forged = shapes.forged(seed)
+        self.unapproved: set[str] = set()
         """Calls that nobody approved."""
-        self._blamed = 0
+        self._server, self._seed = server, seed
+        self._numbers = itertools.count()
         for what in (NEAR, FORGED, ANSWERS, ANY, IDS, DEEP, TEXT, LARGE, PIECES, WIRE, SAME, OTHER, AGAIN):
             self.findings.row(what)
 
     async def run(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        until, number = loop.time() + seconds, 0
-        async with Attacker.connected(self._server.url, WITNESS) as witness, self._client() as client:
-            while loop.time() < until or number < 2:
-                await self._batch(number, witness, client)
-                number += 1
+        until = asyncio.get_running_loop().time() + seconds
+        async with asyncio.TaskGroup() as group:
+            for worker in range(WORKERS):
+                group.create_task(self._work(worker, until))
         await self._restart()
+        for problem in check_effects(self.findings, self._server.folder, self.unapproved):
+            self.findings.blame(EFFECTS, problem)
+        self.findings.count(MEMORY, round(self._server.most_memory / 2**20))
 
-    def _client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=f"{self._server.url}/agents/chat", timeout=60.0, trust_env=False)
+    async def _work(self, worker: int, until: float) -> None:
+        """Run one batch after the other, each followed by a question in a conversation that is not attacked."""
+        loop, url = asyncio.get_running_loop(), self._server.url
+        client = httpx.AsyncClient(base_url=f"{url}/agents/chat", timeout=60.0, trust_env=False)
+        async with Attacker.connected(url, f"{WITNESS}-{worker}") as witness, client:
+            is_first = True
+            while is_first or loop.time() < until:
+                is_first = False
+                batch = Batch(self, next(self._numbers), url, client)
+                try:
+                    await batch.run()
+                    end = await witness.ask(f"w{batch.number}", "still there?")
+                    self.check_answer(OTHER, end, batch.where)
+                except (Closed, TimeoutError, httpx.HTTPError, OSError) as exc:
+                    self.findings.blame(SAME, f"{exc!r} ({batch.where})")
+                self._look(batch.where)
 
-    # -- one batch ----------------------------------------------------------------------------------------------------
+    def check_answer(self, what: str, end: dict[str, Any], where: str) -> None:
+        self.findings.count(what)
+        if end.get("outcome") != "completed" or end.get("error"):
+            self.findings.blame(what, f"a question ended with {end} ({where})")
 
-    async def _batch(self, number: int, witness: Attacker, client: httpx.AsyncClient) -> None:
-        chance = Random(f"{self._seed} frames {number}")
-        name = f"c{number}"
-        self._names.append(name)
-        self._where = f"seed {self._seed}, batch {number}"
-        may_approve = chance.random() < 0.5
-        try:
-            async with Attacker.connected(self._server.url, name) as attacker:
-                await self._prepare(attacker, chance)
-                if not may_approve:
-                    self._unapproved.update(attacker.calls)
-                if number % 3 == 2:
-                    await self._send_wire(attacker, name, chance)
-                else:
-                    await self._send_texts(attacker, client, name, chance, may_approve=may_approve)
-                    await self._ask_afterwards(attacker, client, name, number)
-            async with asyncio.timeout(60):
-                await self._check_answer(OTHER, await witness.ask(f"w{number}", f"still {number}"), witness)
-        except (Closed, TimeoutError, httpx.HTTPError, OSError) as exc:
-            self._blame(SAME, f"the batch ended with {exc!r}")
-        self._look()
+    def _look(self, where: str) -> None:
+        """Look at the process: it is alive, small, and wrote nothing that it should not."""
+        if not self._server.is_running:
+            raise RuntimeError(f"the server is gone ({where}). See {self._server.folder}")
+        if (now := self._server.memory()) > MOST_MEMORY:
+            self.findings.blame(MEMORY, f"{now:,} bytes ({where})")
+        for complaint in self._server.complaints():
+            self.findings.blame(WRITTEN, f"{complaint} ({where})")
 
-    async def _prepare(self, attacker: Attacker, chance: Random) -> None:
+    async def _restart(self) -> None:
+        """Kill the server and start it again; conversations that were attacked still answer."""
+        await self._server.kill()
+        await self._server.start()
+        chance, names = Random(f"{self._seed} restart"), range(next(self._numbers))
+        for number in chance.sample(names, min(RESTARTED, len(names))):
+            where = f"seed {self._seed}, batch {number}, after a restart"
+            try:
+                async with Attacker.connected(self._server.url, f"c{number}") as attacker:
+                    self.check_answer(AGAIN, await attacker.ask("again", "still there?"), where)
+            except (Closed, TimeoutError, OSError) as exc:
+                self.findings.blame(AGAIN, f"{exc!r} ({where})")
+        self._look("after a restart")
+
+    def chance(self, number: int) -> tuple[Random, str]:
+        """Return what a batch follows from, and its name for people."""
+        return Random(f"{self._seed} frames {number}"), f"seed {self._seed}, batch {number}"
+
+
+class Batch:
+    """Some frames to one conversation, and ordinary questions behind them."""
+
+    def __init__(self, attack: FrameAttack, number: int, url: str, client: httpx.AsyncClient) -> None:
+        self.number, self._name = number, f"c{number}"
+        self._chance, self.where = attack.chance(number)
+        self._attack, self._findings, self._url, self._client = attack, attack.findings, url, client
+        self._may_approve = self._chance.random() < 0.5
+        self._asked: list[str] = []
+        """Requests that the server owes an answer."""
+
+    async def run(self) -> None:
+        async with Attacker.connected(self._url, self._name) as attacker:
+            await self._prepare(attacker)
+            if not self._may_approve:
+                self._attack.unapproved.update(attacker.calls)
+            if self.number % 3 == 2:
+                await self._send_wire()
+                await self._ask(attacker, "after", "and now?")
+            else:
+                await self._send_texts(attacker)
+                await self._ask_afterwards(attacker)
+
+    async def _prepare(self, attacker: Attacker) -> None:
         """Bring the conversation into one of several situations: new, answered, with an open call, in a stream."""
-        for place in range(chance.randrange(3)):
-            text = chance.choice(("hello", "call pay", "call refund", "call where", "stream"))
+        for place in range(self._chance.randrange(3)):
+            text = self._chance.choice(("hello", "call pay", "call refund", "call where", "stream"))
             if text == "stream":
                 await attacker.send(shapes.request(f"p{place}", [shapes.user(f"u-p{place}", text)]))
                 return
             await attacker.ask(f"p{place}", text)
 
-    async def _send_texts(
-        self, attacker: Attacker, client: httpx.AsyncClient, name: str, chance: Random, *, may_approve: bool
-    ) -> None:
+    async def _send_texts(self, attacker: Attacker) -> None:
         """Send text frames, of which none may close the socket (P-36)."""
-        is_patient, expected = chance.random() < 0.7, list[str]()
+        is_patient = self._chance.random() < 0.7
         for place in range(BATCH):
-            what, sent = self._text_frame(chance, attacker.calls, may_approve=may_approve)
+            what = self._chance.choices((NEAR, FORGED, ANSWERS, ANY, IDS, DEEP), (30, 30, 20, 12, 4, 4))[0]
+            self._findings.count(what)
             if what == FORGED:
-                way, message = next(self._forged)
-                request = f"forged-{place}"
-                before = [shapes.user(f"u-f{place}", "hello")] if chance.random() < 0.5 else []
-                if way == "post":
-                    await self._post(client, name, [*before, message])
-                elif way == "sync":
-                    await attacker.send({"type": "cf_agent_chat_messages", "messages": [*before, message]})
-                else:
-                    expected.append(request)
-                    await attacker.send(shapes.request(request, [*before, message]))
-                sent = way.encode() + json.dumps(message).encode()
+                sent = await self._send_forged(attacker, place)
             else:
+                sent = self._text(what, attacker.calls)
                 await attacker.push(frame(sent))
-            self.findings.count(what)
-            if is_patient:
+            if is_patient or place == BATCH - 1:
                 try:
                     await attacker.settle()
                 except (Closed, TimeoutError) as exc:
-                    self._blame(what, f"{exc!r} after {sent[:500]!r}")
+                    self._findings.blame(what, f"{exc!r} after {sent[:500]!r} ({self.where})")
                     raise
-        await attacker.settle()
-        for request in expected:
+        for request in self._asked:
             await attacker.end_of(request)
 
-    def _text_frame(self, chance: Random, calls: Sequence[str], *, may_approve: bool) -> tuple[str, bytes]:
-        what = chance.choices((NEAR, FORGED, ANSWERS, ANY, IDS, DEEP), (30, 30, 20, 12, 4, 4))[0]
-        match what:
-            case _ if what == NEAR:
-                sent: Any = shapes.near_miss(chance)
-            case _ if what == ANSWERS:
-                sent = shapes.call_answer(chance, calls, may_approve=may_approve)
-            case _ if what == ANY:
-                sent = shapes.any_json(chance)
-            case _ if what == IDS:
-                sent = shapes.long_id(chance, FRAME)
-            case _ if what == DEEP:
-                return what, shapes.deep(chance)
-            case _:
-                sent = None
-        return what, json.dumps(sent).encode()
+    def _text(self, what: str, calls: Sequence[str]) -> bytes:
+        chance, value = self._chance, None
+        if what == NEAR:
+            value = shapes.near_miss(chance)
+        elif what == ANSWERS:
+            value = shapes.call_answer(chance, calls, may_approve=self._may_approve)
+        elif what == IDS:
+            value = shapes.long_id(chance, FRAME)
+        elif what == ANY:
+            value = shapes.any_json(chance)
+        return shapes.deep(chance) if what == DEEP else json.dumps(value).encode()
 
-    async def _post(self, client: httpx.AsyncClient, name: str, messages: list[Any]) -> None:
-        answer = await client.post(f"{name}/chat", content=json.dumps({"messages": messages}))
-        if answer.status_code >= 500:
-            self._blame(FORGED, f"a post was answered with {answer.status_code}: {messages}")
+    async def _send_forged(self, attacker: Attacker, place: int) -> bytes:
+        """Send a message that a client made up, in one of the ways that clients have."""
+        way, message = next(self._attack.forged)
+        messages = [shapes.user(f"u-f{place}", "hello"), message] if self._chance.random() < 0.5 else [message]
+        if way == "post":
+            answer = await self._client.post(f"{self._name}/chat", content=json.dumps({"messages": messages}))
+            if answer.status_code >= 500:
+                self._findings.blame(FORGED, f"{answer.status_code} for a post of {messages} ({self.where})")
+        elif way == "sync":
+            await attacker.send({"type": "cf_agent_chat_messages", "messages": messages})
+        else:
+            self._asked.append(f"forged-{place}")
+            await attacker.send(shapes.request(f"forged-{place}", messages))
+        if self._chance.random() < 0.7:  # whatever became of the message: have its calls run
+            for answer in shapes.MADE_UP_ANSWERS:
+                self._findings.count(ANSWERS)
+                await attacker.send(answer)
+            if self._chance.random() < 0.4:
+                await asyncio.sleep(CONTINUED)
+        return f"{way} {messages}".encode(errors="replace")
 
-    async def _send_wire(self, attacker: Attacker, name: str, chance: Random) -> None:
+    async def _send_wire(self) -> None:
         """Send bytes that may close the socket, each to a socket of its own."""
         for _ in range(BATCH // 2):
-            what, data = wire_frames(chance)
-            self.findings.count(what)
-            async with Attacker.connected(self._server.url, name) as other:
+            what, data = wire_frames(self._chance)
+            self._findings.count(what)
+            async with Attacker.connected(self._url, self._name) as attacker:
                 try:
-                    await other.push(data)
+                    await attacker.push(data)
                     if what != PIECES:
-                        await other.push(frame(b'{"type":"rpc","id":"over","method":"nothing","args":[]}'))
-                        while (await other.next()).get("id") != "over":
-                            pass
+                        await attacker.settle()
                 except Closed as exc:
                     if exc.code is not None and exc.code not in CLOSES:
-                        self._blame(what, f"{exc} after {data[:200]!r}")
+                        self._findings.blame(what, f"{exc} after {data[:200]!r} ({self.where})")
                 except TimeoutError:
-                    self._blame(what, f"neither an answer nor a close after {data[:200]!r}")
-        await self._check_answer(SAME, await attacker.ask("after", "and now?"), attacker, "and now?")
+                    self._findings.blame(what, f"neither answer nor close after {data[:200]!r} ({self.where})")
 
     # -- afterwards ---------------------------------------------------------------------------------------------------
 
-    async def _ask_afterwards(self, attacker: Attacker, client: httpx.AsyncClient, name: str, number: int) -> None:
+    async def _ask(self, attacker: Attacker, request: str, text: str, before: Sequence[Any] = ()) -> None:
+        self._attack.check_answer(SAME, await attacker.ask(request, text, before), self.where)
+
+    async def _ask_afterwards(self, attacker: Attacker) -> None:
         """Ask ordinary questions: alone, and behind the whole conversation as the stock client does."""
-        await self._check_answer(SAME, await attacker.ask("after", "and now?"), attacker, "and now?")
-        shown = (await client.get(f"{name}/get-messages")).json()
-        end = await attacker.ask("after-all", f"at last {number}", shown)
-        await self._check_answer(SAME, end, attacker, f"at last {number}")
-        shown = (await client.get(f"{name}/get-messages")).json()
-        last = "".join(part.get("text", "") for part in shown[-1]["parts"])
-        if not last.endswith(f"You said: at last {number}"):
-            self._blame(SAME, f"the question at last {number} is answered by {last!r}")
+        await self._ask(attacker, "after", "and now?")
+        await self._ask(attacker, "at-last", "at last", await self._shown())
+        answer = (await self._shown())[-1]
+        if "".join(part.get("text", "") for part in answer["parts"]) != "You said: at last":
+            self._findings.blame(SAME, f"a question was answered by {answer} ({self.where})")
 
-    async def _check_answer(self, what: str, end: dict[str, Any], attacker: Attacker, text: str = "") -> None:
-        self.findings.count(what)
-        if end.get("outcome") != "completed" or end.get("error"):
-            self._blame(what, f"a question ended with {end}")
-
-    def _look(self) -> None:
-        """Look at the process: it is alive, small, and wrote nothing that it should not."""
-        if not self._server.is_running:
-            raise RuntimeError(f"the server is gone ({self._where}). See {self._server.folder}")
-        if (now := self._server.memory()) > MOST_MEMORY:
-            self._blame(MEMORY, f"{now:,} bytes")
-        for complaint in self._server.complaints():
-            self._blame(WRITTEN, complaint)
-
-    def _blame(self, what: str, problem: str) -> None:
-        self._blamed += 1
-        self.findings.blame(what, f"{problem} ({self._where})")
-
-    async def _restart(self) -> None:
-        """Kill the server and start it again; conversations that were attacked still answer."""
-        self._where = "after the restart"
-        await self._server.kill()
-        await self._server.start()
-        chance = Random(f"{self._seed} restart")
-        for name in chance.sample(self._names, min(40, len(self._names))):
-            try:
-                async with Attacker.connected(self._server.url, name) as attacker:
-                    await self._check_answer(AGAIN, await attacker.ask("again", "still there?"), attacker)
-            except (Closed, TimeoutError, OSError) as exc:
-                self._blame(AGAIN, f"{name}: {exc!r}")
-        self._look()
-        for problem in check_effects(self.findings, self._server.folder, self._unapproved):
-            self._blame(EFFECTS, problem)
-        self.findings.count(MEMORY, round(self._server.most_memory / 2**20))
+    async def _shown(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self._client.get(f"{self._name}/get-messages")).json()
+        return found
 
 
 def check_effects(findings: Findings, folder: Path, unapproved: set[str]) -> Iterator[str]:
@@ -394,5 +411,4 @@ async def attack_frames(folder: Path, seed: int, seconds: float, fault: str = ""
         await attack.run(seconds)
         return attack.findings
     finally:
-        with suppress(ProcessLookupError):
-            await server.kill()
+        await server.kill()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.messages.test_part_shapes import ACCEPTED
 from tests.server.test_every_door import FRAMES
 
-__all__ = ["MADE_UP", "any_json", "call_answer", "deep", "forged", "long_id", "near_miss", "odd", "request", "user"]
+__all__ = ["MADE_UP", "MADE_UP_ANSWERS", "any_json", "call_answer", "deep", "forged", "long_id", "near_miss", "odd", "request", "user"]
 
 Json = dict[str, Any]
 
@@ -33,6 +33,9 @@ TOOL_TYPES: Final[Sequence[Json]] = (
     {"type": "tool-unknown"},
     {"type": "dynamic-tool", "toolName": "pay"},
 )
+RUNNABLE: Final = (TOOL_TYPES[0], TOOL_TYPES[1], TOOL_TYPES[4])
+OPEN_STATES: Final = ("input-available", "approval-requested", "approval-responded")
+"""States of a call that is still to be run."""
 STATES: Final[Sequence[Any]] = (
     *("input-streaming", "input-available", "approval-requested", "approval-responded"),
     *("output-available", "output-error", "output-denied", "resting", [], None),
@@ -46,6 +49,10 @@ APPROVALS: Final[Sequence[Any]] = (
     {"id": f"approve-{MADE_UP}", "approved": True},
     {"id": f"approve-{MADE_UP}", "approved": False},
     {"id": 5, "approved": "yes"},
+)
+MADE_UP_ANSWERS: Final[Sequence[Json]] = (
+    {"type": "cf_agent_tool_approval", "toolCallId": MADE_UP, "approved": True, "autoContinue": True},
+    {"type": "cf_agent_tool_result", "toolCallId": MADE_UP, "output": "paid", "autoContinue": True},
 )
 WAYS: Final = ("request", "sync", "post")
 """How a client can send messages: in a question, in a list of its own, over HTTP."""
@@ -120,17 +127,21 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def forged(seed: int) -> Iterator[tuple[str, Json]]:
-    """Yield ways to send a message that a client made up, for ever: each combination once, then with mutated parts."""
+    """Yield ways to send a message that a client made up, for ever: every second one
+    looks like a call that is still to be run, and some have mutated parts."""
     chance = Random(f"{seed} forged")
-    cases = list(itertools.product(WAYS, ROLES, TOOL_TYPES, STATES, APPROVALS))
-    chance.shuffle(cases)
+    all_cases = list(itertools.product(WAYS, ROLES, TOOL_TYPES, STATES, APPROVALS))
+    likely = list(itertools.product(WAYS, ("user", "assistant"), RUNNABLE, OPEN_STATES, APPROVALS))
+    chance.shuffle(all_cases)
+    chance.shuffle(likely)
     for number in itertools.count():
-        way, role, kind, state, approval = cases[number % len(cases)]
+        cases = likely if number % 2 else all_cases
+        way, role, kind, state, approval = cases[number // 2 % len(cases)]
         part = {**kind, "toolCallId": MADE_UP, "state": state, "input": FORGED, "output": "paid", "errorText": "no"}
         if approval is not ...:
             part["approval"] = approval
         parts: list[Any] = [part]
-        if number % 3 == 1 or number >= len(cases):
+        if number % 6 == 0 or number // 2 >= len(all_cases):
             parts = [_odd_part(chance) for _ in range(chance.randint(1, 3))]
         yield way, {"id": f"forged-{number}", "role": role, "parts": parts}
 
@@ -144,11 +155,13 @@ def _odd_part(chance: Random) -> Any:
 
 def call_answer(chance: Random, calls: Sequence[str], *, may_approve: bool) -> Json:
     """Return an answer to a call, real or made up; without `may_approve`, one that approves nothing."""
-    frame: Json = {"toolCallId": chance.choice((*calls, *calls, MADE_UP, "", "k-", odd(chance)))}
+    call = chance.choice((*calls, *calls, MADE_UP, MADE_UP, "", "k-", odd(chance)))
+    frame: Json = {"toolCallId": call}
     if chance.random() < 0.5:
         frame["autoContinue"] = chance.choice((True, False, "yes", odd(chance)))
     if chance.random() < 0.6:
-        approved = True if may_approve and chance.random() < 0.5 else chance.choice(APPROVED)
+        is_approved = (may_approve or call == MADE_UP) and chance.random() < 0.7
+        approved = True if is_approved else chance.choice(APPROVED)
         more = {} if approved is ... else {"approved": approved}
         return {"type": "cf_agent_tool_approval", **frame, **more, "reason": odd(chance)}
     state = chance.choice((..., "output-error", "output-available", "output-denied", odd(chance)))

@@ -25,6 +25,9 @@ MANY: Final = 10_000_000
 AMOUNT: Final = 7.0
 """What the model pays. A client that makes a call up names another sum."""
 
+NOTHING: Final = UIMessage("none", "user", [])
+"""What a client asks that sends an empty list to a new conversation."""
+
 LIMITS: Final = Limits(
     frame=FRAME,
     unfinished=64 * 1024 * 1024,
@@ -68,7 +71,7 @@ class Chat(AIChatAgent):
         tell_models(self.messages)
         async for step in turn.steps():
             tell_models(step.messages)
-            async for chunk in step.run(self.model(turn, step.messages[-1])):
+            async for chunk in step.run(self.model(turn, step.messages[-1] if step.messages else NOTHING)):
                 yield chunk
 
     async def model(self, turn: Turn, last: UIMessage) -> AsyncIterator[Any]:
@@ -82,9 +85,9 @@ class Chat(AIChatAgent):
             given = {"amount": AMOUNT}
             yield {"type": "tool-input-available", "toolCallId": call, "toolName": name, "input": given}
         elif said == "stream":
-            for number in range(200):
+            for number in range(100):
                 yield f"word {number} "
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.002)
         else:
             yield f"You said: {said}" if FAULT != "answer" else "Something else."
         yield {"type": "finish-step"}
