@@ -133,7 +133,14 @@ def wire_frames(chance: Random) -> tuple[str, bytes]:
     asked = json.dumps(shapes.request(f"w-{chance.getrandbits(40)}", [shapes.user("u-w", "hello")])).encode()
     match chance.randrange(8):
         case 0:
-            texts = (b"", b"\xff\xfe", b"\x00", b'{"type":"rpc","id":"\xed\xa0\x80"}', b'"\\ud800"', b'{"type":"\\udfff"}')
+            texts = (
+                b"",
+                b"\xff\xfe",
+                b"\x00",
+                b'{"type":"rpc","id":"\xed\xa0\x80"}',
+                b'"\\ud800"',
+                b'{"type":"\\udfff"}',
+            )
             return TEXT, frame(chance.choice(texts), chance.choice((1, 1, 2)))
         case 1:
             return TEXT, frame(chance.randbytes(chance.randrange(2000)), chance.choice((1, 2)))

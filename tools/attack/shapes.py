@@ -12,7 +12,19 @@ from typing import Any, Final
 from tests.messages.test_part_shapes import ACCEPTED
 from tests.server.test_every_door import FRAMES
 
-__all__ = ["MADE_UP", "MADE_UP_ANSWERS", "any_json", "call_answer", "deep", "forged", "long_id", "near_miss", "odd", "request", "user"]
+__all__ = [
+    "MADE_UP",
+    "MADE_UP_ANSWERS",
+    "any_json",
+    "call_answer",
+    "deep",
+    "forged",
+    "long_id",
+    "near_miss",
+    "odd",
+    "request",
+    "user",
+]
 
 Json = dict[str, Any]
 
