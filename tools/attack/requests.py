@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -173,18 +173,20 @@ class RequestAttack:
         self.findings.count(MEMORY, round(self._server.most_memory / 2**20))
 
     async def _work(self, until: float) -> None:
-        loop = asyncio.get_running_loop()
+        loop, waiting = asyncio.get_running_loop(), list[asyncio.Task[None]]()
         is_first = True
         while is_first or loop.time() < until:
             is_first = False
             self._number += 1
             number = self._number
             chance, where = Random(f"{self._seed} requests {number}"), f"seed {self._seed}, batch {number}"
-            async with self._never_finished(chance, where):
-                for place in range(BATCH):
-                    await self._send(chance, f"r{number % 50}", place, where)
-            await self._ask(f"r{number % 50}", f"after-{number}", where)
+            waiting.append(asyncio.create_task(self._never_finish(chance, where)))
+            for place in range(BATCH):
+                await self._send(chance, f"r{number % 50}", place, where)
+            await self._ask(f"r{number % 50}", f"after-{number}", f"still {number}", f"You said: still {number}", where)
+            await self._ask(f"r{number % 50}", f"pay-{number}", "call pay", '"output":"paid"', where)
             self._look(where)
+        await asyncio.gather(*waiting)
 
     async def _send(self, chance: Random, name: str, place: int, where: str) -> None:
         if place % 10 == 0:
@@ -227,35 +229,30 @@ class RequestAttack:
         if status not in (400, 403):
             self.findings.blame(FORWARDED, f"{status} for {request} ({where})")
 
-    @asynccontextmanager
-    async def _never_finished(self, chance: Random, where: str) -> AsyncIterator[None]:
-        """Open requests that are never finished, meanwhile; each of them is closed in time."""
+    async def _never_finish(self, chance: Random, where: str) -> None:
+        """Open requests that are never finished; each of them is closed in time."""
+        begun = [chance.choice(UNENDING) for _ in range(UNFINISHED)]
         async with AsyncExitStack() as stack:
-            opened: list[tuple[bytes, RawSocket]] = []
-            for _ in range(UNFINISHED):
-                client, data = await stack.enter_async_context(RawSocket.connected(self._server.url)), b""
-                data = chance.choice(UNENDING)
+            opened = [await stack.enter_async_context(RawSocket.connected(self._server.url)) for _ in begun]
+            for data, client in zip(begun, opened, strict=True):
                 client.write(data)
-                opened.append((data, client))
             self.findings.count(NEVER, len(opened))
-            yield
             try:
                 async with asyncio.timeout(LIMITS.message_seconds + SLACK):
-                    for data, client in opened:
-                        await client.rest()
+                    await asyncio.gather(*(client.rest() for client in opened))
             except TimeoutError:
-                self.findings.blame(NEVER, f"still open: {data[:100]!r} ({where})")
+                self.findings.blame(NEVER, f"still open after {LIMITS.message_seconds + SLACK} s ({where})")
 
-    async def _ask(self, name: str, request: str, where: str) -> None:
+    async def _ask(self, name: str, request: str, text: str, expected: str, where: str) -> None:
         """Ask an ordinary question over HTTP, and read its answer."""
         self.findings.count(AFTER)
-        body = json.dumps({"messages": [shapes.user(f"u-{request}", request)]}).encode()
+        body = json.dumps({"messages": [shapes.user(f"u-{request}", text)]}).encode()
         asked = OddRequest("POST", f"/agents/chat/{name}/chat".encode(), (b"Connection: close",), body)
         async with RawSocket.connected(self._server.url) as client:
             await client.push(asked.encoded())
             answer = await client.rest()
-        if f"You said: {request}".encode() not in answer:
-            self.findings.blame(AFTER, f"{request} was answered with {answer[:500]!r} ({where})")
+        if expected.encode() not in answer:
+            self.findings.blame(AFTER, f"{text!r} was answered with {answer[:500]!r} ({where})")
 
     def _look(self, where: str) -> None:
         if not self._server.is_running:

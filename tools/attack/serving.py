@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOG = "server.log"
 NOTES = "notes.txt"
 """Lines that the served agents write when something happens outside of the log."""
+STOPPED = b"stopped"
+"""How lines begin that the server writes to the terminal when it is stopped."""
 MOST_MEMORY = 512 * MIB
 """What a server under attack by frames or requests may take. An idle one takes about 60 MiB."""
 PATIENCE = 60.0
@@ -135,6 +137,8 @@ class Serving:
             self._read = log.tell() - len(rest)
         for line in whole.splitlines():
             said = _json(line)
+            if not line or line.startswith(STOPPED):
+                continue
             if said is None:
                 yield f"the server wrote {line[:300].decode(errors='replace')!r}"
             elif said["level"] in ("error", "critical") or ("exception" in said and not may_raise):

@@ -1,0 +1,336 @@
+"""Kills and stops: a server under load dies again and again, and in the end nothing is lost and nothing was done twice.
+
+The clients, the agents and most of the checks are those of tests/chaos. Here the server is a real `everyword serve`,
+it has jobs and fibers as well, and it is told to stop in every way there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from everyword.cli.serving import LAST_RESORT
+from everyword.events import FiberEnded, FiberStarted, JobAdded, JobEnded, JobStarted, decode_event
+from everyword.ids import AgentId
+from everyword.log.sqlite.store import SqliteLog
+from tests.chaos.agents import KINDS
+from tests.chaos.crowd import Looker, Tab, come_to_rest
+from tests.chaos.proofs import prove
+from tests.chaos.serving import STORE
+from tests.crash.proofs import read_all
+from tests.server.raw import RawSocket
+from tools.attack import shapes
+from tools.attack.crowded import NEVER, STEPS
+from tools.attack.findings import Findings
+from tools.attack.serving import Serving, read_notes
+
+__all__ = ["attack_with_kills", "attack_with_stops"]
+
+MOST_FRAMES: Final = 2000
+"""Frames that all clients together are shown in one life."""
+LONGEST_LIFE: Final = 3.0
+ERRANDS: Final = 3
+"""Agents that do jobs and fibers."""
+PATIENCE: Final = 60.0
+SLACK: Final = 4.0
+"""Seconds that a busy machine may take for what should take none."""
+MOST_FIBER_ATTEMPTS: Final = 5
+GRACES: Final = {"0": 4, "0.3": 4, "8": 2}
+"""Grace periods in seconds, and how often each is taken."""
+
+TURNS, CHUNKS, EFFECTS, JOBS, FIBERS, WRITTEN = (
+    "turns, each ended once, as every client was told",
+    "chunks shown to clients, compared with the log",
+    "effects of tools, none twice",
+    "jobs, none lost, none run again once it was done",
+    "fibers, none lost, each step from its checkpoint",
+    "lines of the log",
+)
+KILLED = {
+    "talking": "SIGKILL while chats stream, tools, jobs and fibers run",
+    "ready": "SIGKILL as soon as it listens",
+    "begun": "SIGKILL while it starts",
+}
+HANGING = {
+    "body": "stops with a request whose body never ends",
+    "authorize": "stops with an `authorize` that never returns",
+    "tool": "stops with a tool that hangs in its thread",
+}
+TWICE = "two signals, gone at once"
+
+
+class Stage:
+    """One server that lives many times, and the clients' view of it; implements `crowd.Server`."""
+
+    def __init__(self, folder: Path, fault: str) -> None:
+        self.server = Serving(folder, "crowded.py", ATTACK_FAULT=fault)
+        self.port, self.is_closing, self.frames = self.server.port, False, 0
+        self._up, self._changed = asyncio.Event(), asyncio.Event()
+
+    async def until_up(self) -> None:
+        await self._up.wait()
+
+    def heard(self) -> None:
+        self.frames += 1
+        self._changed.set()
+
+    async def until_busy(self, chance: Random) -> None:
+        """Wait until clients were shown a random number of frames, or for as long as a life may last."""
+        enough = self.frames + round(MOST_FRAMES ** chance.random())
+        try:
+            async with asyncio.timeout(LONGEST_LIFE):
+                while self.frames < enough:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def start(self, **environment: str) -> None:
+        await self.server.start(**environment)
+        self._up.set()
+
+    async def end(self, *signs: signal.Signals, pause: float = 0.0, within: float) -> float | None:
+        """Send the signals; return after how many seconds the process was gone, None if it had to be killed."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for number, sign in enumerate(signs):
+            if number:
+                await asyncio.sleep(pause)
+            self.server.send_signal(sign)
+        self._up.clear()
+        code = await self.server.gone(within)
+        if code is None:
+            await self.server.kill()
+        return loop.time() - began if code is not None else None
+
+
+@dataclass
+class Errands:
+    """A client that hands out jobs and fibers, and remembers which of them the server has taken."""
+
+    stage: Stage
+    chance: Random
+    jobs: list[str] = field(default_factory=list)
+    fibers: list[str] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Hand out work until cancelled."""
+        async with self._client() as client:
+            for number in itertools.count():
+                await self.stage.until_up()
+                if self.stage.is_closing:
+                    return
+                what = self.chance.choice(("job", "job", "fiber"))
+                name, agent = f"{what}-{number}", number % ERRANDS
+                try:
+                    answer = await client.post(f"e{agent}/{what}/{name}")
+                except httpx.TransportError:
+                    await asyncio.sleep(0)
+                    continue
+                if answer.status_code == 200:
+                    (self.jobs if what == "job" else self.fibers).append(name)
+                await asyncio.sleep(0.02)
+
+    async def come_to_rest(self) -> None:
+        """Wait until all work is done."""
+        async with self._client() as client, asyncio.timeout(PATIENCE):
+            for agent in range(ERRANDS):
+                while (await client.get(f"e{agent}/standing/now")).json()["open"]:
+                    await asyncio.sleep(0.05)
+
+    def _client(self) -> httpx.AsyncClient:
+        url = f"http://127.0.0.1:{self.stage.port}/agents/errand"
+        return httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False)
+
+
+@dataclass
+class Crowd:
+    """Everybody who uses the server while it dies."""
+
+    tabs: list[Tab]
+    looker: Looker
+    errands: Errands
+
+    @classmethod
+    @asynccontextmanager
+    async def gathered(cls, stage: Stage, chance: Random) -> AsyncIterator[Crowd]:
+        tabs = [Tab(stage, kind, 0, Random(chance.random())) for kind in KINDS]
+        looker = Looker(stage, KINDS, Random(chance.random()))
+        crowd = cls(tabs, looker, Errands(stage, Random(chance.random())))
+        people = [asyncio.create_task(each.run()) for each in (*tabs, looker, crowd.errands)]
+        try:
+            yield crowd
+        finally:
+            for person in people:
+                person.cancel()
+            await asyncio.gather(*people, return_exceptions=True)
+
+
+Wreck = Callable[[Stage, Random, Findings, float], Any]
+
+
+async def attack_with_kills(folder: Path, seed: int, seconds: float, fault: str = "") -> Findings:
+    """Kill a server under load for so many seconds, then check what is left."""
+    return await _attack("kills", _kill_again_and_again, folder, seed, seconds, fault)
+
+
+async def attack_with_stops(folder: Path, seed: int, seconds: float, fault: str = "") -> Findings:
+    """Stop a server under load for so many seconds, in every way, then check what is left."""
+    return await _attack("stops", _stop_again_and_again, folder, seed, seconds, fault)
+
+
+async def _attack(name: str, wreck: Wreck, folder: Path, seed: int, seconds: float, fault: str) -> Findings:
+    findings, chance = Findings(name), Random(f"{seed} {name}")
+    stage = Stage(folder, fault)
+    try:
+        async with Crowd.gathered(stage, chance) as crowd:
+            await wreck(stage, chance, findings, asyncio.get_running_loop().time() + seconds)
+            stage.is_closing = True
+            await stage.start()
+            try:
+                await come_to_rest(stage, crowd.tabs)
+                await crowd.errands.come_to_rest()
+            except (AssertionError, TimeoutError) as exc:
+                findings.blame(TURNS, f"seed {seed}: not everything came to an end: {exc}")
+        await stage.end(signal.SIGTERM, within=PATIENCE)
+        await _check(findings, folder, crowd, seed)
+        for complaint in stage.server.complaints(may_raise=True):
+            findings.blame(WRITTEN, f"{complaint} (seed {seed})")
+        return findings
+    finally:
+        await stage.server.kill()
+
+
+# -- kills ------------------------------------------------------------------------------------------------------------
+
+
+async def _kill_again_and_again(stage: Stage, chance: Random, findings: Findings, until: float) -> None:
+    loop, hows = asyncio.get_running_loop(), itertools.chain(KILLED, itertools.repeat(""))
+    while (how := next(hows)) or loop.time() < until:
+        how = how or chance.choices(tuple(KILLED), (10, 1, 1))[0]
+        findings.count(KILLED[how])
+        if how == "begun":
+            await stage.server.begin()
+            await asyncio.sleep(chance.uniform(0.0, 1.0))
+        else:
+            await stage.start()
+            if how == "talking":
+                await stage.until_busy(chance)
+        await stage.end(signal.SIGKILL, within=PATIENCE)
+
+
+# -- stops ------------------------------------------------------------------------------------------------------------
+
+
+async def _stop_again_and_again(stage: Stage, chance: Random, findings: Findings, until: float) -> None:
+    loop = asyncio.get_running_loop()
+    ways = itertools.chain(((grace, hangs) for grace, hangs in zip(GRACES, HANGING, strict=True)), itertools.repeat(None))
+    while (way := next(ways)) is not None or loop.time() < until:
+        grace = chance.choices(tuple(GRACES), tuple(GRACES.values()))[0]
+        hangs = chance.choice(tuple(HANGING)) if chance.random() < 0.5 else None
+        if way is not None:
+            grace, hangs = way
+        is_twice = way is None and chance.random() < 0.2
+        sign = chance.choice((signal.SIGTERM, signal.SIGTERM, signal.SIGINT))
+        await stage.start(ATTACK_GRACE=grace)
+        await stage.until_busy(chance)
+        async with AsyncExitStack() as stack:
+            if hangs is not None:
+                findings.count(HANGING[hangs])
+                await _hang(stack, stage.server.url, hangs, chance)
+            what = TWICE if is_twice else f"SIGTERM or SIGINT, grace {grace} s"
+            findings.count(what)
+            within = SLACK if is_twice else float(grace) + LAST_RESORT + SLACK
+            signs = (sign, sign) if is_twice else (sign,)
+            if await stage.end(*signs, pause=chance.uniform(0.0, 0.3), within=within) is None:
+                findings.blame(HANGING[hangs] if hangs else what, f"still there {within} s after {signs}, grace {grace}")
+
+
+async def _hang(stack: AsyncExitStack, url: str, how: str, chance: Random) -> None:
+    """Have the server wait for something that never comes."""
+    name = f"n{chance.getrandbits(32)}"
+    question = msgspec.json.encode({"messages": [shapes.user("u1", "sleep")]})
+    begin, length = "Host: localhost", f"Content-Length: {len(question)}"
+    requests = {
+        "body": f"POST /agents/plain/{name}/chat HTTP/1.1\r\n{begin}\r\nContent-Length: 1000\r\n\r\n{{",
+        "authorize": f"GET /agents/plain/{NEVER}/get-messages HTTP/1.1\r\n{begin}\r\n\r\n",
+        "tool": f"POST /agents/sleeper/{name}/chat HTTP/1.1\r\n{begin}\r\n{length}\r\n\r\n{question.decode()}",
+    }
+    client = await stack.enter_async_context(RawSocket.connected(url))
+    await client.push(requests[how].encode())
+    if how == "tool":
+        await client.read_until(b"\r\n\r\n")
+
+
+# -- what is left -----------------------------------------------------------------------------------------------------
+
+
+async def _check(findings: Findings, folder: Path, crowd: Crowd, seed: int) -> None:
+    """Hold what clients were shown and what was done against the log."""
+    try:
+        found = await prove(folder, crowd.tabs, crowd.looker.memories.values())
+    except AssertionError as exc:
+        findings.blame(TURNS, f"the log is not as it must be: {exc} (seed {seed})")
+        return
+    findings.count(TURNS, found.counts["turns"])
+    findings.count(CHUNKS, found.counts["words"])
+    findings.count(EFFECTS, found.counts["effects"])
+    for problem in found.problems:
+        row = EFFECTS if " was done " in problem else CHUNKS if " saw " in problem else TURNS
+        findings.blame(row, f"{problem} (seed {seed})")
+    store = SqliteLog(folder / STORE)
+    await store.open()
+    try:
+        agents = [AgentId(f"errand/e{number}") for number in range(ERRANDS)]
+        events = [decode_event(stored.body) for agent in agents for stored in await read_all(store, agent)]
+    finally:
+        await store.aclose()
+    notes = list(read_notes(folder))
+    for problem in _wrong_jobs(findings, events, notes, crowd.errands.jobs):
+        findings.blame(JOBS, f"{problem} (seed {seed})")
+    for problem in _wrong_fibers(findings, events, notes, crowd.errands.fibers):
+        findings.blame(FIBERS, f"{problem} (seed {seed})")
+
+
+def _wrong_jobs(findings: Findings, events: list[Any], notes: list[list[str]], taken: list[str]) -> Iterator[str]:
+    """Every job that was taken was done; none was run more often than the log says that it began."""
+    names = {each.job: msgspec.json.decode(bytes(each.payload)) for each in events if isinstance(each, JobAdded)}
+    added = Counter(names.values())
+    began = Counter(names[each.job] for each in events if isinstance(each, JobStarted))
+    ended = Counter(names[each.job] for each in events if isinstance(each, JobEnded) and each.outcome == "done")
+    done = Counter(words[1] for words in notes if words[0] == "job")
+    findings.count(JOBS, len(names))
+    for name in {*taken, *added}:
+        if (added[name], ended[name]) != (1, 1) or not 1 <= done[name] <= began[name]:
+            counts = f"added {added[name]} times, begun {began[name]}, run {done[name]}, done {ended[name]}"
+            yield f"{name} was {counts}"
+
+
+def _wrong_fibers(findings: Findings, events: list[Any], notes: list[list[str]], taken: list[str]) -> Iterator[str]:
+    """Every fiber that was taken ended; a step was repeated only when its process died before the checkpoint."""
+    began = Counter(each.fiber for each in events if isinstance(each, FiberStarted))
+    ends = {each.fiber: each.outcome for each in events if isinstance(each, FiberEnded)}
+    steps: dict[str, list[int]] = defaultdict(list)
+    for words in notes:
+        if words[0] == "step":
+            steps[words[1]].append(int(words[2]))
+    findings.count(FIBERS, len(began))
+    for name in {*taken, *began}:
+        if ends.get(name) == "set-aside" and began[name] >= MOST_FIBER_ATTEMPTS:
+            continue  # it was cut off as often as a fiber may be
+        is_in_order = all(after - before in (0, 1) for before, after in itertools.pairwise(steps[name]))
+        repeated = len(steps[name]) - len(set(steps[name]))
+        is_whole = set(steps[name]) == set(range(STEPS)) and ends.get(name) == "done"
+        if not is_whole or not is_in_order or repeated >= began[name]:
+            yield f"{name} did the steps {steps[name]} in {began[name]} attempts and ended {ends.get(name)}"
