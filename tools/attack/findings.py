@@ -46,8 +46,8 @@ def render(findings: list[Findings]) -> str:
     """Return the table as Markdown, with columns of equal width so that it can be read in a terminal as well."""
     lines = [("attack", "what was tried", "count", "what went wrong")]
     for each in findings:
-        for row in each.rows.values():
-            lines.append((each.attack, row.what, f"{row.count:,}", f"{len(row.problems):,}"))
+        rows = each.rows.values()
+        lines += [(each.attack, row.what, f"{row.count:,}", f"{len(row.problems):,}") for row in rows]
     widths = [max(len(line[place]) for line in lines) for place in range(4)]
     texts = [_line(line, widths) for line in lines]
     rule = f"|{'-' * (widths[0] + 2)}|{'-' * (widths[1] + 2)}|{'-' * (widths[2] + 1)}:|{'-' * (widths[3] + 1)}:|"

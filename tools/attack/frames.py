@@ -348,9 +348,9 @@ class Batch:
             self._asked.append(f"forged-{place}")
             await attacker.send(shapes.request(f"forged-{place}", messages))
         if self._chance.random() < 0.7:  # whatever became of the message: have its calls run
-            for answer in shapes.MADE_UP_ANSWERS:
+            for each in shapes.MADE_UP_ANSWERS:
                 self._findings.count(ANSWERS)
-                await attacker.send(answer)
+                await attacker.send(each)
             if self._chance.random() < 0.4:
                 await asyncio.sleep(CONTINUED)
         return f"{way} {messages}".encode(errors="replace")

@@ -33,6 +33,7 @@ from tests.server.raw import RawSocket
 from tools.attack import shapes
 from tools.attack.crowded import NEVER, STEPS
 from tools.attack.findings import Findings
+from tools.attack.forking import Forks
 from tools.attack.serving import Serving, read_notes
 
 __all__ = ["attack_with_kills", "attack_with_stops"]
@@ -74,7 +75,8 @@ class Stage:
     """One server that lives many times, and the clients' view of it; implements `crowd.Server`."""
 
     def __init__(self, folder: Path, fault: str) -> None:
-        self.server = Serving(folder, "crowded.py", ATTACK_FAULT=fault)
+        self._forks = Forks()
+        self.server = Serving(folder, "crowded.py", self._forks, ATTACK_FAULT=fault)
         self.port, self.is_closing, self.frames = self.server.port, False, 0
         self._up, self._changed = asyncio.Event(), asyncio.Event()
 
@@ -95,6 +97,10 @@ class Stage:
                     await self._changed.wait()
         except TimeoutError:
             return
+
+    async def aclose(self) -> None:
+        await self.server.kill()
+        await self._forks.aclose()
 
     async def start(self, **environment: str) -> None:
         await self.server.start(**environment)
@@ -126,13 +132,16 @@ class Errands:
 
     async def run(self) -> None:
         """Hand out work until cancelled."""
+        await asyncio.gather(*(self._hand_out(agent) for agent in range(ERRANDS)))
+
+    async def _hand_out(self, agent: int) -> None:
         async with self._client() as client:
             for number in itertools.count():
                 await self.stage.until_up()
                 if self.stage.is_closing:
                     return
                 what = self.chance.choice(("job", "job", "fiber"))
-                name, agent = f"{what}-{number}", number % ERRANDS
+                name = f"{what}-{agent}-{number}"
                 try:
                     answer = await client.post(f"e{agent}/{what}/{name}")
                 except httpx.TransportError:
@@ -146,7 +155,7 @@ class Errands:
         """Wait until all work is done."""
         async with self._client() as client, asyncio.timeout(PATIENCE):
             for agent in range(ERRANDS):
-                while (await client.get(f"e{agent}/standing/now")).json()["open"]:
+                while (await client.get(f"e{agent}/standing/now")).json()["open"]:  # noqa: ASYNC110 - told by nobody
                     await asyncio.sleep(0.05)
 
     def _client(self) -> httpx.AsyncClient:
@@ -168,7 +177,8 @@ class Crowd:
         tabs = [Tab(stage, kind, 0, Random(chance.random())) for kind in KINDS]
         looker = Looker(stage, KINDS, Random(chance.random()))
         crowd = cls(tabs, looker, Errands(stage, Random(chance.random())))
-        people = [asyncio.create_task(each.run()) for each in (*tabs, looker, crowd.errands)]
+        work = [*(tab.run() for tab in tabs), looker.run(), crowd.errands.run()]
+        people = [asyncio.create_task(each) for each in work]
         try:
             yield crowd
         finally:
@@ -209,7 +219,7 @@ async def _attack(name: str, wreck: Wreck, folder: Path, seed: int, seconds: flo
             findings.blame(WRITTEN, f"{complaint} (seed {seed})")
         return findings
     finally:
-        await stage.server.kill()
+        await stage.aclose()
 
 
 # -- kills ------------------------------------------------------------------------------------------------------------
@@ -222,7 +232,7 @@ async def _kill_again_and_again(stage: Stage, chance: Random, findings: Findings
         findings.count(KILLED[how])
         if how == "begun":
             await stage.server.begin()
-            await asyncio.sleep(chance.uniform(0.0, 1.0))
+            await asyncio.sleep(chance.uniform(0.0, 0.2))
         else:
             await stage.start()
             if how == "talking":
@@ -235,7 +245,9 @@ async def _kill_again_and_again(stage: Stage, chance: Random, findings: Findings
 
 async def _stop_again_and_again(stage: Stage, chance: Random, findings: Findings, until: float) -> None:
     loop = asyncio.get_running_loop()
-    ways = itertools.chain(((grace, hangs) for grace, hangs in zip(GRACES, HANGING, strict=True)), itertools.repeat(None))
+    ways = itertools.chain(
+        ((grace, hangs) for grace, hangs in zip(GRACES, HANGING, strict=True)), itertools.repeat(None)
+    )
     while (way := next(ways)) is not None or loop.time() < until:
         grace = chance.choices(tuple(GRACES), tuple(GRACES.values()))[0]
         hangs = chance.choice(tuple(HANGING)) if chance.random() < 0.5 else None
@@ -254,7 +266,9 @@ async def _stop_again_and_again(stage: Stage, chance: Random, findings: Findings
             within = SLACK if is_twice else float(grace) + LAST_RESORT + SLACK
             signs = (sign, sign) if is_twice else (sign,)
             if await stage.end(*signs, pause=chance.uniform(0.0, 0.3), within=within) is None:
-                findings.blame(HANGING[hangs] if hangs else what, f"still there {within} s after {signs}, grace {grace}")
+                findings.blame(
+                    HANGING[hangs] if hangs else what, f"still there {within} s after {signs}, grace {grace}"
+                )
 
 
 async def _hang(stack: AsyncExitStack, url: str, how: str, chance: Random) -> None:
@@ -319,8 +333,8 @@ def _wrong_jobs(findings: Findings, events: list[Any], notes: list[list[str]], t
 
 def _wrong_fibers(findings: Findings, events: list[Any], notes: list[list[str]], taken: list[str]) -> Iterator[str]:
     """Every fiber that was taken ended; a step was repeated only when its process died before the checkpoint."""
-    began = Counter(each.fiber for each in events if isinstance(each, FiberStarted))
-    ends = {each.fiber: each.outcome for each in events if isinstance(each, FiberEnded)}
+    began = Counter(str(each.fiber) for each in events if isinstance(each, FiberStarted))
+    ends = {str(each.fiber): each.outcome for each in events if isinstance(each, FiberEnded)}
     steps: dict[str, list[int]] = defaultdict(list)
     for words in notes:
         if words[0] == "step":

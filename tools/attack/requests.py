@@ -71,8 +71,10 @@ NO_HTTP: Final = (
     b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{}",
     b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + b"9" * 400 + b"\r\n\r\n{}",
     b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
-    b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
-    b"0\r\n\r\nGET /x HTTP/1.1\r\n\r\n",
+    (
+        b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\n\r\n"
+    ),
     b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50,
     b"GET /healthz HTTP/1.1\nHost: localhost\n\n",
     b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n folded: header\r\n\r\n",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import everyword
+from tools.attack.forking import Fork, Forks
 from tools.client_cost import MIB, memory
 
 __all__ = ["LOG", "MOST_MEMORY", "NOTES", "Serving", "free_port", "read_notes"]
@@ -22,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOG = "server.log"
 NOTES = "notes.txt"
 """Lines that the served agents write when something happens outside of the log."""
+CUT_OFF = "timeout graceful shutdown exceeded"
+"""What uvicorn says, as an error, of requests that never end when it stops."""
 STOPPED = b"stopped"
 """How lines begin that the server writes to the terminal when it is stopped."""
 MOST_MEMORY = 512 * MIB
@@ -46,13 +49,14 @@ def read_notes(folder: Path) -> Iterator[list[str]]:
 
 
 class Serving:
-    """`everyword serve` of one app, started as often as needed on the same folder and port."""
+    """`everyword serve` of one app, started as often as needed on the same folder and port, as a fork if there are."""
 
-    def __init__(self, folder: Path, app: str, **environment: str) -> None:
+    def __init__(self, folder: Path, app: str, forks: Forks | None = None, **environment: str) -> None:
         self.folder, self.port = folder, free_port()
         self.most_memory = 0
         self._app, self._environment = app, environment
-        self._process: Process | None = None
+        self._process: Process | Fork | None = None
+        self._forks = forks
         self._read = 0
         """Bytes of the log that were looked at."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,10 +78,14 @@ class Serving:
         """Start the process, and do not wait for it."""
         source = Path(everyword.__file__).parents[1]
         known = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", **self._environment, **environment}
-        command = ("-m", "everyword", "serve", f"{ROOT / 'tools' / 'attack' / self._app}", "--port", f"{self.port}")
+        app = f"{ROOT / 'tools' / 'attack' / self._app}"
+        command = ["serve", app, "--port", f"{self.port}", "--log-format", "json"]
+        if self._forks is not None:
+            self._process = await self._forks.start(self.folder, self.folder / LOG, known, command)
+            return
         with (self.folder / LOG).open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, *command, "--log-format", "json"),
+                *(sys.executable, "-m", "everyword", *command),
                 cwd=self.folder,
                 env=known,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -87,7 +95,8 @@ class Serving:
 
     async def until_up(self) -> bool:
         """Wait until it listens; False when it has ended instead."""
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE):
             while line := await self._process.stdout.readline():
                 if b"serves" in line:
@@ -141,6 +150,8 @@ class Serving:
                 continue
             if said is None:
                 yield f"the server wrote {line[:300].decode(errors='replace')!r}"
+            elif CUT_OFF in said["message"]:
+                continue
             elif said["level"] in ("error", "critical") or ("exception" in said and not may_raise):
                 yield f"the log says {said['message'][:300]!r} {said.get('exception', '')[-600:]}"
 

@@ -1,4 +1,4 @@
-"""Values, messages and frames that no client of ours sends. Everything follows from the `Random` that is handed over."""
+"""Values, messages and frames that no client of ours sends. The same `Random` gives the same ones."""
 
 from __future__ import annotations
 
@@ -139,8 +139,10 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def forged(seed: int) -> Iterator[tuple[str, Json]]:
-    """Yield ways to send a message that a client made up, for ever: every second one
-    looks like a call that is still to be run, and some have mutated parts."""
+    """Yield ways to send a message that a client made up, for ever.
+
+    Every second one looks like a call that is still to be run; some have mutated parts.
+    """
     chance = Random(f"{seed} forged")
     all_cases = list(itertools.product(WAYS, ROLES, TOOL_TYPES, STATES, APPROVALS))
     likely = list(itertools.product(WAYS, ("user", "assistant"), RUNNABLE, OPEN_STATES, APPROVALS))

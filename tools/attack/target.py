@@ -108,6 +108,7 @@ class Chat(AIChatAgent):
     @tool(client=True)
     async def where(self, amount: float) -> str:
         """Ask the page."""
+        raise NotImplementedError
 
     @callable
     def double(self, value: int) -> int:
