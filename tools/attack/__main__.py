@@ -31,6 +31,7 @@ FAULTS = {
     "request": "`on_request` raises",
     "door": "`authorize` lets everybody in",
     "lost": "jobs are not done",
+    "late": "the grace period is a minute longer than it should be",
 }
 DOORS = 1100
 FULL = 180.0

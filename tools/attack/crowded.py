@@ -91,4 +91,4 @@ async def authorize(connecting: Connecting) -> Principal:
 
 limits = Limits(requests_per_minute=MANY, frames_per_minute=MANY, calls_per_minute=MANY, queued_turns=1000)
 app = Everyword([*AGENTS, Errand, Sleeper], store=STORE, limits=limits, authorize=authorize)
-app.grace = float(os.environ.get("ATTACK_GRACE", "0.2"))
+app.grace = float(os.environ.get("ATTACK_GRACE", "0.2")) + (60 if FAULT == "late" else 0)

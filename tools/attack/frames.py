@@ -46,6 +46,9 @@ NEAR, FORGED, ANSWERS, ANY, IDS, DEEP, TEXT, LARGE, PIECES, WIRE = (
     "fragments and unfinished frames",
     "pings, odd opcodes, bits, closes, compression",
 )
+TEXTS: Final = {NEAR: 40, FORGED: 40, ANSWERS: 20, ANY: 10, IDS: 1, DEEP: 1}
+"""Kinds of text frames, and how often each is sent once all of them were."""
+SITUATIONS: Final = ("hello", "call pay", "call refund", "call where", "stream")
 SAME, OTHER, AGAIN = (
     "ordinary questions afterwards, same conversation",
     "ordinary questions afterwards, another conversation",
@@ -128,10 +131,10 @@ class Attacker:
                     return found
 
 
-def wire_frames(chance: Random) -> tuple[str, bytes]:
-    """Return bytes that are no ordinary text message, and what they are."""
+def wire_frames(chance: Random, kind: int) -> tuple[str, bytes]:
+    """Return bytes that are no ordinary text message, and what they are; there are eight kinds."""
     asked = json.dumps(shapes.request(f"w-{chance.getrandbits(40)}", [shapes.user("u-w", "hello")])).encode()
-    match chance.randrange(8):
+    match kind % 8:
         case 0:
             texts = (
                 b"",
@@ -295,8 +298,8 @@ class Batch:
 
     async def _prepare(self, attacker: Attacker) -> None:
         """Bring the conversation into one of several situations: new, answered, with an open call, in a stream."""
-        for place in range(self._chance.randrange(3)):
-            text = self._chance.choice(("hello", "call pay", "call refund", "call where", "stream"))
+        texts = [self._chance.choice(SITUATIONS) for _ in range(self._chance.randrange(3))]
+        for place, text in enumerate(texts if self.number else ("call pay", "call refund")):
             if text == "stream":
                 await attacker.send(shapes.request(f"p{place}", [shapes.user(f"u-p{place}", text)]))
                 return
@@ -306,7 +309,9 @@ class Batch:
         """Send text frames, of which none may close the socket (P-36)."""
         is_patient = self._chance.random() < 0.7
         for place in range(BATCH):
-            what = self._chance.choices((NEAR, FORGED, ANSWERS, ANY, IDS, DEEP), (30, 30, 20, 12, 4, 4))[0]
+            what = self._chance.choices(tuple(TEXTS), tuple(TEXTS.values()))[0]
+            if place < len(TEXTS):
+                what = tuple(TEXTS)[place]
             self._findings.count(what)
             if what == FORGED:
                 sent = await self._send_forged(attacker, place)
@@ -357,8 +362,8 @@ class Batch:
 
     async def _send_wire(self) -> None:
         """Send bytes that may close the socket, each to a socket of its own."""
-        for _ in range(BATCH // 2):
-            what, data = wire_frames(self._chance)
+        for place in range(BATCH // 2):
+            what, data = wire_frames(self._chance, place + self.number // 3)
             self._findings.count(what)
             async with Attacker.connected(self._url, self._name) as attacker:
                 try:

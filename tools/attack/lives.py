@@ -243,32 +243,56 @@ async def _kill_again_and_again(stage: Stage, chance: Random, findings: Findings
 # -- stops ------------------------------------------------------------------------------------------------------------
 
 
-async def _stop_again_and_again(stage: Stage, chance: Random, findings: Findings, until: float) -> None:
-    loop = asyncio.get_running_loop()
-    ways = itertools.chain(
-        ((grace, hangs) for grace, hangs in zip(GRACES, HANGING, strict=True)), itertools.repeat(None)
-    )
-    while (way := next(ways)) is not None or loop.time() < until:
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to stop a server: with how much grace, with what in the way, and whether it is told twice."""
+
+    grace: str
+    hangs: str | None
+    is_twice: bool = False
+
+    @classmethod
+    def chosen(cls, chance: Random) -> Way:
         grace = chance.choices(tuple(GRACES), tuple(GRACES.values()))[0]
-        hangs = chance.choice(tuple(HANGING)) if chance.random() < 0.5 else None
-        if way is not None:
-            grace, hangs = way
-        is_twice = way is None and chance.random() < 0.2
-        sign = chance.choice((signal.SIGTERM, signal.SIGTERM, signal.SIGINT))
-        await stage.start(ATTACK_GRACE=grace)
+        return cls(grace, chance.choice((None, None, *HANGING)), chance.random() < 0.2)
+
+    @property
+    def what(self) -> str:
+        return TWICE if self.is_twice else f"SIGTERM or SIGINT, grace {self.grace} s"
+
+    @property
+    def within(self) -> float:
+        """Seconds after which the process must be gone."""
+        return SLACK if self.is_twice else float(self.grace) + LAST_RESORT + SLACK
+
+
+FIRST_WAYS: Final = (Way("0", "body"), Way("0.3", "authorize"), Way("8", "tool"), Way("8", None, is_twice=True))
+"""Taken by every run, however short."""
+
+
+async def _stop_again_and_again(stage: Stage, chance: Random, findings: Findings, until: float) -> None:
+    loop, ways = asyncio.get_running_loop(), iter(FIRST_WAYS)
+    for what in (*(way.what for way in FIRST_WAYS), *HANGING.values()):
+        findings.row(what)
+    while (first := next(ways, None)) is not None or loop.time() < until:
+        way = first or Way.chosen(chance)
+        await stage.start(ATTACK_GRACE=way.grace)
         await stage.until_busy(chance)
-        async with AsyncExitStack() as stack:
-            if hangs is not None:
-                findings.count(HANGING[hangs])
-                await _hang(stack, stage.server.url, hangs, chance)
-            what = TWICE if is_twice else f"SIGTERM or SIGINT, grace {grace} s"
-            findings.count(what)
-            within = SLACK if is_twice else float(grace) + LAST_RESORT + SLACK
-            signs = (sign, sign) if is_twice else (sign,)
-            if await stage.end(*signs, pause=chance.uniform(0.0, 0.3), within=within) is None:
-                findings.blame(
-                    HANGING[hangs] if hangs else what, f"still there {within} s after {signs}, grace {grace}"
-                )
+        await _stop(stage, chance, findings, way)
+
+
+async def _stop(stage: Stage, chance: Random, findings: Findings, way: Way) -> None:
+    """Stop the server; blame it when it is still there once it must be gone."""
+    async with AsyncExitStack() as stack:
+        if way.hangs is not None:
+            findings.count(HANGING[way.hangs])
+            await _hang(stack, stage.server.url, way.hangs, chance)
+        findings.count(way.what)
+        sign = chance.choice((signal.SIGTERM, signal.SIGTERM, signal.SIGINT))
+        signs = (sign, sign) if way.is_twice else (sign,)
+        if await stage.end(*signs, pause=chance.uniform(0.0, 0.3), within=way.within) is None:
+            row = HANGING[way.hangs] if way.hangs is not None else way.what
+            findings.blame(row, f"still there {way.within:g} s after {sign.name} ({way})")
 
 
 async def _hang(stack: AsyncExitStack, url: str, how: str, chance: Random) -> None:

@@ -279,6 +279,8 @@ async def attack_requests(folder: Path, seed: int, seconds: float, fault: str = 
 
 # -- doors ------------------------------------------------------------------------------------------------------------
 
+CLOSE: Final = 8
+TRY_LATER: Final = 1013
 OVER_HTTP, BY_SOCKET = "odd verdicts of `authorize`, every way over HTTP", "odd verdicts of `authorize`, sockets"
 
 
@@ -315,8 +317,8 @@ async def _try_socket(url: str, verdict: str, name: str) -> Sequence[str]:
         for kind, fields in FRAMES.items():
             client.say(type=kind, **fields)
         try:
-            code, _, before = await client.closed()
+            opcode, data, _ = await client.next()
         except (asyncio.IncompleteReadError, ConnectionError):
             return [f"a socket was dropped without a close when `authorize` returns {verdict}"]
-        is_refused = code == 1013 and before == 0
-        return [] if is_refused else [f"a socket to {name} got {before} bytes and {code} for the verdict {verdict}"]
+        is_refused = opcode == CLOSE and int.from_bytes(data[:2]) == TRY_LATER
+        return [] if is_refused else [f"a socket to {name} got {data[:100]!r} for the verdict {verdict}"]
