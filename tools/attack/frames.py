@@ -29,6 +29,7 @@ CONTINUED: Final = 0.1
 """Seconds after which a call that was answered has gone on, if it ever does (R-3)."""
 RESTARTED: Final = 40
 """Conversations that are asked again after a restart."""
+CLOSE, PING, PONG = 8, 9, 10
 WITNESS: Final = "witness"
 """Conversations that are never attacked."""
 CLOSES: Final = frozenset({1000, 1001, 1002, 1005, 1003, 1007, 1008, 1009, 1013})
@@ -122,9 +123,11 @@ class Attacker:
                 opcode, part, is_last = await self.socket.next()
             except (asyncio.IncompleteReadError, ConnectionError):
                 raise Closed(None) from None
-            if opcode == 8:
+            if opcode == CLOSE:
                 raise Closed(int.from_bytes(part[:2]) if part else 1005, part[2:].decode(errors="replace"))
-            if opcode < 8:
+            if opcode == PING:
+                await self.push(frame(part, PONG))
+            if opcode < CLOSE:
                 data += part
                 if is_last:
                     found: dict[str, Any] = json.loads(data)
