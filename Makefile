@@ -99,7 +99,7 @@ walks: setup ## many random walks of two tabs over a bad network (WALKS=50 make 
 chaos: setup-python ## kill a server under load at random for ten minutes (`make test` does it for one)
 	@$(BIN)/python -m tools.chaos $(ARGS)
 
-attack: setup-python ## attack real servers for four minutes: frames, requests, kills, stops, sockets (ARGS='--seconds 30')
+attack: setup-python ## attack real servers for five minutes: frames, requests, kills, stops, sockets (ARGS='--seconds 30')
 	@$(BIN)/python -m tools.attack $(ARGS)
 
 simulate: setup-python ## ten thousand seeds of the deterministic simulation (`make test` plays a few hundred)

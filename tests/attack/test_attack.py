@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ATTACKS = ["frames", "requests", "doors", "kills", "stops", "sockets"]
 
-pytestmark = [pytest.mark.crash, pytest.mark.slow]
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def attack(*arguments: str, folder: Path) -> tuple[int, list[tuple[str, str, int, int]], str]:

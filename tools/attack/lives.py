@@ -44,7 +44,9 @@ LONGEST_LIFE: Final = 3.0
 ERRANDS: Final = 3
 """Agents that do jobs and fibers."""
 PATIENCE: Final = 60.0
-SLACK: Final = 4.0
+WARM: Final = 500
+"""Frames that all clients together are shown in the first life, so that even a short run has something to compare."""
+SLACK: Final = 6.0
 """Seconds that a busy machine may take for what should take none."""
 MOST_FIBER_ATTEMPTS: Final = 5
 GRACES: Final = {"0": 4, "0.3": 4, "8": 2}
@@ -78,6 +80,8 @@ class Stage:
         self._forks = Forks()
         self.server = Serving(folder, "crowded.py", self._forks, ATTACK_FAULT=fault)
         self.port, self.is_closing, self.frames = self.server.port, False, 0
+        self.errands = Errands(self)
+        self._is_warm = False
         self._up, self._changed = asyncio.Event(), asyncio.Event()
 
     async def until_up(self) -> None:
@@ -89,12 +93,14 @@ class Stage:
 
     async def until_busy(self, chance: Random) -> None:
         """Wait until clients were shown a random number of frames, or for as long as a life may last."""
-        enough = self.frames + round(MOST_FRAMES ** chance.random())
+        enough, is_first, self._is_warm = self.frames + round(MOST_FRAMES ** chance.random()), not self._is_warm, True
         try:
-            async with asyncio.timeout(LONGEST_LIFE):
-                while self.frames < enough:
+            async with asyncio.timeout(PATIENCE if is_first else LONGEST_LIFE):
+                while self.frames < (max(enough, WARM) if is_first else enough):
                     self._changed.clear()
                     await self._changed.wait()
+                if is_first:
+                    await self.errands.begun.wait()
         except TimeoutError:
             return
 
@@ -126,9 +132,10 @@ class Errands:
     """A client that hands out jobs and fibers, and remembers which of them the server has taken."""
 
     stage: Stage
-    chance: Random
     jobs: list[str] = field(default_factory=list)
     fibers: list[str] = field(default_factory=list)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once a job and a fiber were taken."""
 
     async def run(self) -> None:
         """Hand out work until cancelled."""
@@ -140,7 +147,7 @@ class Errands:
                 await self.stage.until_up()
                 if self.stage.is_closing:
                     return
-                what = self.chance.choice(("job", "job", "fiber"))
+                what = ("fiber", "job", "job")[number % 3]
                 name = f"{what}-{agent}-{number}"
                 try:
                     answer = await client.post(f"e{agent}/{what}/{name}")
@@ -149,6 +156,8 @@ class Errands:
                     continue
                 if answer.status_code == 200:
                     (self.jobs if what == "job" else self.fibers).append(name)
+                    if self.jobs and self.fibers:
+                        self.begun.set()
                 await asyncio.sleep(0.02)
 
     async def come_to_rest(self) -> None:
@@ -176,7 +185,7 @@ class Crowd:
     async def gathered(cls, stage: Stage, chance: Random) -> AsyncIterator[Crowd]:
         tabs = [Tab(stage, kind, 0, Random(chance.random())) for kind in KINDS]
         looker = Looker(stage, KINDS, Random(chance.random()))
-        crowd = cls(tabs, looker, Errands(stage, Random(chance.random())))
+        crowd = cls(tabs, looker, stage.errands)
         work = [*(tab.run() for tab in tabs), looker.run(), crowd.errands.run()]
         people = [asyncio.create_task(each) for each in work]
         try:

@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOG = "server.log"
 NOTES = "notes.txt"
 """Lines that the served agents write when something happens outside of the log."""
-CUT_OFF = "timeout graceful shutdown exceeded"
-"""What uvicorn says, as an error, of requests that never end when it stops."""
+RIGHTLY_SAID = ("timeout graceful shutdown exceeded", "is set aside")
+"""Errors that the log has for good reason: requests that never end at a stop, fibers that five processes died under."""
 STOPPED = b"stopped"
 """How lines begin that the server writes to the terminal when it is stopped."""
 MOST_MEMORY = 512 * MIB
@@ -150,7 +150,7 @@ class Serving:
                 continue
             if said is None:
                 yield f"the server wrote {line[:300].decode(errors='replace')!r}"
-            elif CUT_OFF in said["message"]:
+            elif any(text in said["message"] for text in RIGHTLY_SAID):
                 continue
             elif said["level"] in ("error", "critical") or ("exception" in said and not may_raise):
                 yield f"the log says {said['message'][:300]!r} {said.get('exception', '')[-600:]}"
