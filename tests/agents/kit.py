@@ -11,7 +11,8 @@ from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
-from everyword.testing import ManualClock
+from everyword.testing import CrashingLog, ManualClock
+from tests.runtime.kit import kill_everything
 
 AGENT = AgentId("chat/ann")
 
@@ -32,6 +33,19 @@ class Served:
     def agent(self) -> AIChatAgent:
         assert self._newest is not None
         return self._newest.agent
+
+
+@asynccontextmanager
+async def dying(cls: type[AIChatAgent], store: LogStore) -> AsyncIterator[Served]:
+    """As `served`, but at the end of the block the process dies, and nobody closes anything."""
+    log = CrashingLog(store)
+    serving = Served(cls, log, ManualClock())
+    await serving.directory.open()
+    async with serving.directory.attach(AGENT):
+        yield serving
+    log.crashed.set()
+    await kill_everything()
+    await store.aclose()
 
 
 @asynccontextmanager

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx
 import pytest
+from starlette import responses
 
 from everyword.agents import AIChatAgent, Debounce, SaveMessagesResult, Turn, kebab
 from everyword.agents.answers import answer_items
@@ -69,6 +71,12 @@ CHUNKS = [
         (lambda: _async(SSE), "héllo 🌊"),
         (lambda: Response([SSE], "text/event-stream"), "héllo 🌊"),
         (lambda: Response([b"plain ", b"text"], "text/plain; charset=utf-8"), "plain text"),
+        (lambda: responses.Response("plain text"), "plain text"),
+        (lambda: responses.PlainTextResponse("héllo 🌊"), "héllo 🌊"),
+        (lambda: responses.Response(SSE, media_type="text/event-stream"), "héllo 🌊"),
+        (lambda: responses.JSONResponse({"a": 1}), '{"a":1}'),
+        (lambda: responses.StreamingResponse(_async("hel", "lo"), media_type="text/plain"), "hello"),
+        (lambda: httpx.Response(200, text="héllo 🌊"), "héllo 🌊"),
     ],
 )
 @pytest.mark.obligation("003-1")

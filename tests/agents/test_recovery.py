@@ -16,7 +16,7 @@ from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.runtime.recovery import backoff
 from tests.agents.bases import BASES, Asked, answering
-from tests.agents.kit import AGENT, Served, served
+from tests.agents.kit import AGENT, Served, dying, served
 from tests.patience import PATIENCE
 
 
@@ -113,7 +113,7 @@ async def left_open(agent: type[AIChatAgent], *, lives: int = 1) -> MemoryLog:
     """Return the log of processes that died in the middle of an answer."""
     store, Chat.between = MemoryLog(), hang
     for life in range(lives):
-        async with served(agent, store) as serving:
+        async with dying(agent, store) as serving:
             if life == 0:
                 await submit(serving)
             await until(serving, has_said("half "))
@@ -155,6 +155,15 @@ async def test_stop_keeps_what_was_said_and_ends_the_turn(
     Chat.decisions = [Stop(text)]
     result, message = await recovered(agent, store)
     assert (result.status, result.error, message and message.text) == (status, text, "half ")
+    assert len(Chat.attempts) == 1
+
+
+@pytest.mark.parametrize(("text", "status"), [(None, "aborted"), ("gone", "error")])
+async def test_stop_can_forget_what_was_said(agent: type[AIChatAgent], text: str | None, status: str) -> None:
+    store = await left_open(agent)
+    Chat.decisions = [Stop(text, forget=True)]
+    result, message = await recovered(agent, store)
+    assert (result.status, result.error, message) == (status, text, None)
     assert len(Chat.attempts) == 1
 
 

@@ -123,6 +123,15 @@ async def test_an_approval_that_cannot_be_asked_for_is_an_error_and_never_an_eff
     assert calls_of(result.message)["c1"]["errorText"] == "The tool my_price failed."
 
 
+async def test_an_external_tool_that_needs_approval_is_refused() -> None:
+    """The page would run it at once: nobody is asked."""
+    external: ExternalToolset[Think] = ExternalToolset([ToolDefinition(name="where", description="Where?")])
+    async with served(thinker(Script([call("where")]), tools=[external.approval_required()])) as serving:
+        result = await think(serving).run_turn("where am I?")
+        assert result.status == "error"
+        assert not await serving.agent.has_pending_interaction()
+
+
 async def test_an_external_tool_is_left_to_the_page() -> None:
     external: ExternalToolset[Think] = ExternalToolset([ToolDefinition(name="where", description="Where?")])
     script = Script([call("where")], ["in Oslo"])

@@ -195,6 +195,18 @@ def test_a_tool_without_a_usable_name_or_timeout_is_refused() -> None:
             make()
 
 
+@pytest.mark.parametrize("approval", [True, lambda: False])
+def test_a_tool_of_the_page_that_needs_approval_is_refused(approval: Any) -> None:
+    """The page would run it at once: nobody is asked."""
+    with pytest.raises(UsageError, match=r"unable to make the tool 'where'.* Let the page ask"):
+
+        class Guide:
+            @tool(client=True, needs_approval=approval)
+            async def where(self) -> str:
+                """Say where the user is."""
+                return ""
+
+
 def test_importing_the_module_does_not_import_pydantic() -> None:
     code = "import sys, everyword.agents.tools; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

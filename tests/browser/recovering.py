@@ -29,7 +29,7 @@ class Brittle(Chat):
 
 class Fickle(Chat):
     """Has its recovery decided by the question's second line: `retry`, `wait` until the test has opened a gate that
-    is named behind it, or `stop` with what follows as the text."""
+    is named behind it, or `stop` or `forget` with what follows as the text."""
 
     async def on_chat_recovery(self, ctx: Recovery) -> Continue | Retry | Stop | Wait:
         word, _, text = self.messages[-1].text.partition("\n")[2].partition(" ")
@@ -39,8 +39,8 @@ class Fickle(Chat):
             case "wait":
                 is_open = BOOK.opened[f"{self.name}/{text}"].is_set()
                 return Continue() if is_open else Wait(0.05)
-            case "stop":
-                return Stop(text or None)
+            case "stop" | "forget":
+                return Stop(text or None, forget=word == "forget")
             case _:
                 return Continue()
 
@@ -87,7 +87,14 @@ class Forgetful(Drowsy):
         return Retry()
 
 
-RECOVERING: Final = (Brittle, Fickle, Lasting, Drowsy, Forgetful)
+class Resigned(Drowsy):
+    """Forgets what it said when it fell silent, and stops."""
+
+    async def on_chat_recovery(self, ctx: Recovery) -> Stop:
+        return Stop(forget=True)
+
+
+RECOVERING: Final = (Brittle, Fickle, Lasting, Drowsy, Forgetful, Resigned)
 
 
 def main(file: str, port: str) -> None:

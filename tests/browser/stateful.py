@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
-from everyword import AIChatAgent, ChatError, callable
+from everyword import AIChatAgent, CallResult, ChatError, callable
 
 __all__ = ["STATEFUL", "Desk"]
 
@@ -29,9 +29,10 @@ class Desk(AIChatAgent):
         return int(self.state["count"])
 
     @callable
-    async def countdown(self, start: int) -> AsyncIterator[int]:
+    async def countdown(self, start: int) -> AsyncIterator[int | CallResult]:
         for number in range(start, 0, -1):
             yield number
+        yield CallResult("lift-off")
 
     @callable
     async def refuse(self) -> None:

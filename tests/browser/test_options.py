@@ -184,3 +184,13 @@ def test_names_with_odd_characters_are_conversations_of_their_own(chat: Chat, na
     tab.reload()
     tab.until_answer("You said: hello", status="ready")
     assert len(tab.texts) == 2
+
+
+@pytest.mark.parametrize("around", ["", "/"])
+def test_a_base_path_may_begin_and_end_with_a_slash(chat: Chat, around: str) -> None:
+    tab = chat.tab(basePath=f"{around}agents/{chat.kind}/{chat.name}{around}")
+    tab.ask("hello")
+    tab.until_answer("You said: hello", status="ready")
+    later = chat.tab(basePath=f"{around}agents/{chat.kind}/{chat.name}{around}")
+    later.until_answer("You said: hello", status="ready")
+    assert_in_step(chat, tab, later)

@@ -326,6 +326,39 @@ def test_a_turn_that_the_agent_stops_after_a_kill_ends_as_it_says_with_what_was_
     assert mortal.calls == []
 
 
+@pytest.mark.parametrize("text", ["It was too late.", ""])
+def test_a_turn_that_the_agent_forgets_after_a_kill_is_on_no_page(
+    mortal: Chat, killable_server: Reviving, text: str
+) -> None:
+    tab, other = tabs_of(mortal, "fickle", count=2)
+    tab.ask('["One ", "two ", {"gate": "mid"}, "three."]\nforget ' + text)
+    for each in (tab, other):
+        each.until_answer(HALF)
+    killable_server.restart()
+    assert mortal.until_result()["status"] == ("error" if text else "aborted")
+    late = tabs_of(mortal, "fickle")[0]
+    for each in (tab, other, late):
+        each.until("!c.isServerStreaming && !c.isRecovering && !['submitted', 'streaming'].includes(c.status)")
+        each.until("c.messages.length === 1")
+    assert_in_step(mortal, tab, other, late)
+    tab.ask("And now?")
+    for each in (tab, other, late):
+        each.until_answer("You said: And now?")
+    assert_in_step(mortal, tab, other, late)
+
+
+def test_a_turn_that_the_agent_forgets_before_the_eyes_of_the_page_is_on_no_page(mortal: Chat) -> None:
+    tab, other = tabs_of(mortal, "resigned", count=2)
+    tab.ask(TALK)
+    for each in (tab, other):
+        each.until_answer(HALF)
+    assert mortal.until_result()["status"] == "aborted"
+    for each in (tab, other):
+        each.until("!c.isServerStreaming && !c.isRecovering && !['submitted', 'streaming'].includes(c.status)")
+        each.until("c.messages.length === 1")
+    assert_in_step(mortal, tab, other)
+
+
 def test_a_turn_that_is_begun_anew_after_a_kill_shows_only_its_new_words(
     mortal: Chat, killable_server: Reviving
 ) -> None:

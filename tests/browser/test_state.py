@@ -61,11 +61,12 @@ def test_a_method_streams_and_an_error_says_what_it_may(desk: Chat) -> None:
     seen = tab.run(
         """() => new Promise((resolve, reject) => {
           const chunks = [];
-          const stream = { onChunk: (c) => chunks.push(c), onDone: () => resolve(chunks), onError: reject };
+          const stream = { onChunk: (c) => chunks.push(c), onDone: (r) => resolve([...chunks, r]), onError: reject };
           window.agent.call("countdown", [3], { stream });
         })"""
     )
-    assert seen == [3, 2, 1]
+    assert seen == [3, 2, 1, "lift-off"]
+    assert call(tab, "countdown", 1) == "lift-off"
     failed = "(name) => window.agent.call(name, []).catch((error) => error.message)"
     assert tab.run(failed, "refuse") == "not today"
     assert tab.run(failed, "nobody") == "Method nobody does not exist"

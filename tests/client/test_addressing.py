@@ -24,6 +24,11 @@ def test_sockets_and_http_have_one_root(url: str, root: str) -> None:
     assert address.socket({"_pk": "a b"}) == f"ws{root.removeprefix('http')}?_pk=a+b"
 
 
+@pytest.mark.parametrize("base_path", ["x", "/x", "x/", "//x//"])
+def test_a_base_path_may_begin_and_end_with_slashes(base_path: str) -> None:
+    assert Address("http://h/", "chat", "ann", base_path).http("chat") == "http://h/x/chat/ann/chat"
+
+
 @pytest.mark.parametrize(
     ("agent", "kind"),
     [

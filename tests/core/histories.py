@@ -277,7 +277,8 @@ def finish(choices: Choices, turn: TurnId, attempt: int) -> Finish:
     outcome = choices.of([Outcome.COMPLETED, Outcome.COMPLETED, Outcome.ERROR, Outcome.ABORTED])
     error = "boom" if outcome is Outcome.ERROR else None
     reason, usage = choices.of([None, "stop", "tool-calls"]), to_raw({"tokens": turn} if turn % 2 else None)
-    return Finish(turn, Attempt(attempt), outcome, error=error, finish_reason=reason, usage=usage)
+    forget = choices.of(["crash", None, None])
+    return Finish(turn, Attempt(attempt), outcome, error=error, finish_reason=reason, usage=usage, forget=forget)
 
 
 SHAPES = ["append", "append", "append", "several", "prefix", "edit", "same", "stale", "forged", "branch", "defer"]

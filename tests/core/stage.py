@@ -102,8 +102,8 @@ class Stage(History):
 
     # -- running -------------------------------------------------------------------------------------------
 
-    def begin(self, turn: int, cause: AttemptCause = "first") -> list[Event]:
-        return self.tell(Begin(TurnId(turn), cause))
+    def begin(self, turn: int, cause: AttemptCause = "first", *, fresh: bool = False) -> list[Event]:
+        return self.tell(Begin(TurnId(turn), cause, fresh))
 
     def delay(self, turn: int, cause: AttemptCause = "retry", *, attempt: int = 1) -> list[Event]:
         return self.tell(Delay(TurnId(turn), Attempt(attempt), cause))

@@ -14,7 +14,7 @@ from everyword.core.state import State
 from everyword.core.transcript import Transcript
 from everyword.core.tree import active_path, known_ids, shown_path
 from everyword.core.wanted import wanted
-from everyword.events import Event, MessagesRemoved, Outcome, TurnAccepted
+from everyword.events import AttemptStarted, Event, MessagesRemoved, Outcome, TurnAccepted
 from everyword.ids import Attempt, Millis, NodeId
 from tests.core.histories import History, Rows, histories
 
@@ -86,6 +86,8 @@ def _may_hide(command: Command, events: list[Event], state: State) -> bool:
         return True
     if any(isinstance(event, MessagesRemoved) and event.cause == "cap" for event in events):
         return True
+    if any(isinstance(event, AttemptStarted) and event.fresh for event in events):
+        return True  # a draft is forgotten with its turn
     placed = [placed for event in events if isinstance(event, TurnAccepted) for placed in event.messages]
     older = {node.id for number, node in state.nodes.items() if not placed or number < placed[0].node}
     return isinstance(command, Submit) and (not placed or any(each.id in older for each in placed))

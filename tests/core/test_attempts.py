@@ -120,6 +120,26 @@ def test_many_chunks_are_progress_of_an_answer_without_steps() -> None:
     assert counted(told) == 2
 
 
+def test_progress_does_not_take_back_attempts_that_began_anew() -> None:
+    told = begun(max_attempts=3)
+    for attempt in (1, 2, 3):
+        told.emit(1, *STEP, attempt=attempt)
+        ended = told.begin(1, "crash", fresh=True)
+    assert the(TurnEnded, ended).detail == "3 attempts did not end"
+
+
+def test_an_attempt_that_began_anew_and_was_interrupted_by_a_shutdown_does_not_count() -> None:
+    told = begun(max_attempts=2)
+    for attempt in range(2, 9):
+        told.begin(1, "crash", fresh=True)
+        told.emit(1, *STEP, attempt=attempt)
+        told.interrupt(1, attempt=attempt)
+        assert counted(told) == 1
+    told.begin(1, "crash")
+    told.emit(1, *STEP, attempt=9)
+    assert counted(told) == 1
+
+
 def test_attempts_are_bounded_in_total_whatever_progress_they_make() -> None:
     told = begun(max_total_attempts=4)
     for attempt in range(2, 5):

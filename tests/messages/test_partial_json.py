@@ -54,9 +54,11 @@ def test_half_a_character_is_shown_as_a_replacement_until_its_other_half_comes()
     assert parse_partial_json('{"a":"\\ud83d\\ude42') == {"a": "🙂"}
 
 
+# The AI SDK ends a key at an escaped quote: such an object is unreadable until it is whole, here as there.
+KEYS = st.text(st.characters(exclude_characters='"\\'), max_size=3)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 999) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
 )
 
 
@@ -65,7 +67,7 @@ def test_whole_json_is_read_as_it_is(value: Any) -> None:
     assert parse_partial_json(json.dumps(value)) == value
 
 
-@given(st.dictionaries(st.text(max_size=3), JSON, min_size=1, max_size=3), st.data())
+@given(st.dictionaries(KEYS, JSON, min_size=1, max_size=3), st.data())
 def test_any_beginning_of_an_object_reads_as_an_object_that_grows(value: Any, data: st.DataObject) -> None:
     text = json.dumps(value, ensure_ascii=False)
     cut = data.draw(st.integers(1, len(text)))

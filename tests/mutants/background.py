@@ -9,6 +9,7 @@ FIBERS = "tests/agents/test_fibers.py"
 DESTROY = "tests/agents/test_destroy.py"
 STORE = "tests/log/test_destroy.py"
 RUNS = "tests/runtime/test_jobs.py"
+SHUTDOWN = "tests/runtime/test_shutdown.py"
 CRASHES = "tests/crash/test_every_job_append.py"
 DRIVEN = "tests/server/test_server_driven.py"
 
@@ -113,6 +114,27 @@ BACKGROUND = [
         "",
         "tests/agents/test_jobs.py::test_a_stop_in_good_order_is_no_failure_of_the_job",
         "every deployment counts as a failure of what it cuts off",
+    ),
+    Mutant(
+        "runtime/jobs.py",
+        '        self._stopped = EndJob(self.job, found.run + 1, "stopped", found.due)\n',
+        "",
+        f"{RUNS}::test_a_run_whose_beginning_is_being_committed_at_a_shutdown_is_no_failure_of_the_job",
+        "a deployment at the moment a job begins counts as its failure",
+    ),
+    Mutant(
+        "runtime/agency.py",
+        "            if self._actor.begun is not None:",
+        "            if False:",
+        f"{SHUTDOWN}::test_an_attempt_whose_beginning_is_being_committed_at_the_interruption_does_not_count[0]",
+        "a deployment at the moment a turn begins counts as a crash",
+    ),
+    Mutant(
+        "core/attempts.py",
+        "min(self.counted, self.anew + 1)",
+        "1",
+        "tests/core/test_attempts.py::test_progress_does_not_take_back_attempts_that_began_anew",
+        "a turn that starts anew each time and dies behind its first step is tried a hundred times",
     ),
     # -- destroying ----------------------------------------------------------------------------------------------
     Mutant(

@@ -71,4 +71,33 @@ BOUNDS = [
         "tests/server/test_limits.py::test_seats_are_counted_per_principal_over_all_agents",
         "one user opens one connection more than allowed",
     ),
+    Mutant(
+        "server/http.py",
+        "    seat.enter_context(service.seats.seat(caller.agent, caller.principal.id))\n",
+        "",
+        "tests/server/test_http.py::test_of_many_readers_that_come_at_once_no_more_get_in_than_there_are_seats[events]",
+        "of readers that come at once, any number gets in",
+    ),
+    Mutant(
+        "server/deadlines.py",
+        "        if len(self.pipeline) >= self.bounds.pipelined:\n",
+        "        if False:\n",
+        f"{SOCKETS}::test_some_requests_may_wait_for_the_one_before_but_not_any_number",
+        "one connection fills the memory with requests that wait",
+    ),
+    Mutant(
+        "server/deadlines.py",
+        "        elif self._has_headers and self._beside > self.bounds.header_bytes:\n",
+        "        elif False:\n",
+        f"{SOCKETS}::test_what_comes_besides_a_body_in_chunks_is_bounded[a]",
+        "trailers of a request fill the memory",
+    ),
+    Mutant(
+        "server/gathering.py",
+        '        if message["type"] == "websocket.send":\n',
+        "        if False:\n",
+        "tests/server/test_incoming.py"
+        "::test_a_refusal_does_not_come_in_the_middle_of_a_message_that_is_sent_in_fragments",
+        "a message begins between the fragments of another",
+    ),
 ]

@@ -115,8 +115,8 @@ AGENTS = [
     ),
     Mutant(
         "core/decide.py",
-        "turn.status is not Status.RUNNING or turn.attempt != command.attempt:\n        return []",
-        "turn.status is not Status.RUNNING:\n        return []",
+        "turn.attempt != command.attempt:\n        return []  # it has ended, or is about to, or the next",
+        "False:\n        return []  # it has ended, or is about to, or the next",
         "tests/core/test_delays.py::test_who_is_late_with_it_delays_nothing_that_has_begun",
         "an answer that is being given is shown as being recovered to its end",
     ),

@@ -33,8 +33,8 @@ OUTSIDE = [
     ),
     Mutant(
         "server/posted.py",
-        "open_turn_frames(directory, agent, standing.running, BEFORE_ALL)",
-        "open_turn_frames(directory, agent, standing.running, None)",
+        "open_turn_frames(directory, sharing, agent, standing.running, BEFORE_ALL)",
+        "open_turn_frames(directory, sharing, agent, standing.running, None)",
         f"{POSTED}::test_who_answers_while_the_continuation_runs_follows_it_from_its_first_chunk",
         "who joins a continuation by posting loses its beginning",
     ),
@@ -128,6 +128,20 @@ OUTSIDE = [
         "_cut(raw_text) if True else",
         "tests/agents/test_tools.py::test_the_text_of_an_exception_reaches_neither_model_nor_clients",
         "a model reads the text of any exception",
+    ),
+    Mutant(
+        "agents/tools.py",
+        "        if client and needs_approval:\n",
+        "        if False:\n",
+        "tests/agents/test_tools.py::test_a_tool_of_the_page_that_needs_approval_is_refused",
+        "a tool that needs approval runs and nobody is asked",
+    ),
+    Mutant(
+        "core/decide.py",
+        '    return [begun, *([MessagesRemoved(excess, cause="cap")]',
+        '    return [*([MessagesRemoved(excess, cause="cap")]',
+        "tests/parity/test_forgotten.py::test_an_answer_forgotten_while_clients_watch_is_shown_by_none",
+        "clients that watch keep showing an answer that was forgotten",
     ),
     Mutant(
         "agents/think_toolsets.py",

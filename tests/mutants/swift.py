@@ -27,8 +27,8 @@ SWIFT = [
     ),
     Mutant(
         "core/evolve.py",
-        "frozenset({AttemptStarted,",
-        "frozenset({MessageEnded, AttemptStarted,",
+        "    {\n        AttemptStarted,",
+        "    {\n        MessageEnded,\n        AttemptStarted,",
         REMEMBERED,
         "the end of an answer does not reach the transcript",
     ),

@@ -77,7 +77,8 @@ def test_every_mutant_says_why_it_matters_and_names_a_test_that_exists() -> None
     for mutant in ALL:
         file, *_, name = mutant.witness.split("::")
         # Every store's test file inherits the tests of the contract.
-        texts = [(ROOT / path).read_text(encoding="utf-8") for path in (file, "tests/log/contract.py")]
+        paths = (file, "tests/log/contract.py", "tests/log/states.py")
+        texts = [(ROOT / path).read_text(encoding="utf-8") for path in paths]
         assert any(f"def {name.partition('[')[0]}(" in text for text in texts), mutant.witness
         assert len(mutant.why.split()) >= 4, mutant.witness
     assert len({mutant.name for mutant in ALL}) == len(ALL)

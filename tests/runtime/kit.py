@@ -12,15 +12,30 @@ from everyword.core.state import State
 from everyword.core.tree import shown_path
 from everyword.events import Event, TurnEnded
 from everyword.ids import AgentId, MessageId, RequestId, Seq
-from everyword.log.base import LogStore
+from everyword.log.base import Batch, LogStore
+from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.runtime.directory import Directory, Loaded, Settings
 from everyword.runtime.tail import Committed
-from everyword.testing import CrashingLog, ManualClock, ScriptedResponder
+from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
 from tests.patience import PATIENCE
 
 AGENT = AgentId("chat/ann")
 QUICK = Settings(grace=0.0)
+
+
+class SlowDisk(MemoryLog):
+    """A disk that is done with an append when the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Gate()
+        self.appends = 0
+
+    async def append(self, batch: Batch) -> None:
+        self.appends += 1
+        await self.gate.wait()
+        await super().append(batch)
 
 
 def user(message_id: str, text: str = "hi") -> dict[str, Any]:

@@ -16,28 +16,13 @@ from everyword.core.state import State
 from everyword.errors import AgentStopped
 from everyword.events import Chunk, Event, Outcome, StateSet, to_raw
 from everyword.ids import Attempt, TurnId
-from everyword.log.base import Batch
 from everyword.log.memory import MemoryLog
 from everyword.runtime.api import TurnCall
 from everyword.testing import Gate, ScriptedResponder
 from tests.runtime.facts import held, rounds, says, written
-from tests.runtime.kit import AGENT, PATIENCE, running, submit, watching
+from tests.runtime.kit import AGENT, PATIENCE, SlowDisk, running, submit, watching
 
 asked_by: ContextVar[str] = ContextVar("asked_by", default="nobody")
-
-
-class SlowDisk(MemoryLog):
-    """A disk that is done with an append when the gate is open."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = Gate()
-        self.appends = 0
-
-    async def append(self, batch: Batch) -> None:
-        self.appends += 1
-        await self.gate.wait()
-        await super().append(batch)
 
 
 async def test_what_is_asked_during_a_commit_is_decided_together_behind_it() -> None:

@@ -18,9 +18,10 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime import jobs
 from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
-from everyword.testing import ManualClock
+from everyword.testing import Gate, ManualClock
 from tests.crash.proofs import of_kind, read_all
 from tests.patience import PATIENCE
+from tests.runtime.kit import SlowDisk
 
 AGENT = AgentId("worker/ann")
 
@@ -103,6 +104,23 @@ async def test_cancelling_a_running_job_stops_its_run_and_the_next_waits_until_i
         assert agent.state == "cleaned up"
         await quiet()
         assert await outcomes(store) == ["cancelled", "done"]
+
+
+async def test_a_run_whose_beginning_is_being_committed_at_a_shutdown_is_no_failure_of_the_job() -> None:
+    store, clock = SlowDisk(), ManualClock()
+    async with working(store, clock) as agent:
+        queueing = asyncio.create_task(agent.queue("note", "once", max_attempts=1))
+        await store.gate.reached.wait()
+        store.gate.open()
+        store.gate = Gate()
+        await queueing
+        await store.gate.reached.wait()
+        asyncio.create_task(quiet()).add_done_callback(lambda _: store.gate.open())  # while it is being closed
+    assert Worker.heard == []
+    async with working(store, clock):
+        await until(lambda: Worker.heard == ["once"])
+        await quiet()
+        assert await outcomes(store) == ["stopped", "done"]
 
 
 async def test_cancelling_a_schedule_stops_the_run_that_it_has() -> None:

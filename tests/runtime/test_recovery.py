@@ -10,7 +10,7 @@ import pytest
 from everyword.core import commands
 from everyword.core.state import Rules
 from everyword.errors import ChatError
-from everyword.events import ABSENT, AttemptDelayed, AttemptStarted, Chunk, Outcome, TurnEnded
+from everyword.events import ABSENT, AttemptDelayed, AttemptStarted, Chunk, MessageEnded, Outcome, TurnEnded
 from everyword.ids import Attempt, RequestId, TurnId
 from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import Settings
@@ -108,6 +108,18 @@ async def test_stop_keeps_what_was_said_and_ends_the_turn(text: str | None, outc
     ended, events = await recovered(store, clock, Deciding(dying(Gate()), [Stop(text)]))
     assert (ended.outcome, ended.error, ended.reason) == (outcome, text, "recovery-stopped")
     assert b"half " in bytes(next(event for event in events if type(event).__name__ == "MessageEnded").message)
+
+
+@pytest.mark.parametrize(("text", "outcome"), [(None, Outcome.ABORTED), ("gone", Outcome.ERROR)])
+async def test_stop_can_forget_what_was_said(text: str | None, outcome: Outcome) -> None:
+    store, clock = MemoryLog(), ManualClock()
+    await left_open(store, clock)
+    responder = Deciding(dying(Gate()), [Stop(text, forget=True)])
+    ended, events = await recovered(store, clock, responder)
+    assert (ended.outcome, ended.error, ended.reason) == (outcome, text, "recovery-stopped")
+    assert [type(event) for event in events[-2:]] == [AttemptStarted, TurnEnded]
+    assert not [event for event in events if isinstance(event, MessageEnded)]
+    assert responder.calls == [], "nobody is asked for the attempt that says nothing"
 
 
 async def test_wait_asks_again_later() -> None:

@@ -11,15 +11,13 @@ from everyword.core.commands import Cancel
 from everyword.core.state import Rules
 from everyword.events import AttemptInterrupted, AttemptStarted, MessageEnded, Outcome, TurnEnded
 from everyword.ids import AgentId, RequestId
-from everyword.log.base import Batch
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.runtime.api import TurnCall
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.phase import Phase
 from everyword.testing import Gate, ManualClock, ScriptedResponder
 from everyword.testing.scripted import Item
-from tests.runtime.kit import AGENT, PATIENCE, QUICK, killed, running, soon, submit, watching
+from tests.runtime.kit import AGENT, PATIENCE, QUICK, SlowDisk, killed, running, soon, submit, watching
 
 STEPS = 30
 
@@ -115,19 +113,9 @@ async def test_while_it_drains_only_turns_that_our_own_code_asked_for_begin() ->
     assert [call.request for call in responders[other].calls] == ["ours"]
 
 
-class HeldDisk(MemoryLog):
-    """A disk that is done with an append when the gate is open, if there is one."""
-
-    gate: Gate | None = None
-
-    async def append(self, batch: Batch) -> None:
-        if self.gate is not None:
-            await self.gate.wait()
-        await super().append(batch)
-
-
 async def test_a_stop_that_is_committed_while_the_process_stops_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    store, clock, answering = HeldDisk(), ManualClock(), Gate()
+    store, clock, answering = SlowDisk(), ManualClock(), Gate()
+    store.gate.open()
     directory = Directory(store, ScriptedResponder(["so far", answering]), clock=clock, settings=QUICK)
     await directory.open()
     async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
@@ -137,7 +125,7 @@ async def test_a_stop_that_is_committed_while_the_process_stops_is_no_failure(ca
         cancelling = asyncio.create_task(loaded.actor.insist(Cancel(RequestId("r1"))))
         await store.gate.reached.wait()
         closing = asyncio.create_task(directory.aclose())
-        await soon(lambda: directory.phase is Phase.CLOSED)
+        await soon(lambda: directory.is_closed)
         store.gate.open()
         await closing
         assert len(await cancelling) == 1, "who asked is told that it is committed"
@@ -168,3 +156,52 @@ async def test_nothing_is_written_after_the_interruption_whatever_the_code_does(
     assert b"attempt.interrupted" in bodies[-1]
     assert not any(b"after" in body for body in bodies) and any(b"before" in body for body in bodies)
     assert not any(TurnEnded.__struct_config__.tag.encode() in body for body in bodies)  # type: ignore[union-attr]
+
+
+async def test_a_turn_whose_beginning_is_being_committed_when_the_drain_begins_is_run() -> None:
+    store, clock, gate, other = SlowDisk(), ManualClock(), Gate(), AgentId("chat/bob")
+    responders = {AGENT: ScriptedResponder(["yes"]), other: ScriptedResponder([gate])}
+    directory = Directory(store, responders.__getitem__, clock=clock, settings=Settings(grace=PATIENCE))
+    store.gate.open()
+    await directory.open()
+    async with directory.attach(other) as beside, directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+        await beside.actor.ask(submit("r1"))
+        await gate.reached.wait()
+        store.gate = Gate()
+        asking = asyncio.create_task(loaded.actor.ask(submit("r1")))
+        await store.gate.reached.wait()
+        closing = asyncio.create_task(directory.aclose())
+        await soon(lambda: directory.is_stopping)
+        store.gate.open()
+        await asking
+        assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+        gate.open()
+        await closing
+
+
+@pytest.mark.parametrize("kills", [0, 1])
+async def test_an_attempt_whose_beginning_is_being_committed_at_the_interruption_does_not_count(kills: int) -> None:
+    store, clock, rules = SlowDisk(), ManualClock(), Rules(max_attempts=kills + 1)
+    store.gate.open()
+    for _ in range(kills):
+        gate = Gate()
+        async with killed(store, ScriptedResponder([gate], rules=rules), clock) as directory:
+            async with directory.attach(AGENT) as loaded:
+                await loaded.actor.ask(submit("r1"))
+                await gate.reached.wait()
+    store.gate = Gate()
+    directory = Directory(store, ScriptedResponder(["no"], rules=rules), clock=clock, settings=Settings(grace=0.0))
+    await directory.open()
+    async with directory.attach(AGENT) as loaded:
+        asking = asyncio.create_task(loaded.actor.ask(submit("r1")))
+        await store.gate.reached.wait()
+        closing = asyncio.create_task(directory.aclose())
+        await soon(lambda: directory.is_closed)
+        store.gate.open()
+        await closing
+        await asyncio.wait([asking])
+    async with running(store, ScriptedResponder(["yes"], rules=rules), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+            causes = [event.cause for event in watcher.events if isinstance(event, AttemptStarted)]
+    assert causes == ["first", *["crash"] * kills, "shutdown"]

@@ -235,12 +235,18 @@ async def test_an_invited_page_can_read_why_it_was_refused() -> None:
         ("/agents/chat/a%2Fb/chat", "", Address("chat", "a/b", "chat")),
         ("/agents/chat/a%252Fb/chat?x=/y", "", Address("chat", "a%2Fb", "chat")),
         ("/mount/agents/chat/ann/chat", "/mount", Address("chat", "ann", "chat")),
+        ("//agents/chat/ann/get-messages", "", Address("chat", "ann", "get-messages")),
+        ("//mount/agents/chat/ann", "/mount", Address("chat", "ann", "")),
+        ("/agents/chat/ann//get-messages", "", Address("chat", "ann", "get-messages")),
+        ("/agents/chat/ann//sub/leaf/bob", "", Address("chat", "ann", "", (("leaf", "bob"),))),
+        ("/agents/chat/ann//", "", Address("chat", "ann", "")),
         ("/m%C3%BCnt/agents/chat/ann/chat", "/münt", Address("chat", "ann", "chat")),
         ("/agents/chat/ann/chat", "/mount", None),
         ("/agents//ann/chat", "", None),
         ("/agents/chat//chat", "", None),
         ("/agentsx/chat/ann", "", None),
         ("/", "", None),
+        ("//", "", None),
     ],
 )
 def test_an_address_is_read_from_the_raw_path_below_the_mount(path: str, root: str, expected: Address | None) -> None:

@@ -15,8 +15,9 @@ from starlette.responses import PlainTextResponse
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 
-from everyword import Agent, ChatError, Everyword, callable, get_current_agent
+from everyword import Agent, CallResult, ChatError, Everyword, callable, get_current_agent
 from everyword.agents.connections import Connection
+from everyword.client import AgentClient
 from everyword.errors import AgentStopped, MailboxFull
 from everyword.server.hosting import MOST_AT_ONCE
 from tests.server.kit import PATIENCE, connect, serving
@@ -52,6 +53,16 @@ class Counter(Agent):
     async def countdown(self, start: int) -> AsyncIterator[int]:
         for number in range(start, 0, -1):
             yield number
+
+    @callable
+    async def total(self, start: int) -> AsyncIterator[Any]:
+        try:
+            for number in range(start, 0, -1):
+                yield number
+            yield CallResult({"sum": sum(range(start + 1))})
+            yield "never sent"
+        finally:
+            self.heard.append("closed")
 
     @callable
     async def wait(self) -> None:
@@ -249,6 +260,23 @@ async def test_an_async_generator_streams_its_values() -> None:
             (1, False),
             (None, True),
         ]
+
+
+async def test_a_stream_of_values_ends_with_its_result() -> None:
+    async with serving(app_of(Counter)) as url, page(url) as tab:
+        replies = await tab.call("total", 2)
+        assert [(reply["result"], reply["done"]) for reply in replies] == [
+            (2, False),
+            (1, False),
+            ({"sum": 3}, True),
+        ]
+        assert (await tab.call("told"))[-1]["result"] == ["closed"], "nothing of it runs on"
+
+
+async def test_the_python_client_is_given_the_result_of_a_stream() -> None:
+    async with serving(app_of(Counter)) as url, AgentClient(url, "counter", "ann") as client:
+        assert [value async for value in client.stream("total", 2)] == [2, 1, {"sum": 3}]
+        assert await client.call("total", 2) == {"sum": 3}
 
 
 async def test_a_broadcast_reaches_all_but_who_is_excluded() -> None:

@@ -15,7 +15,7 @@ from everyword.agents import AIChatAgent
 from everyword.errors import LogLocked, LogUnavailable, UsageError
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
-from everyword.server import Everyword
+from everyword.server import Connecting, Everyword, Principal
 from everyword.server.stores import open_store
 from everyword.testing import Gate
 from tests.server.kit import ask, chat, connect, folded, question, scripted, serving, talking, text_of
@@ -74,6 +74,44 @@ async def test_it_can_be_used_without_any_server_and_used_again() -> None:
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost/agents/chat/ann") as client:
                 assert (await client.get("get-messages")).status_code == 200
+    assert (store.opened, store.closed) == (2, 2)
+
+
+async def test_a_request_that_is_let_in_after_the_end_does_not_start_it_again() -> None:
+    gate, store = Gate(), CountingLog()
+
+    async def authorize(connecting: Connecting) -> Principal:
+        await gate.wait()
+        return Principal("ann")
+
+    app = chat(scripted(["Hello"]), store=store, authorize=authorize)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/agents/chat/ann") as client:
+        async with app:
+            asking = asyncio.create_task(client.get("get-messages"))
+            await gate.reached.wait()
+        gate.open()
+        assert (await asking).status_code == 503
+        health = await client.get("http://localhost/healthz")
+        assert (health.status_code, health.json()) == (503, {"status": "stopping"})
+        with pytest.raises(UsageError, match="not running"):
+            app.get(app.agents["chat"], "ann")
+    assert (store.opened, store.closed) == (1, 1)
+
+
+async def test_who_closes_it_at_the_same_time_waits_for_the_same_end_and_harms_no_next_start() -> None:
+    store = CountingLog()
+    app = chat(scripted(["Hello"]), store=store)
+    await app.start()
+
+    async def closes_and_starts_again() -> None:
+        await app.aclose()
+        await app.start()
+
+    await asyncio.gather(closes_and_starts_again(), app.aclose())
+    assert (store.opened, store.closed) == (2, 1)
+    await app.aclose()
+    await app.aclose()
     assert (store.opened, store.closed) == (2, 2)
 
 

@@ -10,10 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from everyword import AIChatAgent, Limits, callable
 from everyword.server import Everyword
+from everyword.server.bodies import read_json
 from everyword.server.bounds import Bounds
+from everyword.server.budgets import Budget
 from everyword.server.deadlines import DeadlineProtocol
 from everyword.server.gathering import GatheringProtocol
 from everyword.server.sharing import SLICE
@@ -111,13 +114,34 @@ async def test_a_frame_that_is_far_too_large_closes_the_socket_at_its_header() -
         assert (await client.closed())[0] == TOO_BIG
 
 
-async def test_a_frame_that_does_not_come_whole_in_time_closes_the_socket() -> None:
-    async with bounded(chat(scripted(["x"])), Bounds(message_seconds=SOON)) as url, clients(url, 2) as (slow, idle):
-        slow.write(frame(b"{", size=100))
+@pytest.mark.parametrize("begun", [frame(b"{", size=100), frame(b"", size=100), frame(b"{", size=100_000)])
+async def test_a_frame_that_does_not_come_whole_in_time_closes_the_socket(begun: bytes) -> None:
+    app, bounds = chat(scripted(["x"]), limits=Limits(frame=40_000)), Bounds(message_seconds=SOON)
+    async with bounded(app, bounds) as url, clients(url, 2) as (slow, idle):
+        slow.write(begun)
         code, reason, _ = await slow.closed()
         assert (code, reason) == (POLICY, "unable to wait any longer for the rest of a frame")
         idle.say(type="rpc", id="c1", method="nope", args=[])
         assert (await idle.until(id="c1"))["success"] is False
+
+
+async def test_each_frame_has_a_time_of_its_own_even_if_the_next_one_has_begun() -> None:
+    served: list[GatheringProtocol] = []
+
+    class Known(GatheringProtocol):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            served.append(self)
+
+    async with serving(chat(scripted(["x"])), ws=Known) as url, clients(url, 1) as (client,):
+        whole = frame(b'{"type":"rpc","id":"c1","method":"nope","args":[]}')
+        client.write(whole[:9])
+        await until(lambda: served[0]._deadline is not None)
+        first = served[0]._deadline
+        client.write(whole[9:] + whole[:9])
+        assert (await client.until(id="c1"))["success"] is False
+        await until(lambda: served[0]._deadline not in (None, first))
+        assert first is not None and first.cancelled()
 
 
 # -- many small frames ------------------------------------------------------------------------------------------------
@@ -348,6 +372,23 @@ async def test_headers_that_do_not_end_are_refused() -> None:
         assert said == b"" or b"its headers are too long" in said
 
 
+@pytest.mark.parametrize("beside", [b"X-A: a\r\n", b"a"])
+async def test_what_comes_besides_a_body_in_chunks_is_bounded(beside: bytes) -> None:
+    async with bounded(chat(scripted(["x"])), Bounds(header_bytes=2000)) as url, plain(url, 1) as (client,):
+        client.write(b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        client.write(b"2\r\n{}\r\n0;" if beside == b"a" else b"2\r\n{}\r\n0\r\n")
+        await client.push(beside * (1_000_000 // len(beside)))
+        assert b"HTTP/1.1 200" not in await client.rest()
+
+
+async def test_a_body_in_the_smallest_chunks_is_taken() -> None:
+    body = json.dumps(question(text="x" * 20_000)).encode()
+    async with bounded(chat(scripted(["x"])), Bounds(header_bytes=2000)) as url, plain(url, 1) as (client,):
+        client.write(b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await client.push(b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+        assert b"HTTP/1.1 200" in await client.read_until(b"[DONE]")
+
+
 async def test_a_body_that_does_not_come_whole_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     app = chat(scripted(["x"]))
     async with bounded(app, Bounds(message_seconds=SOON)) as url, RawSocket.connected(url) as client:
@@ -368,6 +409,39 @@ async def test_an_answer_that_takes_long_is_not_closed_for_it() -> None:
             assert (await reader.rest())[-1].data == "[DONE]"
 
 
+async def test_some_requests_may_wait_for_the_one_before_but_not_any_number() -> None:
+    asked = b"GET /agents/chat/ann/get-messages HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with bounded(chat(scripted(["x"]))) as url, plain(url, 2) as (client, flooding):
+        client.write(asked * Bounds().pipelined)
+        for _ in range(Bounds().pipelined):
+            assert (await client.read_until(b"[]")).startswith(b"HTTP/1.1 200")
+        await flooding.push(asked * 20_000)
+        assert (await flooding.rest()).count(b"HTTP/1.1 200") < 20_000
+
+
+async def test_a_line_end_behind_a_request_does_not_end_its_answer() -> None:
+    served: list[DeadlineProtocol] = []
+
+    class Known(DeadlineProtocol):
+        bounds = Bounds(request_seconds=SOON)
+
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            served.append(self)
+
+    gate, body = Gate(), json.dumps(question()).encode()
+    async with serving(chat(scripted(["x", gate])), http=Known) as url, plain(url, 1) as (client,):
+        head = b"POST /agents/chat/ann/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        client.write(head + body)
+        await client.read_until(b'"x"')
+        client.write(b"\r\n")
+        await until(lambda: served[0]._deadline is not None)
+        first = served[0]._deadline
+        await until(lambda: served[0]._deadline is not first)
+        gate.open()
+        assert await client.read_until(b"[DONE]")
+
+
 async def test_beyond_what_all_bodies_may_have_the_largest_is_refused() -> None:
     app = chat(scripted(["x"]), limits=Limits(unfinished=100_000))
     async with bounded(app) as url, plain(url, 2) as (small, large):
@@ -381,6 +455,21 @@ async def test_beyond_what_all_bodies_may_have_the_largest_is_refused() -> None:
         small.write(body[-1:])
         assert b"data:" in await small.read_until(b"[DONE]")
         assert service.bodies.total == 0
+
+
+async def test_a_body_that_is_about_to_be_refused_does_no_harm_to_another() -> None:
+    budget: Budget[asyncio.Timeout] = Budget(100)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0) as refused:
+            await asyncio.Event().wait()
+    assert budget.hold(refused, 90) is None, "it was told to end, and has not yet"
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b'{"a": "0123456789"}'}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    assert await read_json(request, 1000, budget) == {"a": "0123456789"}
+    assert budget.total == 0
 
 
 # -- connections of one principal -------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ import logging
 from typing import Any
 
 import pytest
+from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
 
 from everyword.server import Connecting, Limits, Principal, Reject
 from everyword.testing import Gate
 from tests.server.kit import PATIENCE, chat, connect, scripted, serving
-from tests.server.sockets import socket
+from tests.server.sockets import Socket, socket
 
 REFUSED, TRY_LATER = 1008, 1013
 
@@ -241,6 +242,23 @@ async def test_no_text_frame_ends_the_socket_or_disturbs_a_neighbour(text: str) 
         assert (await neighbour.ended("r1"))["outcome"] == "completed"
 
 
+@pytest.mark.parametrize("init", [{}, {"init": None}, {"init": {"method": "GET"}}, {"init": {"method": "post"}}])
+async def test_a_request_that_is_no_post_is_answered_under_its_id(init: dict[str, Any]) -> None:
+    """P-36."""
+    heard: list[str] = []
+
+    async def on_message(self: Any, connection: Any, message: str) -> None:
+        heard.append(message)
+
+    async with serving(chat(scripted(["Hello"], on_message=on_message))) as url, socket(url) as client:
+        await client.send(type="cf_agent_use_chat_request", id="r0", **init)
+        answer = await client.ended("r0")
+        assert answer["error"] is True and answer["body"].startswith("unable to read the request")
+        await client.ask("r1")
+        assert (await client.ended("r1"))["outcome"] == "completed"
+    assert heard == []
+
+
 async def test_calls_and_states_that_the_agent_does_not_take_are_answered_in_general_words() -> None:
     """Trap 200: what exactly was wrong is nobody's business but the server's."""
 
@@ -292,6 +310,28 @@ async def test_further_fields_of_the_url_make_no_other_conversation() -> None:
         async with socket(url) as third:
             shown = await third.until(lambda frame: frame["type"] == "cf_agent_chat_messages")
             assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("base_path", ["agents/chat/ann", "/agents/chat/ann", "agents/chat/ann/", "/agents/chat/ann/"])
+async def test_the_base_path_of_a_stock_client_may_have_slashes_around_it(base_path: str) -> None:
+    """P-32. The stock client writes `ws://host/${basePath}`, and asks for `…/get-messages` below it."""
+    asked: list[str] = []
+
+    async def authorize(connecting: Connecting) -> Principal:
+        asked.append(connecting.name)
+        return Principal("ann")
+
+    async with serving(chat(scripted(["hello"]), authorize=authorize)) as url:
+        address = f"{url}/{base_path}"
+        async with open_socket(f"ws{address.removeprefix('http')}?_pk=1", proxy=None) as connection:
+            stock = Socket(connection)
+            assert (await stock.greeted())["name"] == "ann"
+            await stock.ask("r1")
+            await stock.ended("r1")
+        async with connect(url) as client:
+            stored = await client.get(f"{address}/get-messages")
+        assert [message["role"] for message in stored.json()] == ["user", "assistant"]
+    assert asked == ["ann", "ann"]
 
 
 async def test_what_lies_below_an_agent_and_does_not_exist_is_not_the_agent() -> None:

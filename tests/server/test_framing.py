@@ -67,6 +67,19 @@ def test_frames_within_the_limit_are_passed_on_unchanged(sent: list[list[bytes]]
     assert walker.controls == sum(map(len, sent))
 
 
+@given(messages, st.integers(0, LIMIT - 1))
+def test_what_was_passed_on_of_an_unfinished_message_is_counted(fragments: list[bytes], begun: int) -> None:
+    walker, before = FrameWalker(limit=10**6), sum(map(len, fragments))
+    list(walked(walker, frame(b"before") + b"".join(frame(part, fin=False) for part in fragments)))
+    assert (walker.passed, walker.messages) == (before, 1)
+    last = frame(b"x" * LIMIT, Opcode.CONT)
+    cut = len(last) - LIMIT + begun
+    list(walked(walker, frame(b"?", Opcode.PING) + last[:cut]))
+    assert (walker.passed, walker.messages) == (before + begun, 1)
+    list(walked(walker, last[cut:]))
+    assert (walker.passed, walker.messages) == (0, 2)
+
+
 @given(st.integers(LIMIT + 1, 5 * LIMIT), st.lists(st.integers(0, 60_000), max_size=8))
 def test_of_a_frame_beyond_the_limit_the_ends_are_kept(size: int, cuts: list[int]) -> None:
     text = "".join(chr(97 + number % 23) for number in range(size)).encode()

@@ -17,6 +17,8 @@ from everyword.core.commands import Cancel, Submit
 from everyword.core.state import RECENT_TURNS
 from everyword.errors import ChatError
 from everyword.ids import AgentId, MessageId, RequestId
+from everyword.log.base import Activation
+from everyword.log.memory import MemoryLog
 from everyword.runtime.phase import Phase
 from everyword.server import Limits
 from everyword.testing import Gate
@@ -274,6 +276,30 @@ async def test_more_readers_than_allowed_are_refused_and_seats_are_given_back() 
         async with reading(client, "GET", "events") as log:
             await log.until(lambda event: event.event == "snapshot")
             assert log.response.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["chat/stream", "events"])
+async def test_of_many_readers_that_come_at_once_no_more_get_in_than_there_are_seats(path: str) -> None:
+    class SlowToLoad(MemoryLog):
+        async def activate(self, agent: AgentId) -> Activation:
+            await gate.wait()
+            return await super().activate(agent)
+
+    gate, app = Gate(), chat(scripted(["a"]), store=SlowToLoad(), limits=Limits(sockets_per_agent=2))
+    gate.open()
+    async with talking(app) as client:
+        await ask(client)
+    gate = Gate()
+    async with talking(app) as client:
+        readers = [asyncio.create_task(client.get(path)) for _ in range(5)]
+        waiting = set(readers)
+        while len(waiting) > 2:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+            assert [each.result().status_code for each in done] == [429] * len(done) != []
+        gate.open()
+        for each in waiting:
+            each.cancel()
+        await asyncio.wait(waiting)
 
 
 # -- the transcript -----------------------------------------------------------------------------------------------

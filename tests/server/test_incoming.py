@@ -15,9 +15,11 @@ from starlette.types import Message
 from everyword import AIChatAgent
 from everyword.agents import callable_
 from everyword.server import Connecting, Limits, Principal
+from everyword.server.gathering import GatheringProtocol
 from everyword.server.incoming import refusal
-from everyword.testing import ManualClock
+from everyword.testing import Gate, ManualClock
 from tests.server.kit import chat, connect, question, scripted, serving
+from tests.server.raw import RawSocket
 from tests.server.sockets import Socket, socket
 
 TRY_LATER = 1013
@@ -90,6 +92,32 @@ async def test_a_client_that_goes_on_far_beyond_the_limit_is_closed() -> None:
             await again.greeted()
             await again.send(type="cf_agent_state", state=99)
             assert (await again.closed_after_frames())[0] == TRY_LATER, "a new connection does not start anew"
+
+
+async def test_a_refusal_does_not_come_in_the_middle_of_a_message_that_is_sent_in_fragments() -> None:
+    gate = Gate()
+    app = chat(scripted([*["x" * 100_000] * 100, gate]), limits=Limits(frames_per_minute=2))
+    app.clock = ManualClock()
+    async with serving(app, ws=GatheringProtocol, ws_per_message_deflate=False) as url:
+        async with connect(f"{url}/agents/chat/ann") as client, RawSocket.connected(url) as slow:
+            headers = {"prefer": "respond-async", "idempotency-key": "r1"}
+            await client.post("chat", json=question(), headers=headers)
+            await gate.reached.wait()
+            app.clock.advance(60_000)
+            await slow.upgrade()
+            await slow.until(type="cf_agent_identity")
+            slow.say(type="cf_agent_stream_resume_ack", id="r1")
+            opcode, data, is_last = await slow.next()
+            while is_last:
+                opcode, data, is_last = await slow.next()
+            assert (opcode, is_last) == (1, False), "the replay is larger than one write"
+            for call in ("c1", "c2"):
+                slow.say(type="rpc", id=call, method="add", args=[1])
+            while not is_last:
+                opcode, data, is_last = await slow.next()
+                assert opcode in (0, 9), data
+            assert SENTENCE.fullmatch((await slow.until(id="c2"))["error"])
+        gate.open()
 
 
 async def test_a_frame_that_has_no_refusal_closes_its_socket() -> None:
@@ -198,7 +226,7 @@ LONG = "x" * 100_000
         ),
         ({"type": "cf_agent_use_chat_request", "id": 7, "init": {"body": LONG}}, None),
         ({"type": "cf_agent_chat_messages", "messages": [LONG]}, None),
-        ({"type": "cf_agent_use_chat_request", "id": "r1"}, None),
+        ({"type": "cf_agent_use_chat_request", "id": "r1"}, ("cf_agent_use_chat_response", "r1")),
         ({"type": "cf_agent_use_chat_request"}, None),
         ("anything", None),
         (LONG, None),

@@ -70,6 +70,10 @@ def test_a_request_without_extras_has_neither_tools_nor_body() -> None:
         request({"messages": [{"role": "user"}]}),
         request({"messages": [USER, 7]}),
         request("[" * 100_000),
+        frame("cf_agent_use_chat_request", id="r1"),
+        frame("cf_agent_use_chat_request", id="r1", init="POST"),
+        frame("cf_agent_use_chat_request", id="r1", init={"method": "GET"}),
+        frame("cf_agent_use_chat_request", id="r1", init={"method": None, "body": json.dumps({"messages": [USER]})}),
     ],
 )
 def test_a_request_that_cannot_be_used_is_answered_under_its_id(text: str) -> None:

@@ -23,7 +23,7 @@ log = logging.getLogger("everyword.agents")
 
 _LEGAL = (
     "Return or yield str, a chunk (dict or typed), bytes of a UI message stream, an iterator of those, "
-    "a streaming response, or None."
+    "a response with text (Starlette, httpx) or a stream in it, or None."
 )
 _END = object()
 
@@ -76,6 +76,8 @@ def _body(answer: Any) -> Any:
         body = getattr(answer, name, None)
         if body is not None:
             return body() if callable(body) else body
+    if hasattr(answer, "headers") and isinstance(body := getattr(answer, "body", None), bytes | memoryview):
+        return bytes(body)  # a whole response, as Starlette's
     return answer
 
 

@@ -6,16 +6,27 @@ import inspect
 import logging
 import typing
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from ..errors import BadInput, UsageError
 
-__all__ = ["callable_", "check_arguments", "find_callable"]
+__all__ = ["CallResult", "callable_", "check_arguments", "find_callable"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__everyword_callable__"
 _FOR_READERS = "__everyword_read_only__"
 log = logging.getLogger("everyword.agents")
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The result of a callable that streams its values: `yield CallResult(total)` ends the call with it.
+
+    Async generators cannot return a value. Whatever comes behind it is not run.
+    """
+
+    value: Any
 
 
 @overload
@@ -29,6 +40,7 @@ def callable_(*, read_only: bool = False) -> Callable[[F], F]: ...
 def callable_(method: F | None = None, /, *, read_only: bool = False) -> F | Callable[[F], F]:
     """Let clients call this method: `await agent.call("add", [1, 2])`. An async generator streams its values.
 
+    A generator may end with a result: `yield CallResult(total)`.
     `@callable(read_only=True)` lets read-only clients call it, too: use it for methods that change nothing.
     Exported as `everyword.callable`.
     """

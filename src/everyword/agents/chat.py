@@ -93,7 +93,7 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     # -- what you define ------------------------------------------------------------------------------------
 
     def on_chat_message(self, turn: Turn) -> Any:
-        """Answer: yield text or chunks, or return text, an iterator, a streaming response or None.
+        """Answer: yield text or chunks, or return text, an iterator, a response (of text or a stream) or None.
 
         May also be defined without parameters, or as `(on_finish, options)`.
         """

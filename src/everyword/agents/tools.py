@@ -115,6 +115,11 @@ class Tool(Generic[P, R]):
         timeout: float | None = None,
         show_errors_to_model: bool = False,
     ) -> None:
+        if client and needs_approval:
+            raise UsageError(
+                f"unable to make the tool {name!r}; the page runs it as soon as it is called, so needs_approval would "
+                "ask nobody. Let the page ask before it answers, or run the tool on the server."
+            )
         self.name, self.description = name, description
         self.show_errors_to_model = show_errors_to_model
         self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
@@ -342,7 +347,7 @@ def tool(
         name: what models call it; the function's own name if not given.
         description: what models read of it, instead of the docstring.
         needs_approval: whether a person has to agree first: always, or when a predicate, given those arguments that
-            it names, says so.
+            it names, says so. Not for tools of the page.
         client: the page runs it; the function gives only the signature.
         idempotent: doing it twice does no harm, so a call that a crash cut off may be made again.
         timeout: seconds that a call may take; if not given, `tool_timeout` of the agent. An async tool is cancelled
@@ -351,7 +356,7 @@ def tool(
             Without it, it reads the text of a ToolError, and a safe sentence of everything else.
 
     Raises:
-        UsageError: there is no usable name, or the timeout is not positive.
+        UsageError: there is no usable name, the timeout is not positive, or a tool of the page needs approval.
     """
 
     def make(target: Callable[..., Any]) -> AnyTool:

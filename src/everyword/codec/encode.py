@@ -15,14 +15,15 @@ from ..messages.readable import is_readable
 __all__ = ["encode_message", "encode_parts"]
 
 
-def encode_message(message: UIMessage, *, is_replay: bool = False) -> list[Chunk]:
-    """Return the chunks of a whole message, from `start` to `finish`.
+def encode_message(message: UIMessage, *, is_replay: bool = False, is_finished: bool = True) -> list[Chunk]:
+    """Return the chunks of a whole message, from `start` to `finish`; one that was cut off has no `finish`.
 
     Folding them gives the message back. With `is_replay` they are fit for every client instead: answered
     approvals are left out (R-2), so that those calls come without their approval, and so are parts that
     clients before ai 7 reject.
     """
-    return [*encode_parts(message, open_parts={}, is_replay=is_replay), {"type": "finish"}]
+    chunks = encode_parts(message, open_parts={}, is_replay=is_replay)
+    return [*chunks, {"type": "finish"}] if is_finished else chunks
 
 
 def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay: bool) -> list[Chunk]:

@@ -27,6 +27,8 @@ class Tries:
 
     counted: int = 0
     """Attempts since the last progress, without those that a shutdown interrupted."""
+    anew: int = 0
+    """Those of them that forgot what was said before: progress, which they may make again, does not take them back."""
     chunks: int = 0
     """How many chunks the turn had at the last progress."""
     has_step: bool = False
@@ -35,18 +37,22 @@ class Tries:
     """When the attempt began that runs, or died; None when there is none whose time is still to be counted."""
     ran: int = 0
     """Milliseconds that earlier attempts ran, up to their last chunk."""
+    is_fresh: bool = False
+    """Whether the last attempt began anew."""
     is_interrupted: bool = False
     """Whether a shutdown interrupted the last attempt."""
 
-    def begin(self, at: Millis, last_chunk_at: Millis) -> None:
+    def begin(self, at: Millis, last_chunk_at: Millis, *, is_fresh: bool = False) -> None:
         """Count an attempt that begins."""
         self.ran = self.running_time(last_chunk_at)
-        self.counted, self.began_at, self.has_step, self.is_interrupted = self.counted + 1, at, False, False
+        self.counted, self.anew, self.is_fresh = self.counted + 1, self.anew + is_fresh, is_fresh
+        self.began_at, self.has_step, self.is_interrupted = at, False, False
 
     def interrupt(self, at: Millis) -> None:
         """Take back the running attempt: a shutdown ended it."""
         self.ran = self.running_time(at)
-        self.counted, self.began_at, self.is_interrupted = self.counted - 1, None, True
+        self.counted, self.anew = self.counted - 1, self.anew - self.is_fresh
+        self.began_at, self.is_interrupted = None, True
 
     def hear(self, chunk: dict[str, Any], chunks: int, *, is_own_call: bool) -> None:
         """Start the count anew if this chunk of the running attempt is progress; `chunks` counts it, too."""
@@ -56,7 +62,7 @@ class Tries:
         is_step = kind == "finish-step" and self.has_step
         is_output = is_own_call and kind.startswith("tool-output-") and not chunk.get("preliminary")
         if is_step or is_output or chunks - self.chunks >= PROGRESS_CHUNKS:
-            self.counted, self.chunks = 1, chunks
+            self.counted, self.chunks = min(self.counted, self.anew + 1), chunks
 
     def running_time(self, until: Millis) -> int:
         """Return for how many milliseconds the turn's attempts ran, the last of them until then."""

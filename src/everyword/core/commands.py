@@ -151,6 +151,8 @@ class Finish(msgspec.Struct, frozen=True):
     usage: Raw = msgspec.field(default_factory=absent)
     message: dict[str, Any] | None = None
     """What a managed stream, whose chunks fold to nothing here, leaves in the conversation (R-20)."""
+    forget: AttemptCause | None = None
+    """Why the attempt before did not end, if what was said is not to be kept (R-17). A continuation keeps it."""
 
 
 class Cancel(msgspec.Struct, frozen=True):

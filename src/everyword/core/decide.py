@@ -268,6 +268,8 @@ def _closing(turn: Turn, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) 
 def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
     """Return a turn's end: open parts closed (R-23), the message, the cap, the outcome; one batch (I-8)."""
     aborted = turn.status is Status.CANCELLING
+    if command.forget is not None and turn.status is Status.RUNNING and turn.accepted.kind is TurnKind.CHAT:
+        return _forget(state, turn, command, rules)
     interrupted = interrupted_calls(state, turn, Outcome.ABORTED if aborted else command.outcome, rules)
     closing = _closing(turn, Attempt(turn.attempt), interrupted)
     events: list[Event] = list(closing)
@@ -295,6 +297,26 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
         hook_due=_hook_due(turn, rules),
     )
     return [*events, ended]
+
+
+def _forget(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
+    """Return the end of a turn that keeps nothing: an attempt that begins anew, and is over before it says anything.
+
+    So readers need to know no more than that `fresh` throws away what was said.
+    """
+    assert command.forget is not None
+    begun = AttemptStarted(turn.id, Attempt(turn.attempt + 1), cause_of(turn, command.forget), fresh=True)
+    excess = _excess(state, turn, rules, saved=False)
+    ended = TurnEnded(
+        turn.id,
+        command.outcome,
+        reason=command.reason,
+        error=command.error,
+        usage=command.usage,
+        chunks=turn.chunks,
+        hook_due=_hook_due(turn, rules),
+    )
+    return [begun, *([MessagesRemoved(excess, cause="cap")] if excess else []), ended]
 
 
 def _hook_due(turn: Turn, rules: Rules) -> bool:

@@ -153,7 +153,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
 
 
 def _began(state: State, turn: Turn, event: AttemptStarted, at: Millis) -> None:
-    turn.tries.begin(at, turn.progressed_at)
+    turn.tries.begin(at, turn.progressed_at, is_fresh=event.fresh)
     turn.attempt, turn.recovers_with = event.attempt, event.attempt if event.attempt > 1 else None
     if (turn.fold is None or event.fresh) and not turn.accepted.kind.is_bare:
         turn.fold = open_fold(state, turn)

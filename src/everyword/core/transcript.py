@@ -13,6 +13,7 @@ import msgspec
 
 from ..errors import FoldError
 from ..events import (
+    AttemptStarted,
     CallAnswered,
     ChatCleared,
     Chunk,
@@ -58,6 +59,9 @@ class Transcript:
                 self._accept(event)
             case TurnRetargeted():
                 self._places[event.turn] = event.node, event.message_id
+            case AttemptStarted(fresh=True) if event.turn in self._places:
+                self._folds.pop(event.turn, None)
+                self.messages.pop(self._places[event.turn][0], None)
             case Chunk():
                 self._chunk(event)
             case CallAnswered():

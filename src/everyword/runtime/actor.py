@@ -93,7 +93,8 @@ class Actor:
         self._last: asyncio.Task[Any] | None = None
         self.begins: Callable[[State, Wanted], TurnId | None] = lambda state, work: None
         """Names the turn that may begin as part of a commit, if there is one: a commit less before its first word."""
-        self._begun: TurnId | None = None
+        self.begun: TurnId | None = None
+        """The turn that began with the last commit, or with the one that is under way, until it is run."""
         self._is_served = False
         self._over: asyncio.Future[None] | None = None
         """Done when there is nothing more to serve, or no way to."""
@@ -149,7 +150,7 @@ class Actor:
 
     def take_begun(self, turn: TurnId) -> bool:
         """Tell whether the turn began with the last commit; only once, to whoever is to run it."""
-        is_begun, self._begun = self._begun == turn, None
+        is_begun, self.begun = self.begun == turn, None
         return is_begun
 
     def stop(self) -> None:
@@ -281,7 +282,7 @@ class Actor:
             if (turn := self.begins(self._state, pending.work)) is not None:
                 begun = decide(self._state, Begin(turn), pending.at, self._rules)
                 self._apply(pending, begun)
-                self._begun = turn
+                self.begun = turn
                 if type(begun[-1]) is not AttemptStarted:  # else what was wanted is what runs now
                     pending.work = wanted(self._state, pending.at)
         return pending

@@ -152,13 +152,18 @@ class Agency:
         self.runs.reconcile(state, work, may_start=phase is not Phase.CLOSED)
 
     def _may_begin(self, turn: Turn) -> bool:
-        """Tell whether a turn may begin in this process: while it drains, only what our own code may be waiting for."""
-        phase = self._phase()
-        return phase is Phase.SERVING or (phase is Phase.DRAINING and turn.accepted.trusted)
+        """Tell whether a turn may begin in this process.
+
+        While it drains: what our own code may be waiting for, and what began with a commit that was under way.
+        """
+        phase, is_begun = self._phase(), self._actor.begun == turn.id
+        return phase is Phase.SERVING or (phase is Phase.DRAINING and (turn.accepted.trusted or is_begun))
 
     def interrupt(self) -> None:
         """Record that a shutdown interrupts what runs here: the last that this process writes of it."""
         with suppress(AgentStopped):  # the actor has failed, and whoever loads the agent next takes it for a crash
+            if self._actor.begun is not None:  # with the commit that is under way: it has no runner yet
+                self._actor.force(Letter(Interrupt(self._actor.begun, Attempt(1))))
             for runner in self._runners.values():
                 if runner.attempt is not None:
                     self._actor.force(Letter(Interrupt(runner.turn, runner.attempt)))

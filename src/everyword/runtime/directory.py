@@ -116,7 +116,7 @@ class Directory:
         """Destroyed agents of which something still runs."""
         self._time = Timekeeper(self)
         self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
-        self._is_open = False
+        self._is_open = self._is_closing = False
 
     @property
     def is_stopping(self) -> bool:
@@ -400,11 +400,17 @@ class Directory:
         self._is_open = True
         await self._time.start()
 
+    def begin_drain(self) -> None:
+        """Begin nothing new from now on; `aclose` does the rest."""
+        if self.phase is Phase.SERVING:
+            self.phase = Phase.DRAINING
+
     async def aclose(self) -> None:
         """Begin nothing new, let what runs finish for a while, interrupt the rest, let go of the store (R-19)."""
-        if not self._is_open or self.is_stopping:
+        if not self._is_open or self.is_closed or self._is_closing:
             return
-        self.phase = Phase.DRAINING
+        self._is_closing = True
+        self.begin_drain()
         await self._time.stop()
         await self._drain()
         await self._interrupt()

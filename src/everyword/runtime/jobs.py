@@ -89,7 +89,7 @@ class JobRun:
         self.is_cancelled = False
         self._actor, self._worker, self._clock = actor, worker, clock
         self._stopped: EndJob | None = None
-        """What to record if a shutdown interrupts the run."""
+        """What to record if a shutdown interrupts the run; behind its end it says nothing."""
         self.task = asyncio.create_task(self._run(), name=f"job {job} of {actor.agent}")
 
     def cancel(self) -> None:
@@ -100,7 +100,7 @@ class JobRun:
 
     def interrupt(self) -> None:
         """Record that a shutdown interrupts the run: it was no failure, and the next process goes on with it."""
-        if self._stopped is not None and not self.is_ending:
+        if self._stopped is not None:
             self._actor.force(Letter(self._stopped))
 
     async def _run(self) -> None:
@@ -110,6 +110,7 @@ class JobRun:
             return
         missed = missed_runs(found.added, found.due, self._clock.now())
         self.is_ending = True  # it may be set aside instead
+        self._stopped = EndJob(self.job, found.run + 1, "stopped", found.due)
         try:
             events = await self._actor.insist(StartJob(self.job, missed))
         except AgentStopped:
@@ -127,7 +128,6 @@ class JobRun:
 
     async def _end(self, job: Job, started: JobStarted) -> None:
         added = job.added
-        self._stopped = EndJob(added.job, started.run, "stopped", job.due)
         try:
             await self._call(job, started)
             end = EndJob(added.job, started.run, "done", next_due(added, self._clock.now()))

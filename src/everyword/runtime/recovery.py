@@ -48,9 +48,14 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Keep what was said and end the turn: as `error` with this text, or without one as `aborted`."""
+    """End the turn: as `error` with this text, or without one as `aborted`. What was said is kept.
+
+    With `forget` it is not, for every client alike. A continuation keeps it: the calls that it made or was given the
+    results of belong to a message that stays.
+    """
 
     error: str | None = None
+    forget: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,8 @@ class Runner:
         """Set when the attempt failed in a way that may pass: the turn stays open and is to be tried again."""
         self.is_finishing = False
         """Set before the end is posted: from then on nobody needs to stop this runner."""
-        self.attempt: Attempt | None = None
-        """The attempt whose code runs right now."""
+        self.attempt: Attempt | None = Attempt(1) if has_begun else None
+        """The attempt that runs right now, or is about to begin."""
         self.told_at: Millis | None = None
         """When it was last told to stop; kept by whoever tells it."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
@@ -104,6 +104,7 @@ class Runner:
             if fresh is None:
                 return None
             self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
+            self.attempt = Attempt(recovery.attempt if recovery is not None else 1)
             begun = await self._actor.insist(Begin(self.turn, self._cause, fresh, heard_at))
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
             if started is None:  # the rules ended it instead: skipped, or tried too often
@@ -152,9 +153,10 @@ class Runner:
                 return False
             case Retry():
                 return True
-            case Stop(text):
+            case Stop(text, forget):
                 outcome = Outcome.ABORTED if text is None else Outcome.ERROR
-                await self._finish(Attempt(recovery.attempt - 1), outcome, text, reason="recovery-stopped")
+                attempt = Attempt(recovery.attempt - 1)
+                await self._finish(attempt, outcome, text, reason="recovery-stopped", is_forgotten=forget)
                 return None
             case _:
                 assert_never(decision)
@@ -300,6 +302,7 @@ class Runner:
         *,
         exc: BaseException | None = None,
         reason: str | None = None,
+        is_forgotten: bool = False,
     ) -> None:
         self.is_finishing = True
         detail = None
@@ -308,7 +311,8 @@ class Runner:
             if isinstance(exc, Stalled):
                 error = self._rules.exhausted_text
         usage = to_raw(self.usage)
-        end = Finish(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage)
+        forget = self._cause if is_forgotten else None
+        end = Finish(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage, forget=forget)
         await self._actor.insist(end)
 
     def _public_text(self, exc: BaseException) -> str:

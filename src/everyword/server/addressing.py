@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import dropwhile
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 from ..errors import BadInput
 from ..ids import SUB, AgentId, agent_id, can_name_a_root, id_problem, sub_agent_id
 
 __all__ = ["Address", "find_address"]
+
+S = TypeVar("S", str, bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def find_address(scope: Any, base_path: str) -> Address | None:
     """
     # The raw path: in the decoded one a slash inside a name looks like any other.
     raw = scope.get("raw_path") or quote(scope["path"]).encode()
-    segments = raw.partition(b"?")[0].split(b"/")[1:]
+    segments = _from_first(raw.partition(b"?")[0].split(b"/"))
     base = [*_parts(scope.get("root_path", "")), *_parts(base_path)]
     if [_decoded(segment) for segment in segments[: len(base)]] != base:
         return None
@@ -54,7 +57,7 @@ def find_address(scope: Any, base_path: str) -> Address | None:
         raise BadInput(f"unable to find an agent; {problem}")
     if not can_name_a_root(rest[1]):
         raise BadInput(f"unable to find an agent named {rest[1]!r}; `/{SUB}/` in a name leads to sub-agents")
-    subs, further = _subs(rest[2:])
+    subs, further = _subs(_from_first(rest[2:]))
     return Address(rest[0], rest[1], "/".join(further).rstrip("/"), subs)
 
 
@@ -69,6 +72,15 @@ def _subs(segments: list[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
             raise BadInput("unable to find a sub-agent; its name has a NUL character")
         subs.append((kind, name))
     return tuple(subs), segments
+
+
+def _from_first(segments: list[S]) -> list[S]:
+    """Return the segments from the first that is not empty.
+
+    The stock client writes its `basePath` behind a slash and paths behind its `basePath`, so that slashes around it are
+    doubled. Elsewhere an empty segment is one that is missing.
+    """
+    return list(dropwhile(lambda segment: not segment, segments))
 
 
 def _parts(path: str) -> list[str]:

@@ -33,6 +33,7 @@ from ..runtime.port import Port
 from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Principal, Reject, can_be_watched
 from .addressing import Address, find_address
 from .budgets import Budget
+from .close_codes import REFUSED, TRY_LATER
 from .http import Caller, Service, answer_http
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
@@ -41,7 +42,7 @@ from .signals import StopSignals
 from .stores import Durability, open_store
 from .subs import ClosedGate, pass_gates
 from .watching import Watch
-from .websocket import REFUSED, TRY_LATER, SocketSettings, serve_socket
+from .websocket import SocketSettings, serve_socket
 
 __all__ = ["Everyword"]
 
@@ -108,11 +109,21 @@ class Everyword:
     # -- start and stop ------------------------------------------------------------------------------------------
 
     async def start(self) -> Service:
-        """Open the log and pick up what was left open; once, however many ask at the same time.
+        """Open the log and pick up what was left open; once, however many ask at the same time. Again after a close.
 
         Raises:
             LogError: the log cannot be used; another call tries again.
         """
+        if self._is_closed:
+            self._starting = self._closing = None
+        return await self.service()
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._closing is not None and self._closing.done()
+
+    async def service(self) -> Service:
+        """Start when nobody has yet. After the end, return what is closed: a late request must not start it again."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._open(), name="start of everyword")
         starting = self._starting
@@ -146,20 +157,22 @@ class Everyword:
         """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
         self._signals.deafen()
         self._begin_close()
-        if self._closing is None:
-            return
-        await asyncio.shield(self._closing)
-        self._starting = self._closing = None
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
 
     def _begin_close(self) -> None:
         if self._starting is not None and self._closing is None:
+            if self._starting.done():
+                self._directory.begin_drain()  # at once: what ends in this moment makes room for nothing
             self._closing = asyncio.create_task(self._close(self._starting), name="end of everyword")
 
     async def _close(self, starting: asyncio.Task[Service]) -> None:
         await asyncio.wait({starting})
-        if not starting.cancelled() and starting.exception() is None:
-            await starting.result().directory.aclose()
-        await self._watch.end()
+        try:
+            if not starting.cancelled() and starting.exception() is None:
+                await starting.result().directory.aclose()
+        finally:
+            await self._watch.end()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -202,7 +215,7 @@ class Everyword:
             raise UsageError(f"unable to get {cls.__name__}; this app does not serve it. Add it to Everyword([...]).")
         if not can_name_a_root(name):
             raise UsageError(f"unable to get {name!r}; its name leads to a sub-agent. Use `sub_agent` of its parent.")
-        if self._starting is None:
+        if self._starting is None or self._is_closed:
             raise UsageError("unable to get an agent; the app is not running. Use `async with app:` or its lifespan.")
         return cls(Port(self._directory, agent_id(kind, name)))
 
@@ -289,7 +302,7 @@ class Everyword:
             await serve_socket(websocket, service.directory, address.agent, service.presence, settings, send)
 
     async def _running(self) -> Directory:
-        return (await self.start()).directory
+        return (await self.service()).directory
 
     async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject | ClosedGate:
         """Take a request or a socket through the door, to its agent; start when nobody has yet."""
@@ -307,7 +320,7 @@ class Everyword:
         if isinstance(principal, Reject):
             return principal
         try:
-            service = await self.start()
+            service = await self.service()
             loads = bool(address.subs) or connection.scope["type"] == "websocket"  # other requests are checked by path
             if principal.read_only and loads and not await can_be_watched(service.directory, address.agent):
                 return NOTHING_TO_WATCH

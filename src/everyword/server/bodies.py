@@ -85,7 +85,7 @@ async def _whole(request: Request, limit: int, budget: Budget[asyncio.Timeout]) 
                         return None
                     pieces.append(piece)
                     largest = budget.hold(waiting, size)
-                    if largest is not None:
+                    if largest is not None and not largest.expired():  # else it is on its way out
                         largest.reschedule(loop.time())
                 return b"".join(pieces)
             finally:

@@ -29,6 +29,8 @@ class Bounds:
     pings_per_second: int = 64
     """Pings, pongs and closes of one client: each costs as much as a message, and no limit counts it."""
     header_bytes: int = 64 * 1024
+    pipelined: int = 16
+    """Requests of one connection that may wait behind the one that is answered; browsers send none."""
     close_seconds: float = 10.0
     """A socket that was closed is dropped after this, if its client does not read what is in the way."""
 

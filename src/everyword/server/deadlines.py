@@ -1,6 +1,7 @@
 """HTTP under uvicorn with deadlines: `http=` of `everyword serve`.
 
-uvicorn waits for ever for a request that has begun. Here a request has a time to come whole, and its headers a size.
+uvicorn waits for ever for a request that has begun. Here a request has a time to come whole, its headers have a size,
+and only so many requests may wait for the one before.
 Under a server of your own, name it as `uvicorn --http everyword.server.deadlines:DeadlineProtocol`, or put a proxy in
 front that waits for whole requests.
 """
@@ -8,13 +9,16 @@ front that waits for whole requests.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .bounds import Bounds
 
 __all__ = ["DeadlineProtocol"]
+
+FRAMING: Final = 8
+"""Bytes that may come besides each byte of a body in chunks; the smallest chunks have five."""
 
 
 class DeadlineProtocol(HttpToolsProtocol):
@@ -34,6 +38,8 @@ class DeadlineProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         """Bytes that came since the last request was whole; counted until its headers are."""
         self._has_headers = False
+        self._beside = 0
+        """Bytes that came behind the headers and are no body: extensions of chunks, and trailers, which are kept."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -50,19 +56,31 @@ class DeadlineProtocol(HttpToolsProtocol):
             if self._deadline is None:  # the next request of a connection that was kept alive
                 self._expect(self.bounds.request_seconds)
             self._header_bytes += len(data)
+        else:
+            self._beside += len(data)
         super().data_received(data)
         if not self._has_headers and self._header_bytes > self.bounds.header_bytes:
             self.send_400_response("unable to read the request; its headers are too long")
+        elif self._has_headers and self._beside > self.bounds.header_bytes:
+            self.transport.abort()  # it may have been answered already
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= self.bounds.pipelined:
+            # uvicorn reads on after every answer, however many requests wait: in memory they are larger than when sent.
+            self.transport.abort()
+            raise ConnectionAbortedError  # out of the parser, which has more of them
         super().on_message_begin()
         if self._deadline is None:  # behind another request, in one piece with it
             self._expect(self.bounds.request_seconds)
 
     def on_headers_complete(self) -> None:
-        self._has_headers, self._header_bytes = True, 0
+        self._has_headers, self._header_bytes, self._beside = True, 0, 0
         self._expect(self.bounds.message_seconds)
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._beside = max(0, self._beside - (1 + FRAMING) * len(body))
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._has_headers = False
@@ -84,7 +102,10 @@ class DeadlineProtocol(HttpToolsProtocol):
 
     def _run_out(self) -> None:
         self._deadline = None
-        if self.flow.read_paused:  # it is we who do not read on: an answer to an earlier request is not over
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        # Between two requests, while the first is answered: what came may be no more than a line end.
+        is_answering = not self._has_headers and cycle is not None and not cycle.response_complete
+        if self.flow.read_paused or is_answering:  # it is we who do not read on, or are not done
             self._expect(self._seconds)
         elif not self.transport.is_closing():
             self.transport.abort()

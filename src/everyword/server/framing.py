@@ -64,8 +64,12 @@ class FrameWalker:
         self._is_control = self._is_last = False
         self.announced = 0
         """Bytes of the unfinished message, with all that its present frame says is to come."""
+        self.passed = 0
+        """Bytes of the unfinished message that were passed on, and are kept until it is whole."""
         self.fragments = 0
         """Frames of the unfinished message; 0 when the last message is whole."""
+        self.messages = 0
+        """Messages that came whole so far."""
         self.controls = 0
         """Pings, pongs and closes so far."""
         self.cut: Cut | None = None
@@ -87,12 +91,14 @@ class FrameWalker:
                     self.cut.add(piece, self._mask, self._payload - self._left)
                 else:
                     passed.append(piece)
+                    self.passed += 0 if self._is_control else len(piece)
                 place, self._left = place + len(piece), self._left - len(piece)
             if self._left or self._header:
                 break  # the rest has not come yet
             frames += 1
             if not self._is_control and self._is_last:
-                self.announced = self.fragments = 0
+                self.announced = self.passed = self.fragments = 0
+                self.messages += 1
                 if self.cut is not None:
                     break
         return b"".join(passed), place
@@ -128,7 +134,7 @@ class FrameWalker:
             if self.cut is not None:
                 self.cut.size = self.announced
             elif self.announced > self._limit:
-                self.cut = Cut(self.announced, is_begun=bool(self.fragments > 1))
+                self.cut, self.passed = Cut(self.announced, is_begun=bool(self.fragments > 1)), 0
         if self._is_control or self.cut is None:
             passed.append(bytes(header))
         header.clear()

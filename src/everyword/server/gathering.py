@@ -24,10 +24,11 @@ from websockets.protocol import OPEN
 
 from .bounds import Bounds
 from .budgets import Budget
+from .close_codes import REFUSED, TOO_BIG, TRY_LATER
 from .framing import END, Cut, FrameWalker
 from .receiving import CUT
 from .sharing import SLICE, Piece
-from .websocket import FRAMES, TRY_LATER
+from .websocket import FRAMES
 
 __all__ = ["GatheringProtocol", "GatheringTransport", "framed"]
 
@@ -42,9 +43,6 @@ SWALLOWED: Final = 4
 
 LINGER: Final = 1.0
 """Seconds between a close for what a client sent, and the end of its connection."""
-
-POLICY: Final = 1008
-TOO_BIG: Final = 1009
 
 # How an empty frame ends a text message of which the parser was passed nothing, or the first fragments.
 _WHOLE: Final = b"\x81\x80\0\0\0\0"
@@ -160,10 +158,14 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         """The message too large that the next event stands for."""
         self._deadline: asyncio.TimerHandle | None = None
         """When the unfinished message must be whole."""
+        self._whole = 0
+        """How many messages had come whole when that was last looked at."""
         self._is_refused = False
         """Whether it is closed for what it sent: nothing more of that counts."""
         self._pings = (0, 0.0)
         """How many pings, pongs and closes were allowed so far, and until when."""
+        self._sending = asyncio.Lock()
+        """Held while a message is sent in fragments: another may not begin between them."""
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -241,24 +243,25 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
     def _is_within_bounds(self, walker: FrameWalker) -> bool:
         """Count what the client has begun; close the socket if that is too much, or another if all have too much."""
         if walker.fragments > self.bounds.fragments + walker.announced // 1024:
-            self._refuse(POLICY, "unable to take a message in so many fragments")
+            self._refuse(REFUSED, "unable to take a message in so many fragments")
         elif walker.controls > self._pings[0] and not self._may_ping(walker.controls):
-            self._refuse(POLICY, "unable to answer that many pings")
+            self._refuse(REFUSED, "unable to answer that many pings")
         if self._is_closing:
             return False
-        held = len(self.conn.reader.buffer) + sum(map(len, self.frames)) if walker.fragments else 0
-        if held:
-            largest = self.unfinished.hold(self, held)
-            if largest is not None:
-                largest._refuse(TRY_LATER, "unable to wait for the rest of a frame; too many are unfinished")
-            if self._deadline is None:
-                self._deadline = self.loop.call_later(self.bounds.message_seconds, self._run_out)
-        else:
-            self.unfinished.release(self)
-            if not walker.fragments and self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
+        if walker.messages != self._whole:
+            self._whole = walker.messages
+            self._stop_waiting()
+        if walker.fragments and self._deadline is None:
+            self._deadline = self.loop.call_later(self.bounds.message_seconds, self._run_out)
+        largest = self.unfinished.hold(self, walker.passed)
+        if largest is not None:
+            largest._refuse(TRY_LATER, "unable to wait for the rest of a frame; too many are unfinished")
         return not self._is_closing
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _may_ping(self, seen: int) -> bool:
         """Tell whether so many control frames are allowed by now; they are counted by the second."""
@@ -270,7 +273,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
 
     def _run_out(self) -> None:
         self._deadline = None
-        self._refuse(POLICY, "unable to wait any longer for the rest of a frame")
+        self._refuse(REFUSED, "unable to wait any longer for the rest of a frame")
 
     def _refuse(self, code: int, reason: str) -> None:
         """Close the socket; what it has begun to send is dropped, and what it still sends is not looked at.
@@ -292,9 +295,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.transport.resume_reading()
         self.stop_keepalive()
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._stop_waiting()
         self.close_timer = self.loop.call_later(min(LINGER, self.bounds.close_seconds), self.transport.close)
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -313,9 +314,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
         cast(GatheringTransport, self.transport).lost()
         self.unfinished.release(self)
         self._rest, self.frames = b"", []
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._stop_waiting()
         if isinstance(scope := getattr(self, "scope", None), dict):
             scope["extensions"].pop(FRAMES, None)  # a method of ours in what we hold: else the collector would have to
 
@@ -325,6 +324,10 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
             return
         if message["type"] == "websocket.close" and self.conn.state is OPEN:
             self.writable.set()  # a client that does not read is closed as well
+        if message["type"] == "websocket.send":
+            async with self._sending:
+                await super().send(message)
+            return
         await super().send(message)
 
     async def _send_frames(self, message: Any) -> None:
@@ -333,12 +336,13 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
             await self._write(framed(message["frames"]))
         pieces: list[Piece] = message.get("pieces", [])
         pieces.reverse()
-        while pieces:
-            piece = pieces.pop()
-            is_whole = piece.is_first and piece.is_last
-            data = framed(piece.slice.parts) if is_whole else _fragment(piece)
-            del piece  # whoever waits for the client holds no more than what is still to be sent
-            await self._write(data)
+        async with self._sending:
+            while pieces:
+                piece = pieces.pop()
+                is_whole = piece.is_first and piece.is_last
+                data = framed(piece.slice.parts) if is_whole else _fragment(piece)
+                del piece  # whoever waits for the client holds no more than what is still to be sent
+                await self._write(data)
 
     def write_frames(self, texts: list[bytes]) -> list[bytes]:
         """Write frames without waiting; return those that there is no room for yet."""

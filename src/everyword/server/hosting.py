@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
 from ..agents import Agent
 from ..agents.agent import running_as
-from ..agents.callables import check_arguments, find_callable
+from ..agents.callables import CallResult, check_arguments, find_callable
 from ..agents.connections import Connection
 from ..errors import MailboxFull, is_public, public_text
 from ..messages.jsonvalues import encode_json
 from ..runtime.directory import Loaded
 from ..wire import frames
 from ..wire.parse import CallMethod, SetState
+from .close_codes import TRY_LATER, UNREAD
 
 __all__ = ["Host", "agent_of"]
 
@@ -123,16 +125,24 @@ class Host:
             method = find_callable(self._agent, frame.method, is_read_only=self.connection.is_readonly)
             given = method(*check_arguments(method, frame.method, frame.args))
             if inspect.isasyncgen(given):
-                async for value in given:
-                    self._reply(_result(frame.id, value, done=False))
-                    await self.connection.drain()
-                self._reply(frames.rpc_result(frame.id, None))
+                async with aclosing(given):
+                    result = await self._stream(frame.id, given)
+                self._reply(_result(frame.id, result))
                 return
             self._reply(_result(frame.id, await given if inspect.isawaitable(given) else given))
         except Exception as exc:
             if not is_public(exc):
                 log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
             self._reply(frames.rpc_error(frame.id, public_text(exc, f"The call of {frame.method} failed.")))
+
+    async def _stream(self, call: str, values: AsyncIterator[Any]) -> Any:
+        """Post each value; return the result that they end with, None if there is none."""
+        async for value in values:
+            if isinstance(value, CallResult):
+                return value.value
+            self._reply(_result(call, value, done=False))
+            await self.connection.drain()
+        return None
 
     def _reply(self, frame: bytes) -> None:
         if self._is_unread:
@@ -142,7 +152,7 @@ class Host:
         except MailboxFull as exc:
             self._is_unread = True
             log.info("%r is closed: %s", self.connection, exc)
-            self.connection.close(1013, "unable to send any more; read faster")
+            self.connection.close(TRY_LATER, UNREAD)
 
     def _run(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
         self._running += 1

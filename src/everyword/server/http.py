@@ -9,8 +9,9 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -253,7 +254,8 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         return _accepted(request)
     if accepted is None:
         return await _stream(service, caller, request)
-    return _ui_stream(service, caller, request, follow_turn(directory, agent, accepted.turn, cursor))
+    pieces = follow_turn(directory, agent, accepted.turn, cursor)
+    return _ui_stream(request, pieces, service.seats.seat(agent, caller.principal.id))
 
 
 async def _standing(loaded: Loaded, caller: Caller, question: Question, request: RequestId) -> Standing | None:
@@ -270,7 +272,7 @@ def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:
     if _responds_async(caller.request):
         return _accepted(standing.request)
     pieces = standing_frames(service.directory, service.sharing, caller.agent, standing)
-    return _ui_stream(service, caller, standing.request, pieces)
+    return _ui_stream(standing.request, pieces, service.seats.seat(caller.agent, caller.principal.id))
 
 
 def _accepted(request: RequestId) -> Response:
@@ -292,22 +294,34 @@ async def _stream(service: Service, caller: Caller, request: RequestId | None) -
     directory, agent, after = service.directory, caller.agent, caller.after
     if await directory.store.agent_row(agent) is None:
         return Response(status_code=204)  # asking about an agent does not make one
-    service.seats.check(agent, caller.principal.id)
-    async with directory.attach(agent) as loaded, service.sharing.making:
-        opened = await find_open_turn(loaded, service.sharing, request)
-    if opened is not None:
-        frames = open_turn_frames(directory, service.sharing, agent, opened, after)
-        return _ui_stream(service, caller, opened.request, frames)
-    row = await directory.store.find_turn(agent, request) if request is not None else None
-    if row is None or row.is_open or (after is not None and after >= row.chunks > 0):
-        return Response(status_code=204)
-    pieces = ended_turn_frames(directory.store, service.sharing, agent, row, after)
-    return _ui_stream(service, caller, row.request, pieces)
+    with _seated(service, caller) as seat:
+        async with directory.attach(agent) as loaded, service.sharing.making:
+            opened = await find_open_turn(loaded, service.sharing, request)
+        if opened is not None:
+            frames = open_turn_frames(directory, service.sharing, agent, opened, after)
+            return _ui_stream(opened.request, frames, seat.pop_all())
+        row = await directory.store.find_turn(agent, request) if request is not None else None
+        if row is None or row.is_open or (after is not None and after >= row.chunks > 0):
+            return Response(status_code=204)
+        pieces = ended_turn_frames(directory.store, service.sharing, agent, row, after)
+        return _ui_stream(row.request, pieces, seat.pop_all())
 
 
-def _ui_stream(service: Service, caller: Caller, request: RequestId, pieces: Pieces) -> ASGIApp:
+def _seated(service: Service, caller: Caller) -> ExitStack:
+    """Take a seat, before anything is awaited, so that of many requests at once no more get one than there are.
+
+    Raises:
+        TooManyQueued: all seats are taken.
+    """
+    service.seats.check(caller.agent, caller.principal.id)
+    seat = ExitStack()
+    seat.enter_context(service.seats.seat(caller.agent, caller.principal.id))
+    return seat
+
+
+def _ui_stream(request: RequestId, pieces: Pieces, seat: AbstractContextManager[Any]) -> ASGIApp:
     headers = {**UI_STREAM_HEADERS, "x-everyword-request": _header_safe(request)}
-    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent, caller.principal.id))
+    return StreamedResponse(pieces, headers, seat)
 
 
 def _request_id(said: str) -> RequestId:
@@ -349,13 +363,13 @@ async def _running(loaded: Loaded) -> RequestId | None:
 
 async def get_events(service: Service, caller: Caller) -> ASGIApp:
     """Stream the committed events by cursor; `id` is the seq. Without a cursor, where the agent stands comes first."""
-    service.seats.check(caller.agent, caller.principal.id)
-    async with service.directory.attach(caller.agent):
-        pass  # what cannot be loaded is refused with a status, while there is none yet
     after = Seq(caller.after) if caller.after is not None else None
     headers = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
-    pieces = follow_log(service.directory, service.sharing, caller.agent, after)
-    return StreamedResponse(pieces, headers, service.seats.seat(caller.agent, caller.principal.id))
+    with _seated(service, caller) as seat:
+        async with service.directory.attach(caller.agent):
+            pass  # what cannot be loaded is refused with a status, while there is none yet
+        pieces = follow_log(service.directory, service.sharing, caller.agent, after)
+        return StreamedResponse(pieces, headers, seat.pop_all())
 
 
 RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {

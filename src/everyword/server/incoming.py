@@ -15,26 +15,22 @@ from starlette.types import Message, Receive, Send
 
 from ..errors import TooFast
 from ..events import Outcome
-from ..ids import RequestId
 from ..wire import frames
 from ..wire.parse import BadRequest, CallMethod, ChatRequest, SetState, parse
 from .access import Principal
+from .close_codes import TRY_LATER
 from .http import Service
 from .limits import MINUTE
-from .receiving import CUT, text_of
+from .receiving import CUT, ENDS, id_in, text_of
 
 __all__ = ["Body", "Frames"]
 
 log = logging.getLogger("everyword.server")
 
-TRY_LATER: Final = 1013
-
 SHORT: Final = 64 * 1024
 """Characters of a frame that is parsed to find out how to refuse it; of a longer one, only the ends are looked at."""
-EDGE: Final = 4096
 
 _TYPE = re.compile(r'"type"\s*:\s*"(cf_agent_state|rpc|cf_agent_use_chat_request)"')
-_ID = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
 
 Count = Callable[[int, int], int]
 """Counts frames and bytes; returns for how many milliseconds nothing is taken."""
@@ -147,16 +143,15 @@ def refusal(text: str, sentence: str) -> bytes | None:
 
 
 def _refusal_of_long(text: str, sentence: str) -> bytes | None:
-    edges = (text[:EDGE], text[-EDGE:])
-    kinds = [found[1] for found in map(_TYPE.search, edges) if found is not None]
-    ids = [found[1] for found in map(_ID.search, edges) if found is not None]
+    ends = (text[:ENDS], text[-ENDS:])
+    kinds, request = [found[1] for found in map(_TYPE.search, ends) if found is not None], id_in(text)
     if "cf_agent_state" in kinds:
         return frames.state_error(sentence)
-    if not kinds or not ids:
+    if not kinds or request is None:
         return None
     if kinds[0] == "rpc":
-        return frames.rpc_error(ids[0], sentence)
-    return frames.terminal(RequestId(ids[0]), Outcome.ERROR, error=sentence)
+        return frames.rpc_error(request, sentence)
+    return frames.terminal(request, Outcome.ERROR, error=sentence)
 
 
 def _size(message: Message) -> int:

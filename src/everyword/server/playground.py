@@ -106,7 +106,7 @@ class PlaygroundFeed:
     # -- which agents there are --------------------------------------------------------------------------------------
 
     async def _list(self, request: Request) -> ASGIApp:
-        store = (await self._app.start()).directory.store
+        store = (await self._app.service()).directory.store
         known = await store.agents() if isinstance(store, _Listing) else []
         roots = [agent for agent in known if f"/{SUB}/" not in agent][-MOST_AGENTS:]
         allowed = [agent for agent in roots if isinstance(await self._admit(request, agent), Principal)]
@@ -132,7 +132,7 @@ class PlaygroundFeed:
         admitted = await self._admit(request, agent)
         if isinstance(admitted, Reject):
             return refusal(admitted.status, admitted.reason)
-        directory = (await self._app.start()).directory
+        directory = (await self._app.service()).directory
         store = directory.store
         if await store.agent_row(agent) is None:
             return _json({"head": 0, "events": []})  # asking about an agent does not make one

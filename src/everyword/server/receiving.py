@@ -11,12 +11,14 @@ from starlette.websockets import WebSocketDisconnect
 from ..ids import RequestId
 from ..wire.parse import BadRequest
 
-__all__ = ["CUT", "refusal_of", "text_of"]
+__all__ = ["CUT", "ENDS", "id_in", "refusal_of", "text_of"]
 
 CUT: Final = "everyword.cut"
 """An extension of ASGI: a received message that is too large for the server has its size here, and its ends as text."""
 
-_ENDS: Final = 4096
+ENDS: Final = 4096
+"""Characters of both ends of a long message in which its id and its type are looked for."""
+
 _ID: Final = re.compile(r'"id"\s*:\s*"([^"\\]{1,200})"')
 
 
@@ -36,8 +38,10 @@ def refusal_of(message: Message, text: str, limit: int) -> BadRequest | None:
     """Refuse a frame that is too large, under its id, without parsing it; the socket stays."""
     if CUT not in message and (len(text) <= limit // 4 or len(text.encode()) <= limit):
         return None
-    found = _ID.search(text, 0, _ENDS) or _ID.search(text, len(text) - _ENDS)
-    return BadRequest(
-        RequestId(found.group(1)) if found is not None else None,
-        f"unable to take the message; it is larger than {limit / (1024 * 1024):g} MiB",
-    )
+    return BadRequest(id_in(text), f"unable to take the message; it is larger than {limit / (1024 * 1024):g} MiB")
+
+
+def id_in(text: str) -> RequestId | None:
+    """Return the id of a message that is too long to be parsed, if one of its ends has it."""
+    found = _ID.search(text, 0, ENDS) or _ID.search(text, max(len(text) - ENDS, 0))
+    return RequestId(found.group(1)) if found is not None else None

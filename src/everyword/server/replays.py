@@ -103,15 +103,17 @@ def _chunks(state: State, turn: Turn) -> Chunks:
     if turn.fold is not None:
         chunks = [encode_chunk(chunk) for chunk in replay_from_fold(turn.fold)] if turn.chunks else []
         return [(None, body) for body in [*chunks, *turn.transients]]
-    return _of_message(state, turn.node)
+    return _of_message(state, turn.node, turn.outcome)
 
 
-def _of_message(state: State, node: NodeId) -> Chunks:
+def _of_message(state: State, node: NodeId, outcome: Outcome | None) -> Chunks:
+    """Return the chunks of an ended turn's message. Live, only a turn that completed has said `finish`."""
     place = state.nodes.get(node)
     if place is None or place.body is None:
         return []
-    message = UIMessage.decode(place.body)
-    return [(None, encode_chunk(chunk)) for chunk in encode_message(message, is_replay=True)]
+    is_finished = outcome is Outcome.COMPLETED
+    chunks = encode_message(UIMessage.decode(place.body), is_replay=True, is_finished=is_finished)
+    return [(None, encode_chunk(chunk)) for chunk in chunks]
 
 
 def _of_row(state: State, row: TurnRow, head: Seq) -> Replay:
@@ -120,7 +122,7 @@ def _of_row(state: State, row: TurnRow, head: Seq) -> Replay:
     return Replay(
         head,
         row.request,
-        chunks=_of_message(state, row.node),
+        chunks=_of_message(state, row.node, Outcome(row.status)),
         outcome=Outcome(row.status),
         error=row.error,
         message_ids=message_ids,

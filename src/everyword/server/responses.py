@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
+from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -31,7 +32,7 @@ class StreamedResponse:
         self,
         pieces: AsyncGenerator[bytes, None],
         headers: Mapping[str, str],
-        held: AbstractContextManager[None] | None = None,
+        held: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._pieces = pieces
         self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -19,6 +19,7 @@ from ..ids import AgentId, agent_id, sub_agent_id
 from ..runtime.directory import Directory
 from .access import UNCHECKED, Reject, describe_verdict
 from .addressing import Address
+from .close_codes import INTERNAL
 from .hosting import agent_of
 from .responses import refusal
 
@@ -38,7 +39,7 @@ class ClosedGate:
     @property
     def close_code(self) -> int:
         """How its socket is closed: the stock client gives up at 4xxx, and comes back after anything else."""
-        return 4000 + self.status if 400 <= self.status < 500 else 1011
+        return 4000 + self.status if 400 <= self.status < 500 else INTERNAL
 
     @property
     def close_reason(self) -> str:

@@ -59,6 +59,7 @@ from ..wire.parse import (
     parse,
 )
 from ..wire.streams import StreamView
+from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
 from .hosting import Host, agent_of
 from .lists import is_new, is_stale, was_refused
 from .presence import Presence
@@ -76,15 +77,6 @@ FRAMES: Final = "everyword.frames"
 
 More than a server writes at once comes as `pieces` instead, slices that clients share. What the extension has as
 `write` takes some frames without waiting, and returns those that it has no room for yet."""
-
-COME_BACK = 1012
-"""Service restart: the client reconnects by itself."""
-TRY_LATER = 1013
-GOING_AWAY = 1001
-"""What the stock server says when it destroys an agent: the client comes back, to a new one."""
-REFUSED = 1008
-"""Policy violation: the client gives up."""
-UNREAD = "unable to send any more; read faster"
 
 ARRIVED_AFTER = 10_000
 """Milliseconds after which a frame that was written has reached its client, or never will."""
@@ -148,7 +140,7 @@ async def serve_socket(
         code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, "come back in a moment")
     except Exception:
         log.exception("a socket of %r failed", agent)
-        code, reason = 1011, "internal error"
+        code, reason = INTERNAL, "internal error"
     with suppress(RuntimeError, WebSocketDisconnect):  # the client may be gone already
         await websocket.close(code, reason[:100])
 

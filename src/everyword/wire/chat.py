@@ -255,8 +255,9 @@ class ChatView:
             if waiting.is_continuation and not self._is_owned_by_another(waiting):
                 self._mode = _Mode.PARKED
                 return [frames.pending(waiting.request, frame.probe)]
-        if not self._open and self._last_ended is not None and self._last_ended.outcome is Outcome.ERROR:
-            return [frames.resuming(self._last_ended.request, frame.probe)]
+        last = self._last_ended
+        if not self._open and last is not None and (last.outcome is Outcome.ERROR or self._is_forgotten(last)):
+            return [frames.resuming(last.request, frame.probe)]
         accepted = [known for known in self._open.values() if not known.is_continuation]
         if accepted:
             self._mode = _Mode.PARKED
@@ -461,11 +462,12 @@ class ChatView:
             self._is_doubted = bool(self._open)
             told.append(self._messages())
         # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
-        if self._mode is _Mode.PARKED and not self._open and event.reason != "superseded":
+        # One that was cleared is released by `chat.cleared`, in the same breath.
+        if self._mode is _Mode.PARKED and not self._open and event.reason not in ("superseded", "cleared"):
             self._mode = _Mode.LIVE
             if event.outcome is Outcome.ERROR and not known.has_chunks:
                 told.append(frames.resuming(known.request))  # a bare error frame is dropped by the client
-            elif event.reason != "cleared":
+            else:
                 told.append(frames.resume_none())
         if event.outcome is not Outcome.SKIPPED:
             self._last_ended = known
@@ -491,6 +493,9 @@ class ChatView:
             # client that cleared; after an error frame it forgets it.
             return [frames.response(known.request, "", done=False, error=True), terminal]
         if known.is_joined and known.is_saved:
+            if known.is_continuation:
+                # Before the end: a client is ready with the end, and its calls must read as they are stored by then.
+                return [self._messages(), terminal]
             # After the end: before it, a client that resumed puts the answer back to where it first stood.
             return [terminal, self._messages()]
         if event.outcome is Outcome.ABORTED and known.is_saved:
@@ -539,6 +544,10 @@ class ChatView:
 
     def _offer(self, known: KnownTurn) -> None:
         self._mode, self._offered = _Mode.OFFERED, known.turn
+
+    def _is_forgotten(self, known: KnownTurn) -> bool:
+        """True for a turn that spoke and left nothing: a client that missed its end still shows what it said."""
+        return known.outcome is Outcome.ABORTED and known.has_chunks and not self._updated(known.node)
 
     def _go_live(self) -> None:
         self._mode, self._offered = _Mode.LIVE, None

@@ -14,7 +14,7 @@ from ..events import Outcome
 from ..ids import MessageId, RequestId
 
 __all__ = ["CLEAR", "ChunkFrames", "identity", "mcp_servers", "message_updated", "messages", "pending", "recovering"]
-__all__ += ["replay_complete", "response", "resume_none", "resuming", "rpc_error", "rpc_result", "state", "state_error"]
+__all__ += ["replay_complete", "response", "resume_none", "resuming", "rpc_error", "state", "state_error"]
 __all__ += ["terminal", "text_frame"]
 
 _encode = msgspec.json.Encoder().encode
@@ -123,10 +123,6 @@ def state_error(text: str) -> bytes:
 def mcp_servers() -> bytes:
     """The list of MCP servers, always empty here; a client with `onMcpUpdate` expects one."""
     return _typed("cf_agent_mcp_servers", mcp={"servers": {}, "tools": [], "prompts": [], "resources": []})
-
-
-def rpc_result(call: str, result: Any, *, done: bool = True) -> bytes:
-    return _encode({"type": "rpc", "id": call, "success": True, "result": result, "done": done})
 
 
 def rpc_error(call: str, text: str) -> bytes:

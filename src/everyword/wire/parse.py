@@ -138,14 +138,15 @@ def parse(text: str) -> ClientFrame:
     return found if found is not None else Other(text)
 
 
-def _request(frame: JsonObject) -> ClientFrame | None:
+def _request(frame: JsonObject) -> ClientFrame:
     request, init = frame.get("id"), frame.get("init")
     if not isinstance(request, str) or not request:
         return BadRequest(None, "unable to read the request; it has no id")
     if (problem := id_problem(request, "its id")) is not None:
         return BadRequest(RequestId(cut_id(request)), f"unable to take the request; {problem}")
     if not isinstance(init, dict) or init.get("method", "POST") != "POST":
-        return None
+        why = "its method is not POST" if isinstance(init, dict) else "it has no `init`"
+        return BadRequest(RequestId(request), f'unable to read the request; {why}. Send `init` with method "POST".')
     try:
         body = msgspec.json.decode(_string(init.get("body")))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:

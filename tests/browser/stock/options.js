@@ -13,6 +13,7 @@ export function socketOptions(given) {
     agent: given.agent ?? "Chat",
     name: given.name,
     sub: given.sub,
+    ...(given.basePath === undefined ? {} : { basePath: given.basePath }),
     host: location.host,
     query: given.query,
     minReconnectionDelay: soonest,
