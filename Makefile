@@ -21,7 +21,7 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations traps wheel docs recording screenshots clean
+.PHONY: attack chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ walks: setup ## many random walks of two tabs over a bad network (WALKS=50 make 
 
 chaos: setup-python ## kill a server under load at random for ten minutes (`make test` does it for one)
 	@$(BIN)/python -m tools.chaos $(ARGS)
+
+attack: setup-python ## attack real servers for five minutes: frames, requests, kills, stops, sockets (ARGS='--seconds 30')
+	@$(BIN)/python -m tools.attack $(ARGS)
 
 simulate: setup-python ## ten thousand seeds of the deterministic simulation (`make test` plays a few hundred)
 	@PYTHONHASHSEED=0 $(BIN)/python -m tools.simulate --seeds 10000 $(ARGS)

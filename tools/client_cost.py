@@ -71,6 +71,9 @@ class Client:
         payload = json.dumps(frame).encode()
         self._writer.write(struct.pack("!BBH4x", 0x81, 0xFE, len(payload)) + payload)
 
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
     async def begin(self, size: int) -> None:
         """Announce a frame and send all of it but the last byte; stop where the server closes."""
         self._writer.write(struct.pack("!BBQ4x", 0x81, 0xFF, size))
@@ -123,11 +126,21 @@ async def not_reading(port: int, count: int) -> list[Client]:
     return list(clients)
 
 
+async def no_handshake(port: int, count: int) -> list[Client]:
+    """Have everybody begin a request for a socket, with long headers, and never end it."""
+    clients = [Client(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(count)]
+    for client in clients:
+        client.write(b"GET /agents/chat/ann HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 50_000)
+    return clients
+
+
 IS_BEFORE = "--before" in sys.argv
-ROWS: Final[dict[str, tuple[Callable[[int, int], Awaitable[list[Client]]], int]]] = {
+Misbehaving = Callable[[int, int], Awaitable[list[Client]]]
+ROWS: Final[dict[str, tuple[Misbehaving, int]]] = {
     "clients that resume an answer of 4.4 MB and read nothing": (resuming, 500),
     "sockets with a frame that is all there but its last byte": (unfinished, 12),
     "sockets that call for 64 MiB of replies and read none": (not_reading, 40),
+    "connections that never finish their handshake": (no_handshake, 1000),
 }
 
 
@@ -137,12 +150,12 @@ def memory(pid: int, what: str) -> int:
     return int(found.group(1)) * 1024
 
 
-async def settled(pid: int) -> int:
-    """Wait until the server needs no more than before; return the most that it needed."""
+async def settled(pid: int, quiet: float) -> int:
+    """Wait until the server needs no more than it did `quiet` seconds before; return the most that it needed."""
     before = -1
     while (now := memory(pid, "VmHWM")) != before:
         before = now
-        await asyncio.sleep(QUIET)
+        await asyncio.sleep(quiet)
     return now
 
 
@@ -150,13 +163,14 @@ def write_app(folder: Path) -> None:
     (folder / "app.py").write_text(f"ANSWER = {ANSWER}\nREPLY = {REPLY}\n{APP}", encoding="utf-8")
 
 
-async def measure(run: Callable[[int, int], Awaitable[list[Client]]], count: int) -> tuple[int, int]:
+async def measure(run: Misbehaving, count: int, quiet: float = QUIET) -> tuple[int, int]:
     """Return how much memory the server had with nobody there, and at most."""
     with tempfile.TemporaryDirectory() as folder:
         write_app(Path(folder))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "everyword", "serve", "app.py", "--port", "0"),
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )
@@ -167,7 +181,7 @@ async def measure(run: Callable[[int, int], Awaitable[list[Client]]], count: int
             port = int(greeting.rsplit(":", 1)[1])
             idle = memory(process.pid, "VmRSS")
             clients = await run(port, count)
-            return idle, await settled(process.pid)
+            return idle, await settled(process.pid, quiet)
         finally:
             for client in clients:
                 client.close()

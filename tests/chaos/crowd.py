@@ -18,7 +18,9 @@ from everyword.messages.message import UIMessage
 from everyword.wire.client import ChatProtocol
 from tests.chaos.agents import FORGETFUL
 
-__all__ = ["Looker", "Server", "Tab", "text_of"]
+__all__ = ["PATIENCE", "Looker", "Server", "Tab", "come_to_rest", "text_of"]
+
+PATIENCE = 60.0
 
 Json = dict[str, Any]
 
@@ -202,3 +204,33 @@ class Looker:
                 if answer.status_code == 200:
                     self.looks += 1
                     self.memories[agent].shown(answer.json())
+
+
+def _client(url: str) -> httpx.AsyncClient:
+    # An answer that is still given is waited for; certificates take longer to load than most tests.
+    return httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=PATIENCE)
+
+
+async def come_to_rest(server: Server, tabs: list[Tab]) -> None:
+    """Leave a running server alone until every answer is given and everybody has been told."""
+    url = f"http://127.0.0.1:{server.port}/agents"
+    step = ""
+    try:
+        async with asyncio.timeout(PATIENCE), _client(url) as client:
+            for agent in sorted({tab.agent for tab in tabs}):
+                mine = [tab for tab in tabs if tab.agent == agent]
+                while True:
+                    for tab in mine:
+                        step = f"{tab.name} to come to rest"
+                        await tab.until(lambda: tab.is_at_rest and not tab.open_calls())  # noqa: B023
+                    step = f"{agent} to have nothing to stream"
+                    if (await client.get(f"{agent}/chat/stream")).status_code == 204:
+                        break
+            for tab in tabs:
+                mark = tab.protocol.stop("nothing")  # confirmed behind everything that the server had for this page
+                step = f"{tab.name} to be confirmed"
+                await tab.say()
+                await tab.until(lambda: tab.protocol.is_confirmed(mark))  # noqa: B023
+    except TimeoutError:
+        everybody = "\n".join(tab.describe() for tab in tabs)
+        raise AssertionError(f"waited for {step} in vain:\n{everybody}") from None

@@ -16,12 +16,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.browser.serving import listening
 from tests.chaos.agents import KINDS
-from tests.chaos.crowd import Looker, Tab
+from tests.chaos.crowd import PATIENCE, Looker, Tab, come_to_rest
 from tests.chaos.proofs import prove
 from tests.chaos.serving import LOG
 
@@ -31,7 +30,6 @@ TABS = 2
 MOST_FRAMES = 3_000
 """That everybody together is shown in one life."""
 LONGEST_LIFE = 4.0
-PATIENCE = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 
 DEATHS = {"talking": 12, "deployed": 2, "ready": 1, "begotten": 1}
@@ -130,38 +128,6 @@ async def wreak_havoc(stage: Stage, chance: random.Random) -> Counter[str]:
     return ends
 
 
-def _client(url: str) -> httpx.AsyncClient:
-    # An answer that is still given is waited for; certificates take longer to load than most tests.
-    return httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=PATIENCE)
-
-
-async def come_to_rest(stage: Stage, tabs: list[Tab]) -> None:
-    """Leave the server alone until every answer is given and everybody has been told."""
-    stage.is_closing = True
-    await stage.start()
-    url = f"http://127.0.0.1:{stage.port}/agents"
-    step = ""
-    try:
-        async with asyncio.timeout(PATIENCE), _client(url) as client:
-            for agent in sorted({tab.agent for tab in tabs}):
-                mine = [tab for tab in tabs if tab.agent == agent]
-                while True:
-                    for tab in mine:
-                        step = f"{tab.name} to come to rest"
-                        await tab.until(lambda: tab.is_at_rest and not tab.open_calls())  # noqa: B023
-                    step = f"{agent} to have nothing to stream"
-                    if (await client.get(f"{agent}/chat/stream")).status_code == 204:
-                        break
-            for tab in tabs:
-                mark = tab.protocol.stop("nothing")  # confirmed behind everything that the server had for this page
-                step = f"{tab.name} to be confirmed"
-                await tab.say()
-                await tab.until(lambda: tab.protocol.is_confirmed(mark))  # noqa: B023
-    except TimeoutError:
-        everybody = "\n".join(tab.describe() for tab in tabs)
-        raise AssertionError(f"waited for {step} in vain:\n{everybody}") from None
-
-
 @pytest.mark.obligation("000-3.a", "003-6", "003-7")
 @pytest.mark.crash
 @pytest.mark.slow
@@ -177,6 +143,8 @@ async def test_a_server_that_is_killed_again_and_again_under_load_loses_nothing_
         people = [asyncio.create_task(each.run()) for each in (*tabs, looker)]
         try:
             ends = await wreak_havoc(stage, chance)
+            stage.is_closing = True
+            await stage.start()
             await come_to_rest(stage, tabs)
         finally:
             for person in people:

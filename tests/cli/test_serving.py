@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from everyword import __version__
 from everyword.cli import main
+from everyword.cli.serving import _is_worth_saying
 from everyword.demo.words import HELLO
 from tests.cli.kit import running
 from tests.cli.test_cli import APP
@@ -95,6 +97,36 @@ async def test_serve_keeps_the_bounds_of_the_app_on_what_is_never_finished(tmp_p
             await client.upgrade()
             client.write(frame(b"{", size=1_000_000))
             assert (await client.closed())[0] == 1009
+
+
+async def test_a_frame_that_is_not_utf8_leaves_no_traceback_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BOUNDED, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with RawSocket.connected(url) as client:
+            await client.upgrade()
+            client.write(frame(b"\xff\xfe"))
+            assert (await client.closed())[0] == 1007
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.stdout is not None
+        said = server.said + (await server.process.stdout.read()).decode()
+        assert "Traceback" not in said and "no `authorize`" in said
+
+
+GONE = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+
+@pytest.mark.parametrize(
+    ("raised", "is_said"),
+    [(GONE, False), (asyncio.CancelledError(), False), (RuntimeError("a bug"), True), (ValueError("a bug"), True)],
+    ids=repr,
+)
+def test_the_log_has_a_traceback_for_bugs_and_none_for_clients_that_hang_up(
+    raised: BaseException, is_said: bool
+) -> None:
+    told = (type(raised), raised, None)
+    record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, "Exception in ASGI application\n", None, told)
+    assert _is_worth_saying(record) is is_said
 
 
 async def test_dev_names_the_kinds_where_nothing_is_found_and_serve_does_not(tmp_path: Path) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
+from everyword.core.commands import Cancel
 from everyword.core.state import Rules
 from everyword.events import AttemptInterrupted, AttemptStarted, MessageEnded, Outcome, TurnEnded
-from everyword.ids import AgentId
+from everyword.ids import AgentId, RequestId
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.runtime.api import TurnCall
 from everyword.runtime.directory import Directory, Settings
 from everyword.testing import Gate, ManualClock, ScriptedResponder
 from everyword.testing.scripted import Item
-from tests.runtime.kit import AGENT, PATIENCE, SlowDisk, killed, running, soon, submit, watching
+from tests.runtime.kit import AGENT, PATIENCE, QUICK, SlowDisk, killed, running, soon, submit, watching
 
 STEPS = 30
 
@@ -109,6 +111,28 @@ async def test_while_it_drains_only_turns_that_our_own_code_asked_for_begin() ->
         gate.open()
         await closing
     assert [call.request for call in responders[other].calls] == ["ours"]
+
+
+async def test_a_stop_that_is_committed_while_the_process_stops_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    store, clock, answering = SlowDisk(), ManualClock(), Gate()
+    store.gate.open()
+    directory = Directory(store, ScriptedResponder(["so far", answering]), clock=clock, settings=QUICK)
+    await directory.open()
+    async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
+        await loaded.actor.ask(submit("r1"))
+        await answering.reached.wait()
+        store.gate = Gate()
+        cancelling = asyncio.create_task(loaded.actor.insist(Cancel(RequestId("r1"))))
+        await store.gate.reached.wait()
+        closing = asyncio.create_task(directory.aclose())
+        await soon(lambda: directory.is_closed)
+        store.gate.open()
+        await closing
+        assert len(await cancelling) == 1, "who asked is told that it is committed"
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+    async with running(store, ScriptedResponder([]), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            assert (await watcher.ended(1)).outcome is Outcome.ABORTED
 
 
 async def test_nothing_is_written_after_the_interruption_whatever_the_code_does() -> None:

@@ -69,6 +69,8 @@ class RawSocket:
         async with asyncio.timeout(PATIENCE):
             try:
                 for first in range(0, len(data), ROOM):
+                    if self._writer.transport.is_closing():
+                        return
                     self._writer.write(data[first : first + ROOM])
                     await self._writer.drain()
             except OSError:

@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect as open_socket
 from everyword import Agent, CallResult, ChatError, Everyword, callable, get_current_agent
 from everyword.agents.connections import Connection
 from everyword.client import AgentClient
+from everyword.errors import AgentStopped, MailboxFull
 from everyword.server.hosting import MOST_AT_ONCE
 from tests.server.kit import PATIENCE, connect, serving
 
@@ -304,6 +305,29 @@ async def test_other_frames_are_the_agents_own_and_it_may_close_the_socket() -> 
         async with asyncio.timeout(PATIENCE):
             await tab.socket.wait_closed()
         assert (tab.socket.close_code, tab.socket.close_reason) == (4001, "as you wish")
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [
+        (AgentStopped("unable to queue a job; the server is stopping. Reconnect in a moment."), 503),
+        (MailboxFull("unable to take the command; too many wait"), 503),
+        (RuntimeError("a bug"), 500),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+async def test_a_request_that_a_shutdown_cuts_off_may_be_sent_again(
+    raised: Exception, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Cut(Agent):
+        async def on_request(self, request: Any) -> Any:
+            raise raised  # as `queue`, `set_state` and everything else that writes does then
+
+    async with serving(Everyword([Cut], store="memory:")) as url, connect(f"{url}/agents/cut/ann") as client:
+        answer = await client.post("work")
+    assert answer.status_code == status
+    assert ("retry-after" in answer.headers) == (status == 503)
+    assert any(record.exc_info for record in caplog.records) == (status == 500)
 
 
 async def test_requests_to_other_paths_are_the_agents_own() -> None:

@@ -61,6 +61,12 @@ LAST_RESORT = 6.0
 FOREIGN_GRACE = 10.0
 """Seconds of grace that an app has which is not ours alone: ours, inside it, has as much by default."""
 
+OF_CLIENTS = ("returned without completing response", "Invalid UTF-8 sequence received from client")
+"""What uvicorn says of clients, some of it with a traceback: anybody could fill the log with it."""
+
+HUNG_UP = "the handler is closed"
+"""What uvloop raises when an answer is written in the moment in which its client hangs up."""
+
 WITHOUT_AUTHORIZE = (
     "this app has no `authorize`: requests that seem to come from this machine may use every agent, others none. "
     "A reverse proxy on this machine that sets no forwarding header (X-Forwarded-For, X-Real-IP, Forwarded, Via) "
@@ -216,8 +222,11 @@ def _listen(host: str, port: int, *, patience: float = 0.0) -> socket.socket:
 def _is_worth_saying(record: logging.LogRecord) -> bool:
     # Streams that stay incomplete when the server stops are how their clients know that they must come back, and
     # requests that are cut off then are said to be by the line before.
-    is_cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
-    return not is_cut_off and "returned without completing response" not in str(record.msg)
+    raised = record.exc_info[1] if record.exc_info is not None else None
+    is_cut_off = isinstance(raised, asyncio.CancelledError) or (
+        isinstance(raised, RuntimeError) and HUNG_UP in f"{raised}"
+    )
+    return not is_cut_off and not any(text in str(record.msg) for text in OF_CLIENTS)
 
 
 def _name_of(host: str) -> str:

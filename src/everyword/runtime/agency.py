@@ -309,7 +309,8 @@ class Agency:
                 usage = runner.usage
                 self._tell_to_stop(task, runner)
         end = Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled", usage=to_raw(usage))
-        self._actor.force(Letter(end))
+        with suppress(AgentStopped):  # the process stops as well: the next one ends the turn, by the log
+            self._actor.force(Letter(end))
 
     def _tell_to_stop(self, task: asyncio.Task[None], runner: Runner) -> None:
         """Cancel a runner once: a second time would cut off what its `finally` awaits, so that comes much later."""

@@ -73,14 +73,14 @@ class Host:
     def joined(self) -> None:
         """Tell the agent of the connection."""
         self._agent.admit(self.connection)
-        self._run(self._agent.on_connect(self.connection, self.connection.request), "on_connect")
+        self._run(lambda: self._agent.on_connect(self.connection, self.connection.request), "on_connect")
 
     def left(self, code: int, reason: str) -> None:
         """Tell the agent that it is gone, unless the agent is."""
         self._agent.dismiss(self.connection)
         if self._loaded.is_destroyed:
             return
-        self._run(self._agent.on_close(self.connection, code, reason), "on_close")
+        self._run(lambda: self._agent.on_close(self.connection, code, reason), "on_close")
 
     def heard(self, text: str) -> None:
         """Hand over a frame that is not of the protocol; of a read-only client only where the agent allows it.
@@ -95,7 +95,7 @@ class Host:
             return
         if self._running >= MOST_AT_ONCE:
             raise MailboxFull("unable to take a message; the agent is still busy with those before")
-        self._run(self._agent.on_message(self.connection, text), "on_message")
+        self._run(lambda: self._agent.on_message(self.connection, text), "on_message")
 
     async def set_state(self, frame: SetState) -> None:
         """Take a client's state; who sent it is told only that it was refused."""
@@ -105,7 +105,7 @@ class Host:
         running_as(self._agent)
         try:
             state = await self._agent.take_state(msgspec.json.decode(bytes(frame.state)), self.connection)
-            self._run(self._agent.tell_state(state, self.connection), "on_state_changed")
+            self._run(lambda: self._agent.tell_state(state, self.connection), "on_state_changed")
         except MailboxFull:
             raise
         except Exception as exc:  # noqa: BLE001 - the validator is the agent's own code
@@ -117,7 +117,7 @@ class Host:
         if self._running >= MOST_AT_ONCE:
             self._reply(frames.rpc_error(frame.id, f"unable to call {frame.method}; too many calls run at once"))
             return
-        self._run(self._call(frame), f"call of {frame.method}")
+        self._run(lambda: self._call(frame), f"call of {frame.method}")
 
     async def _call(self, frame: CallMethod) -> None:
         await self.connection.drain()  # many calls that came at once are made as their replies are read
@@ -154,14 +154,14 @@ class Host:
             log.info("%r is closed: %s", self.connection, exc)
             self.connection.close(TRY_LATER, UNREAD)
 
-    def _run(self, work: Awaitable[Any], name: str) -> None:
+    def _run(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
         self._running += 1
         self._loaded.agency.spawn(self._guarded(work), f"{name} of {self._loaded.actor.agent}")
 
-    async def _guarded(self, work: Awaitable[Any]) -> None:
+    async def _guarded(self, work: Callable[[], Awaitable[Any]]) -> None:
         running_as(self._agent)
         try:
-            await work
+            await work()
         except Exception as exc:  # noqa: BLE001 - the agent's own code
             try:
                 await self._agent.on_error(self.connection, exc)

@@ -393,8 +393,8 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
         running_as(own)
         try:
             answer: object = await own.on_request(caller.request)
-        except TooFast:
-            raise
+        except (TooFast, AgentStopped, MailboxFull):
+            raise  # no fault of the agent's code: the request may be sent again
         except Exception as exc:
             log.exception("on_request of %r raised", own)
             return refusal(500, public_text(exc, FAILED))
