@@ -66,6 +66,8 @@ class Tab:
             self.problems.append(text)
 
     async def ask(self, text: str) -> None:
+        """Ask once the page is connected: until then it sends nothing, and keeps the text in the box."""
+        await self.page.locator("#link[data-state=live], #link[data-state=busy]").wait_for()
         await self.box.fill(text)
         await self.box.press("Enter")
 

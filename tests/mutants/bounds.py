@@ -52,8 +52,8 @@ BOUNDS = [
     ),
     Mutant(
         "server/deadlines.py",
-        "            self.transport.abort()\n",
-        "            pass\n",
+        "is_closing():\n            self.transport.abort()\n",
+        "is_closing():\n            pass\n",
         f"{SOCKETS}::test_a_request_whose_headers_do_not_come_is_closed",
         "connections that say nothing stay for ever",
     ),
