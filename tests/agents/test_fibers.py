@@ -21,10 +21,10 @@ from everyword.log.base import Batch
 from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
-from everyword.testing import CrashingLog, ManualClock
+from everyword.testing import CrashingLog, Gate, ManualClock
 from tests.crash.proofs import of_kind, read_all
 from tests.patience import PATIENCE
-from tests.runtime.kit import kill_everything
+from tests.runtime.kit import SlowDisk, kill_everything
 
 AGENT = AgentId("worker/ann")
 Hook = Callable[["Worker", FiberContext], Awaitable[None]]
@@ -327,6 +327,22 @@ async def test_a_fiber_that_ends_every_process_is_set_aside() -> None:
         (found,) = await agent.list_fibers()
         assert (found.status, found.attempts) == ("set-aside", MOST_ATTEMPTS)
     assert (MOST_ATTEMPTS + 1, 2) not in Worker.heard
+
+
+async def test_a_beginning_that_is_being_committed_at_a_stop_counts_for_nothing() -> None:
+    store, Worker.hook = SlowDisk(), start_it
+    for life in range(3):  # begun, and then handed back twice
+        store.gate = Gate()
+        async with working(store) as agent:
+            if not life:
+                beginning = asyncio.create_task(agent.start_fiber("count", agent.count))
+            await store.gate.reached.wait()
+            asyncio.create_task(quiet()).add_done_callback(lambda _: store.gate.open())  # while it is being closed
+    with pytest.raises(AgentStopped):
+        await beginning
+    async with working(store) as agent:
+        await until(lambda: Worker.heard)
+        assert [record.attempts for record in await agent.list_fibers()] == [1]
 
 
 async def test_a_stop_in_good_order_counts_for_nothing() -> None:

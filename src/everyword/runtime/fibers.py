@@ -42,8 +42,8 @@ class FiberRun:
 
     @property
     def is_interruptible(self) -> bool:
-        """Whether its code runs, and is neither at its end nor told to stop."""
-        return self.task is not None and not self.is_ending and not self.is_cancelled
+        """Whether its code runs, or is about to, and is neither at its end nor told to stop."""
+        return not self.is_ending and not self.is_cancelled
 
     def cancel(self) -> None:
         """Stop the code, once: its end is in the log already."""
@@ -76,8 +76,15 @@ class _Recovery:
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.is_adopted = False
+        self.is_starting = False
+        """True while the record of the next attempt is being committed."""
         self.is_ending = True
         """Whether nobody needs to stop it: its own commands may end the fiber."""
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whether an attempt of its own runs, or is about to."""
+        return not self.is_adopted and (self.is_starting or not self.is_ending)
 
 
 class Fibers:
@@ -107,9 +114,9 @@ class Fibers:
 
     def interrupt(self) -> None:
         """Record that a shutdown interrupts what runs: these attempts do not count, and the next process goes on."""
-        handed_back = [fiber for fiber, each in self._recoveries.items() if not each.is_adopted and not each.is_ending]
-        for fiber in [*handed_back, *(fiber for fiber, run in self._runs.items() if run.is_interruptible)]:
-            self._actor.force(Letter(PauseFiber(fiber)))
+        for begun in (self._recoveries, self._runs):
+            for fiber in [fiber for fiber, each in begun.items() if each.is_interruptible]:
+                self._actor.force(Letter(PauseFiber(fiber)))
 
     def hand_back(self, wanted: Sequence[FiberId]) -> None:
         """Give the agent's own code what should be running and is not."""
@@ -190,8 +197,9 @@ class Fibers:
         """Hand a fiber back, again after a pause while the agent's code raises, until it may not be tried any more."""
         recovery = self._recoveries[fiber]
         while True:
-            recovery.is_ending = True
+            recovery.is_starting = recovery.is_ending = True
             events = await self._actor.insist(RecoverFiber(fiber))
+            recovery.is_starting = False
             if not any(isinstance(event, FiberStarted) for event in events):
                 log.error("fiber %s of %r is set aside; it never ended", fiber, self._actor.agent)
                 return
