@@ -33,6 +33,7 @@ def test_every_attack_is_made_and_nothing_goes_wrong(tmp_path: Path) -> None:
     assert len(rows) > 40
     assert [row for row in rows if row[2] == 0 or row[3] != 0] == []
     assert table.read_text(encoding="utf-8") in said
+    assert not (ROOT / "notes.txt").exists(), "what the servers leave behind is in the scratch folder"
 
 
 @pytest.mark.parametrize(

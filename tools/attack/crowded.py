@@ -18,12 +18,10 @@ from starlette.responses import JSONResponse, Response
 from everyword import Agent, AIChatAgent, ChatError, Connecting, Everyword, FiberContext, Limits, Principal, Turn, tool
 from tests.chaos.agents import AGENTS, Notes, Speaker, pause
 from tests.chaos.serving import EFFECTS, STORE
+from tools.attack.settings import NEVER, STEPS
 
 FAULT: Final = os.environ.get("ATTACK_FAULT", "")
-STEPS: Final = 5
 MANY: Final = 10_000_000
-NEVER: Final = "never"
-"""The name of an agent about which `authorize` is asked and does not answer."""
 
 
 class ForgetfulNotes(Notes):

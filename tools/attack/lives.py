@@ -31,10 +31,10 @@ from tests.chaos.serving import STORE
 from tests.crash.proofs import read_all
 from tests.server.raw import RawSocket
 from tools.attack import shapes
-from tools.attack.crowded import NEVER, STEPS
 from tools.attack.findings import Findings
 from tools.attack.forking import Forks
 from tools.attack.serving import Serving, read_notes
+from tools.attack.settings import NEVER, STEPS
 
 __all__ = ["attack_with_kills", "attack_with_stops"]
 
