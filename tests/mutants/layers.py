@@ -147,8 +147,8 @@ WIRE = [
     ),
     Mutant(
         "wire/chat.py",
-        "if not self._open and self._last_ended is not None and self._last_ended.outcome is Outcome.ERROR:",
-        "if self._last_ended is not None and False:",
+        "last is not None and (last.outcome is Outcome.ERROR or",
+        "last is not None and (False or",
         f"{CHAT}::test_a_probe_after_an_error_is_offered_the_failed_turn",
         "who was away during an error is told that nothing happened",
     ),
