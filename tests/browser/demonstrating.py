@@ -66,8 +66,6 @@ class Tab:
             self.problems.append(text)
 
     async def ask(self, text: str) -> None:
-        """Ask once the page is connected: until then it sends nothing, and keeps the text in the box."""
-        await self.page.locator("#link[data-state=live], #link[data-state=busy]").wait_for()
         await self.box.fill(text)
         await self.box.press("Enter")
 
@@ -84,11 +82,12 @@ class Tab:
 
 
 async def open_tab(browser: Browser, url: str, **options: Any) -> Tab:
-    """Open the page in a profile of its own, and wait until it shows something."""
+    """Open the page in a profile of its own, and wait until it is connected or refused: no key is heard before."""
     context = await browser.new_context(**options)
     await context.add_init_script(WATCH)
     tab = Tab(await context.new_page())
     await tab.page.goto(url)
+    await tab.page.locator("#link:not([data-state=connecting])").wait_for(state="attached")
     return tab
 
 

@@ -44,13 +44,6 @@ BOUNDS = [
         "empty fragments keep the server busy for as long as a client likes",
     ),
     Mutant(
-        "server/gathering.py",
-        "            self.writable.set()  # a client that does not read is closed as well\n",
-        "            pass\n",
-        f"{SOCKETS}::test_a_closed_socket_whose_client_never_reads_is_dropped",
-        "a client that does not read can never be closed",
-    ),
-    Mutant(
         "server/deadlines.py",
         "is_closing():\n            self.transport.abort()\n",
         "is_closing():\n            pass\n",
