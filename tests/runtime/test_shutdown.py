@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Literal
 
 import pytest
 
 from everyword.core.commands import Cancel
 from everyword.core.state import Rules
-from everyword.events import AttemptInterrupted, AttemptStarted, MessageEnded, Outcome, TurnEnded
+from everyword.events import AttemptDelayed, AttemptInterrupted, AttemptStarted, MessageEnded, Outcome, TurnEnded
 from everyword.ids import AgentId, RequestId
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.runtime.api import TurnCall
 from everyword.runtime.directory import Directory, Settings
-from everyword.testing import Gate, ManualClock, ScriptedResponder
+from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
 from everyword.testing.scripted import Item
-from tests.runtime.kit import AGENT, PATIENCE, QUICK, SlowDisk, killed, running, soon, submit, watching
+from tests.runtime.kit import AGENT, PATIENCE, QUICK, SlowDisk, kill_everything, killed, running, soon, submit, watching
 
 STEPS = 30
 
@@ -205,3 +206,41 @@ async def test_an_attempt_whose_beginning_is_being_committed_at_the_interruption
             assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
             causes = [event.cause for event in watcher.events if isinstance(event, AttemptStarted)]
     assert causes == ["first", *["crash"] * kills, "shutdown"]
+
+
+async def test_a_turn_that_waits_before_its_next_attempt_does_not_delay_the_shutdown() -> None:
+    class Passing(Exception):
+        retryable = True
+
+    store, clock = MemoryLog(), ManualClock()
+    endless = Settings(grace=1_000_000.0)
+    async with running(store, ScriptedResponder([Passing("busy")]), clock, endless) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            await loaded.actor.ask(submit("r1"))
+            await watcher.until(lambda event: isinstance(event, AttemptDelayed))
+    async with running(store, ScriptedResponder(["yes"]), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize(("when", "cause"), [("before", "crash"), ("after", "shutdown")])
+async def test_a_process_that_dies_at_its_last_commit_leaves_a_turn_that_goes_on(
+    when: Literal["before", "after"], cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everyword.runtime.directory.LET_GO", 0.01)
+    store, clock, gate = MemoryLog(), ManualClock(), Gate()
+    log = CrashingLog(store, at=2, when=when)  # the first append is the question, with its attempt
+    directory = Directory(log, ScriptedResponder([gate]), clock=clock, settings=Settings(grace=0.0))
+    await directory.open()
+    async with directory.attach(AGENT) as loaded:
+        await loaded.actor.ask(submit("r1"))
+        await gate.reached.wait()
+    await directory.aclose()
+    assert log.crashed.is_set(), "the shutdown does not wait for a store that hangs"
+    await kill_everything()
+    await store.aclose()
+    async with running(store, ScriptedResponder(["yes"]), clock) as directory:
+        async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
+            assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
+            causes = [event.cause for event in watcher.events if isinstance(event, AttemptStarted)]
+    assert causes == ["first", cause]

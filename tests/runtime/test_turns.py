@@ -173,7 +173,7 @@ async def test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_wh
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await reached.wait()
-            [attempt] = loaded.agency.runners
+            [attempt] = loaded.agency.tasks
             await loaded.actor.insist(Cancel(RequestId("r1")))
             assert (await watcher.ended(1)).outcome is Outcome.ABORTED
             await loaded.actor.ask(submit("r2"))
@@ -203,7 +203,7 @@ async def test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_the
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await watcher.until(lambda event: isinstance(event, Chunk))
-            [attempt] = loaded.agency.runners
+            [attempt] = loaded.agency.tasks
             await loaded.actor.insist(Cancel(RequestId("r1")))
             await watcher.ended(1)
             await soon(lambda: bool(stops))

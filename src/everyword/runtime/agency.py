@@ -112,8 +112,10 @@ class Agency:
         return [*self._runners, *self._hooks.values(), *jobs, *self.fibers.tasks, *self.runs.tasks, *self._errands]
 
     @property
-    def runners(self) -> list[asyncio.Task[None]]:
-        return list(self._runners)
+    def working(self) -> list[asyncio.Task[Any]]:
+        """The tasks that a shutdown waits for: all but turns that wait before their next attempt."""
+        paused = {task for task, runner in self._runners.items() if runner.is_paused}
+        return [task for task in self.tasks if task not in paused]
 
     def reconcile(self, state: State, work: Wanted | None = None) -> None:
         """Start and stop what the committed state calls for; called by the actor right after each commit."""
@@ -161,7 +163,7 @@ class Agency:
 
     def interrupt(self) -> None:
         """Record that a shutdown interrupts what runs here: the last that this process writes of it."""
-        with suppress(AgentStopped):  # the actor has failed, and whoever loads the agent next takes it for a crash
+        with suppress(AgentStopped):  # the actor has failed: the next process counts it as a crash
             if self._actor.begun is not None:  # with the commit that is under way: it has no runner yet
                 self._actor.force(Letter(Interrupt(self._actor.begun, Attempt(1))))
             for runner in self._runners.values():

@@ -220,7 +220,7 @@ class Directory:
             await self._erase(agent, activation.epoch)
             activation = await self.store.activate(agent)
             state = _restored(agent, activation)
-        self._check_open(agent)  # since nobody would stop it any more
+        self._check_open(agent)  # the shutdown has passed: it would not stop an agent that is loaded now
 
         def changed(state: State, work: Wanted) -> None:
             self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
@@ -417,21 +417,21 @@ class Directory:
         await self.store.aclose()
 
     async def _drain(self) -> None:
-        """Wait until nothing runs any more, for as long as the grace period is."""
+        """Wait until nothing works any more, for as long as the grace period is."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.settings.grace
-        while (running := self._running()) and (left := end - loop.time()) > 0:
-            await asyncio.wait(running, timeout=left)
+        while (working := self._tasks(lambda agency: agency.working)) and (left := end - loop.time()) > 0:
+            await asyncio.wait(working, timeout=left)
 
-    def _running(self) -> list[asyncio.Task[Any]]:
+    def _tasks(self, of_agency: Callable[[Agency], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
         tasks = [*self._loading.values(), *self._destroying.values()]
-        return [*tasks, *(task for loaded in here for task in loaded.agency.tasks)]
+        return [*tasks, *(task for loaded in here for task in of_agency(loaded.agency))]
 
     async def _interrupt(self) -> None:
         """End what still runs as if the process had been killed, but for a note that it was not."""
         self.phase = Phase.CLOSED
-        tasks = self._running()
+        tasks = self._tasks(lambda agency: agency.tasks)
         actors = [each.task for each in (*self._loaded.values(), *self._departing) if each.task is not None]
         # In one go, without an await: code that hears of its sub-agent's stop must not record that as an error.
         for loaded in self._loaded.values():

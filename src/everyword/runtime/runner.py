@@ -66,6 +66,8 @@ class Runner:
         """Set before the end is posted: from then on nobody needs to stop this runner."""
         self.attempt: Attempt | None = Attempt(1) if has_begun else None
         """The attempt that runs right now, or is about to begin."""
+        self.is_paused = False
+        """Whether it waits before the next attempt: a shutdown need not wait for that."""
         self.told_at: Millis | None = None
         """When it was last told to stop; kept by whoever tells it."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
@@ -165,7 +167,11 @@ class Runner:
         """Wait before the next attempt; whoever looks meanwhile is told that the turn is being recovered."""
         until = Millis(self._clock.now() + milliseconds)
         await self._actor.insist(Delay(self.turn, Attempt(recovery.attempt - 1), self._cause))
-        await self._clock.sleep_until(until)
+        self.is_paused = True
+        try:
+            await self._clock.sleep_until(until)
+        finally:
+            self.is_paused = False
 
     async def _decided(self, recovery: Recovery) -> Decision:
         if not isinstance(self._responder, Recoverer):
