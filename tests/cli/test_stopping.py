@@ -16,7 +16,7 @@ from tests.cli.kit import Running, running
 pytestmark = pytest.mark.crash
 
 APP = """
-import asyncio, time
+import asyncio, threading
 from everyword import AIChatAgent, Agent, Everyword, Principal, tool
 
 async def hangs():
@@ -41,13 +41,13 @@ class Chat(AIChatAgent):
     @tool
     async def blocks(self) -> str:
         print("it hangs", flush=True)
-        while True:
-            time.sleep(0.05)  # a signal that comes right before one long call would be heard after it
+        while not threading.Event().wait(0.05):
+            pass  # a signal that comes right before one long call would be heard after it
 
     @tool
     def threads(self) -> str:
         print("it hangs", flush=True)
-        time.sleep(10_000)
+        threading.Event().wait()
 
 class Slow(Agent):
     async def on_start(self):

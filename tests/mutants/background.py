@@ -131,7 +131,7 @@ BACKGROUND = [
     ),
     Mutant(
         "core/attempts.py",
-        "min(self.counted, self.anew + 1)",
+        "min(self.counted, self.restarts + 1)",
         "1",
         "tests/core/test_attempts.py::test_progress_does_not_take_back_attempts_that_began_anew",
         "a turn that starts anew each time and dies behind its first step is tried a hundred times",

@@ -71,8 +71,8 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     max_attempts: int = 5
     """How often a turn is tried without progress when the process dies, the model stalls, or a failure may pass.
 
-    A finished step, a tool's output and every 1,000 chunks are progress, after which the count starts anew. A shutdown
-    in good order does not count.
+    Progress resets the count: a finished step, a tool's output, or 1,000 chunks. A shutdown in good order does not
+    count.
     """
 
     max_total_attempts: int = 100

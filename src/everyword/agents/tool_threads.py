@@ -140,7 +140,7 @@ class CallThreads(Executor):
         self.has_begun = False
         """True once a thread has run code of this call: what it did cannot be taken back."""
         self.is_over = False
-        """True when nobody waits for the call any more."""
+        """True once the call has ended, as by its timeout; a result that comes later is dropped."""
         self._pool = pool
 
     @property

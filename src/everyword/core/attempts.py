@@ -1,6 +1,6 @@
 """How often a turn may be tried: which attempts count, what counts as progress, and when a turn is given up (R-17).
 
-An attempt counts when it begins. A shutdown in good order takes it back, and progress starts the count anew, so that a
+An attempt counts when it begins. A shutdown in good order takes it off the count, and progress resets the count: so a
 long answer survives any number of deploys, and a question that kills its process does not.
 """
 
@@ -27,8 +27,8 @@ class Tries:
 
     counted: int = 0
     """Attempts since the last progress, without those that a shutdown interrupted."""
-    anew: int = 0
-    """Those of them that forgot what was said before: progress, which they may make again, does not take them back."""
+    restarts: int = 0
+    """Counted attempts that discarded what was said before. Progress does not reset these: each can make it again."""
     chunks: int = 0
     """How many chunks the turn had at the last progress."""
     has_step: bool = False
@@ -38,31 +38,31 @@ class Tries:
     ran: int = 0
     """Milliseconds that earlier attempts ran, up to their last chunk."""
     is_fresh: bool = False
-    """Whether the last attempt began anew."""
+    """Whether the last attempt discarded what was said before."""
     is_interrupted: bool = False
     """Whether a shutdown interrupted the last attempt."""
 
     def begin(self, at: Millis, last_chunk_at: Millis, *, is_fresh: bool = False) -> None:
         """Count an attempt that begins."""
         self.ran = self.running_time(last_chunk_at)
-        self.counted, self.anew, self.is_fresh = self.counted + 1, self.anew + is_fresh, is_fresh
+        self.counted, self.restarts, self.is_fresh = self.counted + 1, self.restarts + is_fresh, is_fresh
         self.began_at, self.has_step, self.is_interrupted = at, False, False
 
     def interrupt(self, at: Millis) -> None:
-        """Take back the running attempt: a shutdown ended it."""
+        """Take the running attempt off the count: a shutdown ended it."""
         self.ran = self.running_time(at)
-        self.counted, self.anew = self.counted - 1, self.anew - self.is_fresh
+        self.counted, self.restarts = self.counted - 1, self.restarts - self.is_fresh
         self.began_at, self.is_interrupted = None, True
 
     def hear(self, chunk: dict[str, Any], chunks: int, *, is_own_call: bool) -> None:
-        """Start the count anew if this chunk of the running attempt is progress; `chunks` counts it, too."""
+        """Reset the count if this chunk of the running attempt is progress. `chunks` includes this chunk."""
         kind = chunk["type"]
         if kind == "start-step":
             self.has_step = True
         is_step = kind == "finish-step" and self.has_step
         is_output = is_own_call and kind.startswith("tool-output-") and not chunk.get("preliminary")
         if is_step or is_output or chunks - self.chunks >= PROGRESS_CHUNKS:
-            self.counted, self.chunks = min(self.counted, self.anew + 1), chunks
+            self.counted, self.chunks = min(self.counted, self.restarts + 1), chunks
 
     def running_time(self, until: Millis) -> int:
         """Return for how many milliseconds the turn's attempts ran, the last of them until then."""

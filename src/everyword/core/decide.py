@@ -300,7 +300,7 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
 
 
 def _forget(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
-    """Return the end of a turn that keeps nothing: an attempt that begins anew, and is over before it says anything.
+    """Return the end of a turn that keeps nothing: a fresh attempt that ends before it says anything.
 
     So readers need to know no more than that `fresh` throws away what was said.
     """

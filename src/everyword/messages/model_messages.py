@@ -92,7 +92,7 @@ def _is_wanted(part: Part, *, is_past: bool, only_complete: bool) -> bool:
 
 
 def _has_contents(part: Part) -> bool:
-    """Tell whether a model can be given the file: somebody holds it for the model, or its url says where it is."""
+    """Tell whether a model can read the file: its provider stores it, or its url is absolute."""
     return _is_reference(part) or _ABSOLUTE_URL.match(part["url"]) is not None
 
 

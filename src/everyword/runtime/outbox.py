@@ -52,7 +52,7 @@ class Outbox(Generic[T]):
         self._subscription.wake.set()
 
     async def drain(self) -> None:
-        """Wait until half of the direct lane is free, or the connection is gone: for who has much to post."""
+        """Wait until half of the direct lane is free, or the connection is gone; for callers that post many frames."""
         while not self.has_room:
             self._room.clear()
             await self._room.wait()

@@ -1,4 +1,4 @@
-"""Access control, for sockets and HTTP alike: who may come in, and from which pages (I-14)."""
+"""Access control for sockets and HTTP: which clients are admitted, and pages of which sites (I-14)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Connecting:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A client that may come in. `id`, a text that is not empty, is what limits are counted by; `claims` are yours.
+    """A client that is admitted. Limits are counted by its `id`, a text that is not empty; `claims` are yours.
 
     A `read_only` client may watch and changes nothing: it asks no question, stops no turn, answers no tool call, sets
     no state and makes no agent. It calls only methods that are marked with `@callable(read_only=True)`, `on_request`
@@ -79,7 +79,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A client that may not come in, and what it is told: the reason as text, under a status of 400 to 599."""
+    """A client that is refused. It is told the reason, with an HTTP status from 400 to 599."""
 
     reason: str = "unable to let you in; you are not allowed to use this agent"
     status: int = 403
@@ -100,7 +100,7 @@ UNCHECKED = "unable to let you in; the server could not check who you are. Try a
 
 
 class Door:
-    """Decides who comes in. Every request and every socket passes it before anything of an agent is touched.
+    """Decides which clients are admitted. Every request and every socket passes it before an agent is touched.
 
     Raises:
         UsageError: `origins` has `"*"`, and there is no `authorize`.
@@ -122,7 +122,7 @@ class Door:
 
     @property
     def has_authorize(self) -> bool:
-        """Whether the developer's own code decides; otherwise this machine comes in, and nobody else."""
+        """Whether an `authorize` decides. Without one, requests that seem to come from this machine are admitted."""
         return self._authorize is not None
 
     def refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
@@ -137,14 +137,14 @@ class Door:
         return Reject(OPEN_ON_PURPOSE.format(why=why)) if why is not None else None
 
     async def admit(self, connecting: Connecting) -> Principal | Reject:
-        """Ask `authorize`. Only a Principal comes in; while the hook fails or returns anything else, nobody does."""
+        """Ask `authorize`. Only a Principal admits; a client is refused if the hook raises or returns anything else."""
         if self._authorize is None:
             return LOCAL
         agent, name = connecting.agent.__name__, reprlib.repr(connecting.name)
         try:
             verdict: object = await self._authorize(connecting)
         except Exception:
-            log.exception("`authorize` failed for %s %s; nobody was let in", agent, name)
+            log.exception("`authorize` failed for %s %s; the client was refused", agent, name)
             return Reject(UNCHECKED, 500)
         if verdict is None:
             return Reject("unable to let you in; the server does not know you. Sign in and try again.", 401)
@@ -152,7 +152,7 @@ class Door:
             return verdict
         returned = describe_verdict(verdict)
         log.error(
-            "`authorize` returned %s for %s %s; nobody was let in. Return a Principal, a Reject or None.",
+            "`authorize` returned %s for %s %s; the client was refused. Return a Principal, a Reject or None.",
             *(returned, agent, name),
         )
         return Reject(UNCHECKED, 500)
@@ -168,7 +168,7 @@ class Door:
     def without_credentials(self, scope: Scope) -> Scope:
         """Return the scope without cookies and passwords where nothing but `"*"` lets the page in.
 
-        A browser adds these by itself, whoever wrote the page. A bearer token is there because the page has it.
+        A browser adds cookies and passwords by itself, to requests of any page. A bearer token was added by the page.
         """
         if not self._takes_any_site:
             return scope

@@ -123,7 +123,7 @@ class Everyword:
         return self._closing is not None and self._closing.done()
 
     async def service(self) -> Service:
-        """Start when nobody has yet. After the end, return what is closed: a late request must not start it again."""
+        """Start the app unless it was started. A closed app stays closed: a late request must not start it again."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._open(), name="start of everyword")
         starting = self._starting
@@ -162,14 +162,14 @@ class Everyword:
 
     def _begin_close(self) -> None:
         if self._starting is not None and self._closing is None:
-            if self._starting.done():
-                self._directory.begin_drain()  # at once: what ends in this moment makes room for nothing
+            if _has_started(self._starting):
+                self._directory.begin_drain()  # now: a turn that ends before the task runs must not start the next one
             self._closing = asyncio.create_task(self._close(self._starting), name="end of everyword")
 
     async def _close(self, starting: asyncio.Task[Service]) -> None:
         await asyncio.wait({starting})
         try:
-            if not starting.cancelled() and starting.exception() is None:
+            if _has_started(starting):
                 await starting.result().directory.aclose()
         finally:
             await self._watch.end()
@@ -195,7 +195,7 @@ class Everyword:
 
     @property
     def door(self) -> Door:
-        """Who may come in: the same for everything that is served beside the agents."""
+        """Access control, the same for everything that is served beside the agents."""
         return self._door
 
     @property
@@ -350,6 +350,10 @@ class Everyword:
         await receive()
         await self.aclose()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _has_started(starting: asyncio.Task[Service]) -> bool:
+    return starting.done() and not starting.cancelled() and starting.exception() is None
 
 
 def _by_kind(agents: Sequence[type[Agent]]) -> dict[str, type[Agent]]:

@@ -105,7 +105,7 @@ class DeadlineProtocol(HttpToolsProtocol):
         cycle: Any = self.cycle  # None before the first request, whatever its type says
         # Between two requests, while the first is answered: what came may be no more than a line end.
         is_answering = not self._has_headers and cycle is not None and not cycle.response_complete
-        if self.flow.read_paused or is_answering:  # it is we who do not read on, or are not done
+        if self.flow.read_paused or is_answering:  # the server has paused reading, or is still answering
             self._expect(self._seconds)
         elif not self.transport.is_closing():
             self.transport.abort()

@@ -1,8 +1,8 @@
 """Walking over the frames that a client sends, before anything is kept of them (RFC 6455, 5.2).
 
-A WebSocket parser keeps a frame until its last byte, and a message until its last fragment: whoever sends decides how
-much that is. The walker reads only the headers. It counts, and it cuts a message that is larger than the limit down to
-its two ends, in which the id of a request is found.
+A WebSocket parser keeps a frame until its last byte, and a message until its last fragment: the client decides how
+much memory that takes. The walker reads only the headers. It counts, and of a message that is larger than the limit it
+keeps the two ends, in which the id of a request is found.
 """
 
 from __future__ import annotations

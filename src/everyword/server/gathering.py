@@ -341,7 +341,7 @@ class GatheringProtocol(WebSocketsSansIOProtocol):
                 piece = pieces.pop()
                 is_whole = piece.is_first and piece.is_last
                 data = framed(piece.slice.parts) if is_whole else _fragment(piece)
-                del piece  # whoever waits for the client holds no more than what is still to be sent
+                del piece  # while this waits for the client, it holds only what is still to be sent
                 await self._write(data)
 
     def write_frames(self, texts: list[bytes]) -> list[bytes]:

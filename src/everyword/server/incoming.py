@@ -54,7 +54,7 @@ class Body:
         self._size = 0
         self._is_begun = False
         self.is_answered = False
-        """Whether the answer has begun: then what comes too fast is cut off, for nobody is left to refuse it."""
+        """Whether the answer has begun. Then a body that comes too fast is cut off: no status can be sent any more."""
 
     def count_for(self, service: Service, principal: Principal) -> None:
         """Count for this principal from now on, and what came before.

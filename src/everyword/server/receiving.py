@@ -1,4 +1,4 @@
-"""What comes in from a socket, before it is parsed: text, or a refusal of what is too large."""
+"""Received messages of a socket, before they are parsed: their text, or a refusal if they are too large."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What many clients are sent alike is in memory once: replays and transcripts, in slices.
+"""Replays and transcripts in slices that clients share, so that equal bytes are in memory once.
 
-A client that comes back to a long answer is sent megabytes, at the pace at which it reads; with five hundred of them it
-matters who holds these bytes. All that is too much for one write is cut at fixed places, and slices of the same bytes
-are one object, for as long as somebody still has to be sent them. An answer that grows keeps its beginning, so clients
-that come at different times share all but the end.
+A client that resumes a long answer is sent megabytes, as fast as it reads. Five hundred such clients must not hold five
+hundred copies. Data that is too large for one write is cut at fixed offsets, and equal slices are one object until the
+last client has been sent it. An answer only grows at its end, so clients that resume at different times share the rest.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ class Sharing:
     def __init__(self) -> None:
         self._slices: WeakValueDictionary[tuple[bytes, ...], Slice] = WeakValueDictionary()
         self.making = asyncio.Semaphore(AT_ONCE)
-        """Entered to make something large, and left before it is sent."""
+        """Limits how many replays are built at the same time; released before the replay is sent."""
 
     def __len__(self) -> int:
         return len(self._slices)
 
     def cut(self, frames: list[bytes]) -> list[Piece]:
-        """Return the frames in slices, in order. Takes them out of the list, so that nobody else holds them."""
+        """Return the frames in slices, in order. Empties the list, so that the whole frames can be freed."""
         frames.reverse()
         pieces: list[Piece] = []
         gathered: list[bytes] = []
@@ -73,7 +72,7 @@ class Sharing:
         return pieces
 
     def streamed(self, data: Iterable[bytes]) -> list[Slice]:
-        """Return a stream of bytes in slices: what is joined to one, and how, does not matter to its reader."""
+        """Return a stream of bytes in slices; its reader does not depend on where it is cut."""
         slices: list[Slice] = []
         gathered: list[bytes] = []
         size = 0

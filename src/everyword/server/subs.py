@@ -85,7 +85,7 @@ async def _ask(
     except (AgentStopped, LogError):
         return ClosedGate(503, "unable to ask the agent about its sub-agent right now. Try again in a moment.")
     except Exception:
-        log.exception("on_before_sub_agent of %r raised; nobody was let in", agent)
+        log.exception("on_before_sub_agent of %r raised; the client was refused", agent)
         return ClosedGate(500, UNCHECKED)
     return _closed(own, child, verdict)
 
@@ -101,7 +101,7 @@ def _closed(own: Agent, child: SubAgentAddress, verdict: object) -> ClosedGate |
     if isinstance(verdict, Response):
         return ClosedGate(verdict.status_code, response=verdict)
     log.error(
-        "on_before_sub_agent of %r returned %s; nobody was let in. Return True, False, a Reject or a response.",
+        "on_before_sub_agent of %r returned %s; the client was refused. Return True, False, a Reject or a response.",
         *(own, describe_verdict(verdict)),
     )
     return ClosedGate(500, UNCHECKED)
