@@ -582,5 +582,5 @@ def test_who_was_shown_an_empty_conversation_has_nothing_to_send_along() -> None
 def test_who_left_an_answer_behind_is_shown_the_conversation_after_its_next_one() -> None:
     tab = Tab(accepted(1, origin="me"), chunk(0), accepted(2, origin="me"))
     tab.shown = [(NodeId(4), b'{"id":"a2"}', False)]
-    assert kinds(tab.happens(message_ended(1), ended(turn=1))) == ["done"]
+    assert kinds(tab.happens(message_ended(1), ended(turn=1))) == ["done", "chat_messages"]
     assert kinds(tab.happens(chunk(0, 2), message_ended(2), ended(turn=2))) == ["chunk", "done", "chat_messages"]

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
+from ..core.conversation import conversation, is_followed
 from ..core.evolve import evolve
 from ..core.state import State
 from ..core.tree import active_path, shown_path
@@ -102,7 +103,7 @@ class Play:
         view = await moment.view(socket)
         now = self._time(begins)
         if is_there:
-            client.messages = [msgspec.json.decode(body) for _, body, _ in moment.transcript()]
+            client.messages = [msgspec.json.decode(body) for _, body, _ in conversation(moment.state)]
             client.connected()
             client.frames_to_send()
         else:
@@ -184,18 +185,19 @@ class _Moment:
     def tail(self) -> _Moment:
         return self
 
-    def transcript(self) -> list[tuple[NodeId, bytes, bool]]:
+    def is_followed(self, node: NodeId) -> bool:
         path = shown_path(self.state)
-        return [(number, node.shown, node.draft is not None) for number, node in path if node.shown is not None]
+        return is_followed(active_path(self.state), path[-1][0] if path else None, node)
 
     async def view(self, socket: str) -> ChatView:
         return ChatView(
             await take_snapshot(self._loaded),
             socket=socket,
             owner=socket,
-            transcript=self.transcript,
+            transcript=lambda: conversation(self.state),
             is_present=lambda owner: False,
             is_shown=lambda node: node in active_path(self.state),
+            is_followed=self.is_followed,
         )
 
     async def replay(self, view: ChatView, request: RequestId) -> list[bytes]:

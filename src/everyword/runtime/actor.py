@@ -93,6 +93,8 @@ class Actor:
         self._last: asyncio.Task[Any] | None = None
         self.begins: Callable[[State, Wanted], TurnId | None] = lambda state, work: None
         """Names the turn that may begin as part of a commit, if there is one: a commit less before its first word."""
+        self.on_commit: Callable[[State], None] | None = None
+        """Called with the state after each commit, before anybody is told of it."""
         self.begun: TurnId | None = None
         """The turn that began with the last commit, or with the one that is under way, until it is run."""
         self._is_served = False
@@ -263,7 +265,7 @@ class Actor:
             _fail(letter.reply, told)
 
     def _decide(self, letters: list[Letter]) -> _Pending:
-        pending = _Pending(letters, self._clock.now())
+        pending, before = _Pending(letters, self._clock.now()), self._state.revision
         for letter in letters:
             try:
                 events = decide(self._state, letter.command, pending.at, self._rules)
@@ -277,6 +279,7 @@ class Actor:
             pending.is_quiet = pending.is_quiet and type(letter.command) is Emit
             if letter.reply is not None:
                 pending.replies.append((letter.reply, events))
+        pending.is_quiet = pending.is_quiet and self._state.revision == before  # an approval request is shown at once
         if pending.entries and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
@@ -322,6 +325,8 @@ class Actor:
             try:
                 if pending.work is not None:
                     self._on_change(self._state, pending.work)
+                elif self.on_commit is not None:
+                    self.on_commit(self._state)
                 self.tail.publish(pending.committed)  # … then visible
                 self._flight = None
                 if pending.replies:

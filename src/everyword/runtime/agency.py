@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..core.commands import Finish, Interrupt, MarkHookDone
+from ..core.conversation import RunningAnswer, Shown, is_followed, running_answer, stored_messages, with_running
 from ..core.state import Node, Rules, State, Turn
 from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, Wanted, wanted
@@ -80,21 +81,28 @@ class Agency:
         self.last_turn = TurnId(0)
         self._shown: Sequence[tuple[NodeId, Node]] = ()
         self._path: Sequence[NodeId] = ()
-        self._transcript: list[tuple[NodeId, bytes, bool]] | None = []
+        self._transcript: list[Shown] | None = []
+        self._running: RunningAnswer | None = None
+        """The answer that is being written, as far as it is committed, while something stands behind it."""
         self.value: bytes | None = None
         """The agent's committed state, as JSON."""
         self._revision = -1
 
     @property
-    def shown(self) -> list[tuple[NodeId, bytes, bool]]:
-        """The committed conversation, as bytes per message and whether it is a draft: readable between two commits."""
+    def shown(self) -> list[Shown]:
+        """The stored messages of the committed conversation; readable between two commits."""
         if self._transcript is None:
-            self._transcript = [
-                (node, body, place.draft is not None)
-                for node, place in self._shown
-                if (body := place.draft or place.body)  # as `Node.shown`, without a call for each of thousands
-            ]
+            self._transcript = stored_messages(self._shown)
         return self._transcript
+
+    @property
+    def conversation(self) -> list[Shown]:
+        """The committed conversation as clients are shown it, with the answer that is being written at its place."""
+        return with_running(self.shown, self._path, self._running)
+
+    def is_followed(self, node: NodeId) -> bool:
+        """Tell whether a message stands behind a place of the branch that is shown."""
+        return is_followed(self._path, self._shown[-1][0] if self._shown else None, node)
 
     def shows(self, node: NodeId) -> bool:
         """Tell whether a node lies on the branch that is shown, with a message or without."""
@@ -132,6 +140,7 @@ class Agency:
         if state.revision != self._revision:
             self._revision, self._transcript = state.revision, None
             self._path, self._shown = active_path(state), shown_path(state)
+        self._keep_running(state)
         self._tell_ends(state)
         if self._inherited is None:
             self._inherited = {*state.open, *work.hooks}
@@ -152,6 +161,16 @@ class Agency:
                     self._run_job(job, state.jobs[job].added.kind)
             self.fibers.hand_back(work.fibers)
         self.runs.reconcile(state, work, may_start=phase is not Phase.CLOSED)
+
+    def _keep_running(self, state: State) -> None:
+        """Note how far the answer is that is being written, after every commit for as long as that is shown.
+
+        The actor's state may be ahead of the log when somebody asks, and nothing may be seen before it is committed.
+        """
+        self._running = running_answer(state)
+        current = state.current
+        is_needed = current is not None and not current.is_continuation and self.is_followed(current.node)
+        self._actor.on_commit = self._keep_running if is_needed else None
 
     def _may_begin(self, turn: Turn) -> bool:
         """Tell whether a turn may begin in this process.

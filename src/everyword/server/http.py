@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -20,8 +20,8 @@ from starlette.types import ASGIApp
 from ..agents import Agent, AIChatAgent
 from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
+from ..core.conversation import conversation, has_gap, with_reserved
 from ..core.state import Node, State
-from ..core.tree import shown_path
 from ..errors import (
     AgentStopped,
     BadInput,
@@ -36,7 +36,6 @@ from ..errors import (
 )
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
-from ..log.base import LogStore
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..wire.sse import UI_STREAM_HEADERS
@@ -161,27 +160,40 @@ def _told_text(exc: Exception, otherwise: str, *, is_stopping: bool = False) -> 
 
 
 async def get_messages(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the active path as a JSON array of UIMessages, without loading the agent.
+    """Stream the conversation as a JSON array of UIMessages; an agent that is idle is not loaded for it.
 
-    `?limit=n` gives the newest n only, `?before=id` those before that message: together, pages from the end.
+    `?limit=n` gives the newest n only, `?before=id` those before that message: together, pages from the end. With
+    `?reserve=1` the list has an empty message for every answer that has not begun and has a question behind it.
     """
     headers = {"content-type": "application/json", "cache-control": "no-cache"}
     async with service.sharing.making:
-        bodies = _page(await _shown(service.directory.store, caller.agent), caller.request.query_params)
+        asked = caller.request.query_params
+        bodies = _page(await _shown(service.directory, caller.agent, reserve=asked.get("reserve") == "1"), asked)
         if sum(map(len, bodies)) <= AT_ONCE:
             return Response(b"[%b]" % b",".join(bodies), headers=headers)
         slices = service.sharing.streamed(_json_array(bodies))
     return StreamedResponse(sent(slices), headers)
 
 
-async def _shown(store: LogStore, agent: AgentId) -> list[tuple[str, bytes]]:
-    """Return id and body of the messages on the active path, oldest first."""
-    row, messages = await store.conversation(agent)
+async def _shown(directory: Directory, agent: AgentId, *, reserve: bool) -> list[tuple[str, bytes]]:
+    """Return id and body of the messages of the conversation, oldest first."""
+
+    def look(state: State) -> list[tuple[str, bytes]]:
+        shown = conversation(state)
+        return [(state.nodes[node].id, body) for node, body, _ in (with_reserved(state, shown) if reserve else shown)]
+
+    if (loaded := directory.peek(agent)) is not None:
+        with suppress(AgentStopped):  # unloaded meanwhile: then the store has it all
+            return await loaded.actor.inspect(look)
+    row, messages = await directory.store.conversation(agent)
     if row is None:
         return []
     nodes = {m.node: Node(m.parent, m.id, m.role, m.at, m.body, m.draft) for m in messages}
-    path = shown_path(State(leaf=row.leaf, nodes=nodes))
-    return [(node.id, node.shown) for _, node in path if node.shown is not None]
+    state = State(leaf=row.leaf, nodes=nodes)
+    if not has_gap(state):
+        return look(state)
+    async with directory.attach(agent) as loading:  # an answer may be under way there
+        return await loading.actor.inspect(look)
 
 
 def _page(shown: list[tuple[str, bytes]], asked: Mapping[str, str]) -> list[bytes]:
@@ -285,7 +297,10 @@ def _responds_async(request: Request) -> bool:
 
 
 async def get_stream(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the running turn, or with `?request=` that one, from wherever the reader is; 204 when there is none."""
+    """Stream the running turn and those that wait, or with `?request=` that one, from wherever the reader is.
+
+    204 when there is none.
+    """
     named = caller.request.query_params.get("request")
     return await _stream(service, caller, _request_id(named) if named else None)
 
@@ -298,7 +313,8 @@ async def _stream(service: Service, caller: Caller, request: RequestId | None) -
         async with directory.attach(agent) as loaded, service.sharing.making:
             opened = await find_open_turn(loaded, service.sharing, request)
         if opened is not None:
-            frames = open_turn_frames(directory, service.sharing, agent, opened, after)
+            goes_on = request is None
+            frames = open_turn_frames(directory, service.sharing, agent, opened, after, goes_on=goes_on)
             return _ui_stream(opened.request, frames, seat.pop_all())
         row = await directory.store.find_turn(agent, request) if request is not None else None
         if row is None or row.is_open or (after is not None and after >= row.chunks > 0):

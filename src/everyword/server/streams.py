@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import groupby
@@ -166,14 +167,24 @@ def _so_far(turn: Turn) -> list[bytes]:
 # -- one turn ----------------------------------------------------------------------------------------------------
 
 
-async def follow_turn(directory: Directory, agent: AgentId, turn: TurnId, cursor: Seq) -> Pieces:
-    """Yield the turn's chunks after the cursor and its ending, and return. The cursor lies before its end."""
+async def follow_turn(
+    directory: Directory, agent: AgentId, turn: TurnId, cursor: Seq, waiting: AbstractSet[TurnId] = frozenset()
+) -> Pieces:
+    """Yield the turn's chunks after the cursor, then those of the turns that wait behind it, and the last one's ending.
+
+    The cursor lies before the turn's end. Turns run one after the other, so that their chunks do not mix. How a turn
+    ended is only told of the last: the AI SDK stops reading at an error or an abort.
+    """
+    left = {turn, *waiting}
     async with aclosing(_pages(directory, agent, cursor)) as pages:
         async for page in pages:
-            ours = [committed for committed in page if turn_of(committed.event) == turn]
-            for piece in _pieces(_turn_frame(committed) for committed in ours):
+            ours = [committed for committed in page if turn_of(committed.event) in left]
+            ends = [committed for committed in ours if isinstance(committed.event, TurnEnded)]
+            for piece in _pieces(_turn_frame(committed) for committed in ours if committed not in ends):
                 yield piece
-            if any(isinstance(committed.event, TurnEnded) for committed in ours):
+            left -= {turn_of(end.event) for end in ends}
+            if not left:
+                yield _turn_frame(ends[-1])
                 return
             if not page:
                 yield KEEP_ALIVE
@@ -206,6 +217,8 @@ class OpenTurn:
     head: Seq
     chunks: int
     replay: list[Slice]
+    waiting: AbstractSet[TurnId] = frozenset()
+    """The turns whose questions wait behind it."""
 
 
 async def find_open_turn(loaded: Loaded, sharing: Sharing, request: RequestId | None) -> OpenTurn | None:
@@ -216,26 +229,41 @@ async def find_open_turn(loaded: Loaded, sharing: Sharing, request: RequestId | 
         turn = state.by_request(request) if request is not None else running
         if turn is None or turn.id not in state.open:
             return None
-        *few, newest = _so_far(turn) or [b""]
-        told = [*map(encode_sse, few), *([encode_sse(newest, event_id=turn.chunks - 1)] if newest else [])]
-        return OpenTurn(turn.id, turn.request, loaded.actor.tail.head, turn.chunks, sharing.streamed(told))
+        return _opened(loaded, sharing, state, turn)
 
     return await loaded.actor.inspect(look)
 
 
+def _opened(loaded: Loaded, sharing: Sharing, state: State, turn: Turn) -> OpenTurn:
+    *few, newest = _so_far(turn) or [b""]
+    told = [*map(encode_sse, few), *([encode_sse(newest, event_id=turn.chunks - 1)] if newest else [])]
+    questions = frozenset(other.id for other in state.chat_turns() if not other.is_continuation and other is not turn)
+    head = loaded.actor.tail.head
+    return OpenTurn(turn.id, turn.request, head, turn.chunks, sharing.streamed(told), questions)
+
+
 async def open_turn_frames(
-    directory: Directory, sharing: Sharing, agent: AgentId, opened: OpenTurn, after: int | None
+    directory: Directory,
+    sharing: Sharing,
+    agent: AgentId,
+    opened: OpenTurn,
+    after: int | None,
+    *,
+    goes_on: bool = False,
 ) -> Pieces:
     """Yield an open turn: what the reader does not have yet, then what is committed from there on.
 
-    Behind chunk `after` the very events that live readers got; without it, the whole message so far in few chunks.
+    Behind chunk `after` the very events that live readers got; without it, the whole message so far in few chunks. If
+    it `goes_on`, so do the turns whose questions wait: the AI SDK resumes once, when a page is opened, and begins
+    another message at each `start` with another id.
     """
     missed = None
     if after is not None:
         missed = await _missed(directory.store, sharing, agent, opened.turn, after, opened.chunks)
     async for piece in sent(missed if missed is not None else opened.replay):
         yield piece
-    async with aclosing(follow_turn(directory, agent, opened.turn, opened.head)) as pieces:
+    waiting = opened.waiting if goes_on else frozenset[TurnId]()
+    async with aclosing(follow_turn(directory, agent, opened.turn, opened.head, waiting)) as pieces:
         async for piece in pieces:
             yield piece
 

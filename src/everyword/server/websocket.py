@@ -258,9 +258,10 @@ class _Socket:
             snapshot,
             socket=self._serial,
             owner=self._owner,
-            transcript=lambda: agency.shown,
+            transcript=lambda: agency.conversation,
             is_present=lambda owner: presence.is_present(agent, owner),
             is_shown=agency.shows,
+            is_followed=agency.is_followed,
         )
         self._view, self._runs = view, snapshot.runs
         self._happened = view.happened_all if self._is_chat else StreamView(snapshot.streams, view).happened_all
@@ -568,7 +569,7 @@ class _Socket:
 
     def _show(self) -> None:
         """Send the conversation as it is stored."""
-        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.shown))
+        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.conversation))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
         """Answer a request that never became a turn; one without an id cannot be answered."""

@@ -59,7 +59,7 @@ _CHANGES: Final = frozenset(
 
 JsonObject = dict[str, Any]
 Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
-"""Returns the newest committed conversation, drafts marked: snapshots are rendered when they are written (B4)."""
+"""Returns the newest committed conversation, with marks at what is being written: rendered when it is written (B4)."""
 
 
 class Caches(Protocol):
@@ -91,6 +91,8 @@ class KnownTurn:
     """Its branch was not shown when it spoke: a stream without its beginning helps nobody, so the rest stays unsaid."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
+    is_placed: bool = False
+    """A transcript had its message, so that the client knows where it belongs."""
     outcome: Outcome | None = None
     recovers_with: int | None = None
     """The later attempt that was started and has said nothing yet (R-17)."""
@@ -146,7 +148,7 @@ class ChatView:
 
     `socket` is our own serial of the connection, `owner` the client's `_pk`; `is_present` tells whether any
     connection of a given owner is there, `is_shown` whether a node lies on the branch that is shown: a turn of another
-    goes on unseen (R-5).
+    goes on unseen (R-5). `is_followed` tells whether a message stands behind a node.
     """
 
     def __init__(
@@ -158,9 +160,11 @@ class ChatView:
         transcript: Transcript,
         is_present: Callable[[str], bool],
         is_shown: Callable[[NodeId], bool] = lambda node: True,
+        is_followed: Callable[[NodeId], bool] = lambda node: False,
     ) -> None:
         self._socket, self._owner = socket, owner
-        self._transcript, self._is_present, self._is_shown = transcript, is_present, is_shown
+        self._transcript, self._is_present = transcript, is_present
+        self._is_shown, self._is_followed = is_shown, is_followed
         self._open = {known.turn: known for known in snapshot.open}
         self._last_ended, self._once_recovered = snapshot.last_ended, snapshot.recovered
         self._mode = _Mode.LIVE
@@ -203,7 +207,7 @@ class ChatView:
                 self._passed_over = streaming.turn
                 return recovers
             self._offer(streaming)
-            return [frames.resuming(streaming.request), *recovers]
+            return [*self._placed(streaming, connect=True), frames.resuming(streaming.request), *recovers]
         transcript = [self._messages(connect=True)]
         if not waiting:
             return [*transcript, *recovers]
@@ -289,7 +293,7 @@ class ChatView:
             here.is_joined = True
             if replay.outcome is not None:
                 self._passed_over = here.turn  # its transcript and its end are on their way
-            return [*sent, complete]
+            return [*self._placed(here), *sent, complete]
         if replay.outcome is None:
             return []  # accepted after this connection's cursor: it is told live
         terminal = frames.terminal(
@@ -367,7 +371,10 @@ class ChatView:
             if is_first and self._is_mine(known.origin) and not known.is_continuation:
                 self._proof = known  # not later: its id would have come before the transcript
         frame = committed.live or self._frame(event, committed)
-        return [*recovered, frame] if recovered else [frame]
+        placed = self._placed(known)
+        if not placed and not known.is_placed and self._is_followed(known.node):
+            self._flowing = None  # nothing of it can be shown yet: look again at its next chunk
+        return [*recovered, frame, *placed] if recovered or placed else [frame]
 
     def _event(self, event: Event, seq: Seq) -> list[bytes]:
         self._flowing = None
@@ -454,13 +461,15 @@ class ChatView:
         known.outcome = event.outcome
         if self._passed_over == event.turn:
             self._passed_over = None
+        shown = self.transcripts
         told = [*self._told_of_end(event, known), *self._recovered(known)]
         is_quiet = all(other.is_continuation and not other.has_chunks for other in self._open.values())
-        if self._is_doubted and is_quiet and event.reason != "cleared":
-            # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Only
-            # a transcript after the last end is taken as it is; what waits for an answer may wait for ever.
+        if self._is_doubted and (known.has_chunks or is_quiet) and event.reason != "cleared":
+            # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Now
+            # nothing streams: a client that streams keeps what it has, and puts it behind everything else.
             self._is_doubted = bool(self._open)
-            told.append(self._messages())
+            if self.transcripts == shown or event.outcome is Outcome.SKIPPED:
+                told.append(self._messages())
         # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
         # One that was cleared is released by `chat.cleared`, in the same breath.
         if self._mode is _Mode.PARKED and not self._open and event.reason not in ("superseded", "cleared"):
@@ -552,13 +561,24 @@ class ChatView:
     def _go_live(self) -> None:
         self._mode, self._offered = _Mode.LIVE, None
 
+    def _placed(self, known: KnownTurn, *, connect: bool = False) -> list[bytes]:
+        """Show where the answer of a turn belongs, if something stands behind it: a client puts what streams last."""
+        if known.is_placed or known.is_continuation or not self._is_followed(known.node):
+            return []
+        if not any(node == known.node for node, _, _ in self._transcript()):
+            return []  # it has said nothing that can be shown
+        return [self._messages(connect=connect)]
+
     def _messages(self, *, connect: bool = False) -> bytes:
-        """Render the transcript, without answers that this connection has not seen the end of (B4)."""
-        unfinished = {i.node for i in self._open.values() if not i.is_saved and not i.is_continuation}
+        """Render the transcript, without a last answer that this connection has not seen the end of (B4)."""
+        unfinished = {i.node: i for i in self._open.values() if not i.is_saved and not i.is_continuation}
         transcript = self._transcript()
-        if unfinished:
-            transcript = [each for each in transcript if each[2] or each[0] not in unfinished]
+        if unfinished and transcript and not transcript[-1][2] and transcript[-1][0] in unfinished:
+            transcript = transcript[:-1]
         bodies = [body for _, body, _ in transcript]
+        for node, _, _ in transcript if unfinished else ():
+            if node in unfinished:
+                unfinished[node].is_placed = True
         self._has_been_shown, self._proof = True, None
         self._has_list = self._has_list or (bool(bodies) and not self._open)
         self.transcripts += 1

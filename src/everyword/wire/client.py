@@ -372,7 +372,8 @@ class ChatProtocol:
             message = stream.fold.message() if stream is not None else None
             if message is not None and message.id and message.parts:
                 self.answers[request] = message.id
-                self._put(message.to_dict())
+                if not any(each["id"] == message.id and _is_ahead(each, message) for each in self._messages):
+                    self._put(message.to_dict())
 
     def _end(self, request: str, ended: Ended) -> None:
         if request in self._streams:
@@ -437,6 +438,12 @@ class ChatProtocol:
             if message["role"] == "assistant":
                 return UIMessage.from_dict(message)
         return None
+
+
+def _is_ahead(shown: JsonObject, message: UIMessage) -> bool:
+    """Tell whether what is shown has all that has streamed, and more: transcripts may be ahead of the chunks."""
+    text = UIMessage.from_dict(shown).text
+    return len(shown["parts"]) >= len(message.parts) and len(text) > len(message.text) and text.startswith(message.text)
 
 
 def _approvals(message: JsonObject) -> Iterable[tuple[str, Approval]]:

@@ -37,7 +37,7 @@ function optionsFor(messages) {
   };
 }
 
-const stored = await (await fetch(`${agent}/get-messages`)).json();
+const stored = await (await fetch(`${agent}/get-messages?reserve=1`)).json();
 const options = optionsFor(stored);
 // The hook of `ai` 6 hides from its chat that the transport replays; a chat of one's own knows it.
 const forHook = given.own ? { chat: new Conversation(options) } : options;
