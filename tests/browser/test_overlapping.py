@@ -26,7 +26,7 @@ def until_shows(tab: Tab, *texts: str) -> None:
     tab.until(f"JSON.stringify(c?.messages.map(m => {TEXT})) === JSON.stringify(arg)", list(texts))
 
 
-def until_over(chat: Chat, *tabs: Tab) -> None:
+def assert_over(chat: Chat, *tabs: Tab) -> None:
     for tab in tabs:
         until_shows(tab, *ALL)
         tab.until_ready()
@@ -56,7 +56,7 @@ def test_waiting_questions_stand_behind_the_answer_that_is_being_written_in_ever
     last = chat.tab()
     until_shows(last, FIRST, WHOLE, SECOND, "Five ", THIRD)
     chat.open("later")
-    until_over(chat, asker, watcher, late, last)
+    assert_over(chat, asker, watcher, late, last)
 
 
 def test_a_page_of_the_ai_sdk_that_opens_meanwhile_is_told_all_answers(chat: Chat) -> None:
@@ -74,7 +74,7 @@ def test_a_page_of_the_ai_sdk_that_opens_meanwhile_is_told_all_answers(chat: Cha
     plain.reload()
     until_shows(plain, FIRST, WHOLE, SECOND, "Five ", THIRD)
     chat.open("later")
-    until_over(chat, asker, plain)
+    assert_over(chat, asker, plain)
 
 
 @pytest.mark.crash
@@ -98,4 +98,4 @@ def test_a_kill_changes_nothing_of_the_order(mortal: Chat, killable_server: Kill
     for tab in (watcher, late, plain):
         until_shows(tab, FIRST, WHOLE, SECOND, "Five ", THIRD)
     mortal.open("later")
-    until_over(mortal, asker, watcher, late, plain)
+    assert_over(mortal, asker, watcher, late, plain)

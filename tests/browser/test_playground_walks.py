@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 
 from tests.browser.demonstrating import Tab
 from tests.browser.playing import Stage, playing
@@ -96,3 +97,33 @@ async def test_after_any_walk_both_tabs_show_what_is_stored(seed: int) -> None:
             stage.gates[f"g{number}"].open()
         await at_rest(stage, tabs)
         assert [tab.problems for tab in tabs] == [[], []], walk.path
+
+
+def said(tab: Tab) -> Locator:
+    """Return what stands on the page, from top to bottom, without what only says that something is to come."""
+    return tab.page.locator("#messages .text").filter(has_text=re.compile(r"\S"))
+
+
+async def test_waiting_questions_stand_behind_the_answer_that_is_being_written() -> None:
+    """P-44."""
+    first, second = '["one, ", {"wait": "a"}, "two"]', '["three, ", {"wait": "b"}, "four"]'
+    async with playing() as stage:
+        asker, watcher = await stage.open(), await stage.open()
+        await asker.ask(first)
+        for tab in (asker, watcher):
+            await expect(said(tab)).to_have_text([first, "one,"])
+        await watcher.ask(second)
+        await expect(said(asker)).to_have_text([first, "one,", second])
+        await asker.ask("third")
+        late = await stage.open()
+        tabs = [asker, watcher, late]
+        for tab in tabs:
+            await expect(said(tab)).to_have_text([first, "one,", second, "third"])
+        stage.gates["a"].open()
+        for tab in tabs:
+            wanted = [first, "one, two", second, "three,", "third"]
+            await expect(said(tab)).to_have_text(wanted)
+        stage.gates["b"].open()
+        await at_rest(stage, tabs)
+        assert len(await stored(stage.url)) == 6
+        assert [tab.problems for tab in tabs] == [[], [], []]

@@ -360,6 +360,56 @@ async def test_an_answer_that_still_streams_is_not_in_the_transcript() -> None:
             await reader.rest()
 
 
+async def test_an_answer_with_questions_behind_it_is_in_the_transcript_as_far_as_it_is_committed() -> None:
+    first, second = Gate(), Gate()
+    script = {"u1": ["Hel", first, "lo"], "u2": ["Good ", second, "bye"], "u3": ["ok"]}
+    agent = scripted(lambda turn: script[turn.body["of"]])
+    async with talking(chat(agent)) as client:
+
+        async def texts(query: str = "") -> list[str]:
+            return [text_of(message) for message in (await client.get(f"get-messages{query}")).json()]
+
+        for key in ("u1", "u2", "u3"):
+            body = question(key, key, of=key)
+            await client.post("chat", json=body, headers={"prefer": "respond-async"})
+        async with reading(client, "GET", "chat/stream") as resumed:
+            await resumed.until(lambda event: "Hel" in event.data)
+            assert await texts() == ["u1", "Hel", "u2", "u3"]
+            assert await texts("?reserve=1") == ["u1", "Hel", "u2", "", "u3"]
+            assert await texts("?reserve=1&limit=2") == ["", "u3"]
+            first.open()
+            await resumed.until(lambda event: "Good " in event.data)
+            assert await texts() == ["u1", "Hello", "u2", "Good ", "u3"]
+            second.open()
+            await resumed.rest()
+        assert await texts() == ["u1", "Hello", "u2", "Good bye", "u3", "ok"]
+        starts = [chunk["messageId"] for chunk in resumed.chunks if chunk["type"] == "start"]
+        stored = (await client.get("get-messages")).json()
+        assert starts == [message["id"] for message in stored if message["role"] == "assistant"]
+        assert [event.data for event in resumed.events].count("[DONE]") == 1
+
+
+async def test_a_resumed_stream_goes_on_behind_a_turn_that_failed_and_one_of_a_request_does_not() -> None:
+    """P-63."""
+    gate = Gate()
+    script = {"u1": ["Hel", gate, ChatError("no more")], "u2": ["fine"]}
+    async with talking(chat(scripted(lambda turn: script[turn.body["of"]]))) as client:
+        for key in ("u1", "u2"):
+            body = question(key, key, of=key)
+            await client.post("chat", json=body, headers={"prefer": "respond-async", "idempotency-key": key})
+        async with (
+            reading(client, "GET", "chat/stream") as resumed,
+            reading(client, "GET", "chat/stream?request=u1") as named,
+        ):
+            await resumed.until(lambda event: "Hel" in event.data)
+            gate.open()
+            await resumed.rest()
+            await named.rest()
+        assert [chunk["delta"] for chunk in resumed.chunks if chunk["type"] == "text-delta"] == ["Hel", "fine"]
+        assert "error" not in [chunk["type"] for chunk in resumed.chunks]
+        assert named.chunks[-1] == {"type": "error", "errorText": "no more"}
+
+
 async def test_a_long_transcript_is_one_json_array() -> None:
     async with talking(chat(scripted(["ok"]))) as client:
         await ask(client, {"messages": [user(f"u{number}") for number in range(200)]})

@@ -222,7 +222,7 @@ export class Chat {
     for (const stream of this.streams.values()) {
       const { message } = stream.fold;
       if (stream.replaying || !stream.isNews || !message.id || !message.parts.length) continue;
-      put(this.stored, message);
+      if (!this.stored.some((each) => each.id === message.id && isAhead(each, message))) put(this.stored, message);
       stream.isNews = false;
     }
   }
@@ -292,6 +292,14 @@ export class Chat {
     if (this.held) this.transcript(this.held, true);
   }
 }
+
+/** Whether what is shown has all that has streamed, and more: transcripts may be ahead of the chunks. */
+function isAhead(shown, message) {
+  const [all, said] = [textOf(shown), textOf(message)];
+  return shown.parts.length >= message.parts.length && all.length > said.length && all.startsWith(said);
+}
+
+const textOf = ({ parts }) => parts.filter(({ type }) => type === "text").map(({ text }) => text).join("");
 
 function put(list, message, onlyKnown = false) {
   const place = list.findIndex(({ id }) => id === message.id);
