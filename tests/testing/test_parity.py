@@ -154,8 +154,8 @@ async def test_a_store_that_forgets_a_message_is_found(monkeypatch: pytest.Monke
 
     shown = http._shown
 
-    async def forgetting(store: Any, agent: Any) -> Any:
-        return (await shown(store, agent))[:-1]
+    async def forgetting(directory: Any, agent: Any, *, reserve: bool) -> Any:
+        return (await shown(directory, agent, reserve=reserve))[:-1]
 
     monkeypatch.setattr(http, "_shown", forgetting)
     with pytest.raises(AssertionError, match="the tab that asks differs from what is stored"):

@@ -180,10 +180,12 @@ def test_a_turn_that_ended_unwatched_is_found_on_connect_and_a_failure_also_by_a
 
 
 @pytest.mark.parametrize("kind", list(TurnKind))
-def test_a_skipped_continuation_is_told_to_nobody_and_a_skipped_question_to_its_sender(kind: TurnKind) -> None:
+def test_a_skipped_turn_is_told_to_who_caused_it_and_a_continuation_as_nothing_to_wait_for(kind: TurnKind) -> None:
     """P-40 and the last rows of section 9's table."""
     told = Tab(accepted(kind=kind, origin="me", owner="pk-me")).happens(ended(Outcome.SKIPPED))
-    assert kinds(told) == (["done"] if kind is TurnKind.CHAT else [])
+    expected = {TurnKind.CHAT: ["done"], TurnKind.CONTINUATION: ["resume_none"]}
+    assert kinds(told) == expected.get(kind, [])
+    assert Tab(accepted(kind=kind, origin="other", owner="pk")).happens(ended(Outcome.SKIPPED)) == []
 
 
 @pytest.mark.parametrize(

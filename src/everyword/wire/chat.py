@@ -91,6 +91,8 @@ class KnownTurn:
     """Its branch was not shown when it spoke: a stream without its beginning helps nobody, so the rest stays unsaid."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
+    is_heard: bool = False
+    """This connection was sent its chunks from the first one on."""
     is_placed: bool = False
     """A transcript had its message, so that the client knows where it belongs."""
     outcome: Outcome | None = None
@@ -285,8 +287,10 @@ class ChatView:
         if not replay.is_known:
             return [frames.response(replay.request, "", done=True, replay=True)]
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
-        sent = [frame.replayed(body, index) for index, body in replay.chunks]
         here = next((known for known in self._open.values() if known.request == replay.request), None)
+        # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
+        is_numbered = replay.is_continuation and here is not None and here.is_heard
+        sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
             self._go_live()
@@ -359,12 +363,17 @@ class ChatView:
         if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(known):
             self._offer(known)
             return [*recovered, frames.resuming(known.request)]
+        if is_first and known.is_continuation and self._is_mine(known.origin):
+            # Who answered may wait for this without having asked. Nothing is held back from one who does not, and who
+            # acknowledges drops by number what it has.
+            recovered = [*recovered, frames.resuming(known.request)]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             return recovered
         if not known.is_hidden and not self._is_shown(known.node):
             known.is_hidden = self._is_doubted = True
         if self._passed_over == event.turn or known.is_hidden:
             return recovered
+        known.is_heard = known.is_heard or is_first
         if self._flowing != event.turn:
             self._flowing = event.turn
             self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
@@ -491,8 +500,10 @@ class ChatView:
             is_continuation=known.is_continuation,
         )
         if event.outcome is Outcome.SKIPPED:
-            if not self._is_mine(known.origin) or known.is_continuation:
+            if not self._is_mine(known.origin):
                 return []
+            if known.is_continuation:  # who answered may wait for it, and the running turn took the answer itself
+                return [] if self._mode is _Mode.PARKED else [frames.resume_none()]
             return [self._messages(), terminal] if event.reason == "dropped" else [terminal]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             self._go_live()  # it never acknowledged: it still gets the transcript and the end
