@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from ..core.replay import TurnReplay
 from ..events import (
     AttemptDelayed,
     AttemptStarted,
@@ -38,7 +39,7 @@ from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
 from . import frames
 from .parse import ResumeAck, ResumeRequest
 
-__all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Replay", "Snapshot"]
+__all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Snapshot"]
 
 IGNORED = 4
 """So often a client may ask as if it had been shown nothing: a request may have lain somewhere for a while."""
@@ -120,23 +121,6 @@ class NeedsReplay:
     """The acknowledged turn has to be read from the committed state; then call `replayed`."""
 
     request: RequestId
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """A turn as the committed state at `head` has it: chunks with their indexes, and how it ended, if it did.
-
-    `is_known` is False for a request that was never accepted, or belongs to a conversation that was cleared.
-    """
-
-    head: Seq
-    request: RequestId
-    chunks: Sequence[tuple[int | None, bytes]] = ()
-    is_continuation: bool = False
-    outcome: Outcome | None = None
-    error: str | None = None
-    message_ids: Sequence[MessageId] = ()
-    is_known: bool = True
 
 
 class _Mode(enum.Enum):
@@ -277,7 +261,7 @@ class ChatView:
             return None
         return NeedsReplay(frame.id)
 
-    def replayed(self, replay: Replay) -> list[bytes]:
+    def replayed(self, replay: TurnReplay) -> list[bytes]:
         """Return the frames of a replay (B2's second table).
 
         The caller then hands over the events up to `replay.head` with `passed`, if the turn is still open there;
