@@ -47,7 +47,7 @@ def one_question(**rules: Any) -> Stage:
     return told
 
 
-def refused(told: Stage, *messages: Any, match: str = "unable to take") -> None:
+def check_refused(told: Stage, *messages: Any, match: str = "unable to take") -> None:
     """Expect that a client's list is refused, and that nothing of it is stored."""
     before = len(told.log)
     with pytest.raises(MessageRefused, match=match):
@@ -79,7 +79,7 @@ def test_a_list_with_anything_but_questions_changed_is_refused_as_a_whole(wrong:
     messages = [user("u1", "edited"), assistant("x0", "fine"), user("u2")]
     messages[1] = told.message(2)
     messages.insert(place, wrong)
-    refused(told, *messages)
+    check_refused(told, *messages)
     assert told.said() == ["hi", "fine"]
 
 
@@ -100,10 +100,32 @@ def test_a_list_with_questions_edited_and_added_around_unchanged_answers_is_take
         ([{**OUTPUT, "output": 12345678901234567}], [{**OUTPUT, "output": 12345678901234568}]),
         ([said("fine")], [said("fine"), 7]),
         ([said("fi")], [dict(reversed(said("fi").items()))]),
+        (
+            [{"type": "reasoning", "id": "r", "text": "so", "providerMetadata": {"a": {"signature": "s"}}}],
+            [{"type": "reasoning", "text": "so", "state": "done"}],
+        ),
+        (
+            [{**OUTPUT, "type": "dynamic-tool", "toolName": "pay", "resultProviderMetadata": {"a": {}}}],
+            [{**OUTPUT, "toolName": "pay", "preliminary": True}],
+        ),
+        ([{**FAILED, "input": None, "rawInput": {"x": 1}}], [{**FAILED, "input": {"x": 1}, "output": "half"}]),
+        ([said("a"), {"type": "custom", "kind": "x"}], [said("a")]),
     ],
-    ids=["state left out", "state added", "a name and a number", "undefined", "beyond 2**53", "no part", "order"],
+    ids=[
+        "state left out",
+        "state added",
+        "a name and a number",
+        "undefined",
+        "beyond 2**53",
+        "no part",
+        "order",
+        "reasoning that was watched",
+        "a dynamic call that was watched",
+        "a failed call that was watched",
+        "a part that is not watched",
+    ],
 )
-def test_a_copy_that_only_a_browser_would_make_is_unchanged(stored: list[Any], copy: list[Any]) -> None:
+def test_a_copy_as_browsers_make_it_is_unchanged(stored: list[Any], copy: list[Any]) -> None:
     told = stage()
     told.put(user("u1"), answer_of("a1", *stored))
     assert the(MessagesPut, told.put(user("u1"), answer_of("a1", *copy), user("u2"), trusted=False))
@@ -114,7 +136,7 @@ def test_a_copy_that_only_a_browser_would_make_is_unchanged(stored: list[Any], c
 def test_another_value_is_a_change(copy: dict[str, Any]) -> None:
     told = stage()
     told.put(answer_of("a1", {**OUTPUT, "output": 1}))
-    refused(told, answer_of("a1", {**OUTPUT, "output": 1, **copy}), user("u2"))
+    check_refused(told, answer_of("a1", {**OUTPUT, "output": 1, **copy}), user("u2"))
 
 
 def test_a_copy_of_an_answer_that_is_being_written_says_nothing() -> None:
@@ -212,7 +234,7 @@ def test_a_settled_call_of_a_trusted_client_is_stored_and_takes_no_answer(part: 
 @pytest.mark.parametrize("name", ["x1", "a-r1"], ids=["added", "changed"])
 def test_a_call_that_could_be_answered_or_run_is_refused_from_a_trusted_client(part: dict[str, Any], name: str) -> None:
     told = trusting()
-    refused(told, user("u2"), answer_of(name, part), match="output")
+    check_refused(told, user("u2"), answer_of(name, part), match="output")
 
 
 @pytest.mark.parametrize("part", RUNNABLE[:3], ids=["waiting", "asked", "approved"])
@@ -225,32 +247,41 @@ def test_an_open_call_that_the_server_wrote_stays_as_it_wrote_it(part: dict[str,
     assert decoded(bytes(replaced.message)) == answer_of("a1", said("Should I?"), stored)
     assert b'"amount":1.0' in bytes(replaced.message)
     for change in ({"input": {"amount": 99}}, {"input": {"amount": True}}, {"toolCallId": "k2"}, {"type": "tool-x"}):
-        refused(told, answer_of("a1", said("Now!"), {**stored, **change}), match="output")
+        check_refused(told, answer_of("a1", said("Now!"), {**stored, **change}), match="output")
+
+
+def test_parts_that_stay_in_an_answer_keep_what_a_page_does_not_have_of_them() -> None:
+    told = trusting()
+    thought = {"type": "reasoning", "id": "r", "text": "so", "providerMetadata": {"a": {"signature": "s"}}}
+    told.put(answer_of("a1", thought, said("old")))
+    told.put(answer_of("a1", {"type": "reasoning", "text": "so", "state": "done"}, said("new")), trusted=False)
+    assert told.message(3) == answer_of("a1", thought, said("new"))
 
 
 def test_a_call_that_has_run_is_not_opened_again() -> None:
     told = trusting()
     told.put(answer_of("a1", OUTPUT))
-    for part in RUNNABLE:
-        refused(told, answer_of("a1", part), match="output")
+    for part in (WAITING, ASKED, APPROVED):
+        check_refused(told, answer_of("a1", part), match="output")
+    assert told.put(answer_of("a1", PROGRESS), trusted=False) == []
 
 
 def test_a_call_whose_input_still_streams_is_not_stored_for_a_trusted_client() -> None:
     told = trusting()
-    refused(told, answer_of("x1", STREAMING), match="still streams")
+    check_refused(told, answer_of("x1", STREAMING), match="still streams")
     assert told.put(answer_of("a-r1", STREAMING), trusted=False) == []
 
 
 def test_an_open_call_is_not_doubled() -> None:
     told = trusting()
     told.put(answer_of("a1", ASKED))
-    refused(told, answer_of("a1", ASKED, {"type": "step-start"}, ASKED), match="output")
+    check_refused(told, answer_of("a1", ASKED, {"type": "step-start"}, ASKED), match="output")
 
 
 def test_an_open_call_of_one_message_is_not_copied_to_another() -> None:
     told = trusting()
     told.put(answer_of("a1", ASKED))
-    refused(told, told.message(3), answer_of("x1", ASKED), match="output")
+    check_refused(told, told.message(3), answer_of("x1", ASKED), match="output")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +301,7 @@ def test_an_open_call_of_one_message_is_not_copied_to_another() -> None:
 )
 def test_what_a_trusted_client_may_not_say_refuses_its_whole_list(wrong: dict[str, Any], why: str) -> None:
     told = trusting()
-    refused(told, user("u2"), wrong, user("u3"), match=why)
+    check_refused(told, user("u2"), wrong, user("u3"), match=why)
 
 
 def test_a_part_that_is_the_servers_may_stay_in_an_answer_that_is_changed() -> None:
@@ -279,7 +310,7 @@ def test_a_part_that_is_the_servers_may_stay_in_an_answer_that_is_changed() -> N
     told.put(answer_of("a1", said("old"), own))
     told.put(answer_of("a1", said("new"), own), trusted=False)
     assert told.message(3) == answer_of("a1", said("new"), own)
-    refused(told, answer_of("a1", {**own, "data": {"kept": 2}}), match="server's to write")
+    check_refused(told, answer_of("a1", {**own, "data": {"kept": 2}}), match="server's to write")
 
 
 def test_an_answer_that_is_being_written_is_not_changed_by_a_trusted_client() -> None:

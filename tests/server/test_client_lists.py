@@ -1,4 +1,4 @@
-"""R-8, P-43: a client's list of messages over a socket, with an agent that trusts its clients and with one that does not."""
+"""R-8, P-43: lists of messages that clients set, for an agent that trusts its clients and for one that does not."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     """Whether clients may add and change assistant messages with `setMessages`.
 
     A client then decides what the assistant said, including tool calls and their results, and the model believes it.
-    A call without an output is the server's: what a client stores is never run. Set this only if you trust every client.
+    A call without an output is the server's: what a client stores is never run. Set it only if you trust every client.
     """
 
     max_attempts: int = 5

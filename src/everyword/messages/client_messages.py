@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import BadMessage
 from ..ids import cut_id, id_problem
-from .client_copies import copy_key, still_streams
+from .client_copies import part_key, still_streams
 from .message import ROLES, UIMessage, is_part
 from .part_shapes import checked_part
 
@@ -74,7 +74,7 @@ def checked_answer(message: JsonObject, stored: JsonObject | None) -> JsonObject
     if still_streams(message):
         raise BadMessage(f"unable to take message {name!r}; a part of it still streams")
     try:
-        own = _by_copy_key((stored or {}).get("parts", ()))
+        own = _by_key((stored or {}).get("parts", ()))
         parts = [_checked_answer_part(part, own) for part in message["parts"]]
     except RecursionError:
         raise BadMessage(f"unable to take message {name!r}; it is nested too deeply") from None
@@ -83,11 +83,11 @@ def checked_answer(message: JsonObject, stored: JsonObject | None) -> JsonObject
     return {**message, "parts": parts}
 
 
-def _by_copy_key(parts: Iterable[JsonObject]) -> dict[bytes, list[JsonObject]]:
+def _by_key(parts: Iterable[JsonObject]) -> dict[bytes, list[JsonObject]]:
     found: dict[bytes, list[JsonObject]] = {}
     for part in parts:
         if is_part(part):
-            found.setdefault(copy_key(part), []).append(part)
+            found.setdefault(part_key(part), []).append(part)
     return found
 
 
@@ -96,7 +96,7 @@ def _checked_answer_part(part: Any, own: dict[bytes, list[JsonObject]]) -> Any:
 
     A stored part is used once: a second copy of an open call could be answered, and so run, a second time.
     """
-    if is_part(part) and (copies := own.get(copy_key(part))):
+    if is_part(part) and (copies := own.get(part_key(part))):
         return copies.pop()
     if (problem := _type_problem(part) or _answer_problem(part) or _shape_problem(part)) is not None:
         raise BadMessage(problem)

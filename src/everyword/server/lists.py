@@ -6,7 +6,7 @@ import msgspec
 
 from ..core.state import State
 from ..core.tree import known_ids, shown_path
-from ..messages.client_copies import is_copy
+from ..messages.client_copies import is_equal
 from ..wire.parse import ChatRequest, SyncMessages
 
 __all__ = ["is_new", "is_shown", "is_stale"]
@@ -18,7 +18,7 @@ def is_shown(state: State, frame: SyncMessages) -> bool:
     if [message["id"] for message in frame.messages] != [node.id for _, node in path]:
         return False
     stored = (msgspec.json.decode(node.shown or b"") for _, node in path)
-    return all(map(is_copy, frame.messages, stored))
+    return all(map(is_equal, frame.messages, stored))
 
 
 def is_stale(state: State, frame: ChatRequest) -> bool:
