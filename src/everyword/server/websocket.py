@@ -63,7 +63,7 @@ from ..wire.parse import (
 from ..wire.streams import StreamView
 from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
 from .hosting import Host, agent_of
-from .lists import is_new, is_stale, was_refused
+from .lists import is_new, is_shown, is_stale
 from .presence import Presence
 from .receiving import refusal_of, text_of
 from .runs import RunFeeds
@@ -480,14 +480,17 @@ class _Socket:
                 assert_never(frame)
 
     async def _sync(self, frame: SyncMessages) -> None:
-        """Store what is new in a client's list; the client is sent the stored one if the two differ afterwards."""
+        """Store a client's list, or nothing of it; the client is sent the stored one if that is another (R-8)."""
         actor = self._loaded.actor
-        events: Sequence[object] = ()
         try:
-            events = await actor.ask(PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial))
-        except MessageRefused as exc:
+            if not frame.is_whole:
+                raise MessageRefused("unable to take the messages; one of them has no id, no role or no parts")
+            await actor.ask(PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial))
+        except (AgentStopped, MailboxFull):
+            raise
+        except Rejected as exc:
             log.info("%r refused the messages of %s: %s", actor.agent, self._serial, exc)
-        if not events or await actor.inspect(lambda state: was_refused(state, frame)):
+        if not await actor.inspect(lambda state: is_shown(state, frame)):
             self._show()
 
     def _answer(self, frame: AnswerCall) -> Command:
