@@ -9,7 +9,8 @@ import pytest
 
 from everyword import AIChatAgent, Everyword, Think, Turn, tool
 from everyword.errors import ChatError, UsageError
-from everyword.server import replays, streams
+from everyword.core import replay as replays
+from everyword.server import streams
 from everyword.testing import (
     Approve,
     AskAndStop,

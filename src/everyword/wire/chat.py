@@ -92,7 +92,7 @@ class KnownTurn:
     """Its branch was not shown when it spoke: a stream without its beginning helps nobody, so the rest stays unsaid."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
-    is_heard: bool = False
+    is_told: bool = False
     """This connection was sent its chunks from the first one on."""
     is_placed: bool = False
     """A transcript had its message, so that the client knows where it belongs."""
@@ -273,7 +273,7 @@ class ChatView:
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
         here = next((known for known in self._open.values() if known.request == replay.request), None)
         # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
-        is_numbered = replay.is_continuation and here is not None and here.is_heard
+        is_numbered = replay.is_continuation and here is not None and here.is_told
         sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
@@ -357,7 +357,7 @@ class ChatView:
             known.is_hidden = self._is_doubted = True
         if self._passed_over == event.turn or known.is_hidden:
             return recovered
-        known.is_heard = known.is_heard or is_first
+        known.is_told = known.is_told or is_first
         if self._flowing != event.turn:
             self._flowing = event.turn
             self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
