@@ -99,12 +99,15 @@ class Tab:
 
     def __init__(self, *events: Event, socket: str = "me", present: tuple[str, ...] = (), **snapshot: Any) -> None:
         self.shown: list[tuple[NodeId, bytes, bool]] = []
+        self.left: set[NodeId] = set()
+        """Nodes of branches that are not shown."""
         self.view = Twins(
             Snapshot(Seq(0), **snapshot),
             socket=socket,
             owner="pk-me",
             transcript=lambda: self.shown,
             is_present=lambda owner: owner in present,
+            is_shown=lambda node: node not in self.left,
         )
         self.seq = 0
         self.frames = self.happens(*events)
