@@ -101,12 +101,16 @@ class Tab:
     def __init__(self, *events: Event, socket: str = "me", present: tuple[str, ...] = (), **snapshot: Any) -> None:
         self.shown: list[tuple[NodeId, bytes, bool]] = []
         self.followed: set[int] = set()
+        """Nodes with something behind them."""
+        self.left: set[NodeId] = set()
+        """Nodes of branches that are not shown."""
         self.view = Twins(
             Snapshot(Seq(0), **snapshot),
             socket=socket,
             owner="pk-me",
             transcript=lambda: self.shown,
             is_present=lambda owner: owner in present,
+            is_shown=lambda node: node not in self.left,
             is_followed=lambda node: node in self.followed,
         )
         self.seq = 0

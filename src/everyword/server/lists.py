@@ -9,10 +9,10 @@ from ..core.tree import known_ids, shown_path
 from ..messages.client_copies import is_equal
 from ..wire.parse import ChatRequest, SyncMessages
 
-__all__ = ["is_new", "is_shown", "is_stale"]
+__all__ = ["is_new", "is_stale", "is_stored"]
 
 
-def is_shown(state: State, frame: SyncMessages) -> bool:
+def is_stored(state: State, frame: SyncMessages) -> bool:
     """Tell whether the stored conversation is the list that a client set."""
     path = shown_path(state)
     if [message["id"] for message in frame.messages] != [node.id for _, node in path]:

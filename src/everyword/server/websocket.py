@@ -63,7 +63,7 @@ from ..wire.parse import (
 from ..wire.streams import StreamView
 from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
 from .hosting import Host, agent_of
-from .lists import is_new, is_shown, is_stale
+from .lists import is_new, is_stale, is_stored
 from .presence import Presence
 from .receiving import refusal_of, text_of
 from .runs import RunFeeds
@@ -490,7 +490,7 @@ class _Socket:
             raise
         except Rejected as exc:
             log.info("%r refused the messages of %s: %s", actor.agent, self._serial, exc)
-        if not await actor.inspect(lambda state: is_shown(state, frame)):
+        if not await actor.inspect(lambda state: is_stored(state, frame)):
             self._show()
 
     def _answer(self, frame: AnswerCall) -> Command:

@@ -37,6 +37,7 @@ from ..events import (
 )
 from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
 from . import frames
+from .left_branches import LeftBranches
 from .parse import ResumeAck, ResumeRequest
 
 __all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Snapshot"]
@@ -89,11 +90,11 @@ class KnownTurn:
     is_saved: bool = False
     """Its message has ended and may be shown."""
     is_hidden: bool = False
-    """Its branch was not shown when it spoke: a stream without its beginning helps nobody, so the rest stays unsaid."""
+    """Its branch is not shown, and this connection is told nothing of it any more but its end."""
+    is_told: bool = False
+    """This connection was told its chunks from the first one on."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
-    is_told: bool = False
-    """This connection was sent its chunks from the first one on."""
     is_placed: bool = False
     """A transcript had its message, so that the client knows where it belongs."""
     outcome: Outcome | None = None
@@ -151,6 +152,7 @@ class ChatView:
         self._socket, self._owner = socket, owner
         self._transcript, self._is_present = transcript, is_present
         self._is_shown, self._is_followed = is_shown, is_followed
+        self._left = LeftBranches(is_shown, self._is_mine)
         self._open = {known.turn: known for known in snapshot.open}
         self._last_ended, self._once_recovered = snapshot.last_ended, snapshot.recovered
         self._mode = _Mode.LIVE
@@ -278,7 +280,7 @@ class ChatView:
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
             self._go_live()
-            here.is_joined = True
+            here.is_joined, here.is_hidden = True, False
             if replay.outcome is not None:
                 self._passed_over = here.turn  # its transcript and its end are on their way
             return [*self._placed(here), *sent, complete]
@@ -344,6 +346,9 @@ class ChatView:
             return []
         recovered = self._recovered(known) if known.recovers_with == event.attempt else []
         is_first, known.has_chunks = not known.has_chunks, True
+        if self._left.hides(known):
+            self._is_doubted = True
+            return recovered
         if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(known):
             self._offer(known)
             return [*recovered, frames.resuming(known.request)]
@@ -353,9 +358,7 @@ class ChatView:
             recovered = [*recovered, frames.resuming(known.request)]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             return recovered
-        if not known.is_hidden and not self._is_shown(known.node):
-            known.is_hidden = self._is_doubted = True
-        if self._passed_over == event.turn or known.is_hidden:
+        if self._passed_over == event.turn:
             return recovered
         known.is_told = known.is_told or is_first
         if self._flowing != event.turn:
@@ -405,7 +408,7 @@ class ChatView:
                 return [self._messages()] if not self._is_mine(event.origin) or self._has_been_shown else []
             case LeafMoved():
                 self._is_doubted = self._is_doubted or bool(self._open)
-                return [self._messages()]
+                return [*self._left.forget(self._open.values()), self._messages()]
             case MessagesRemoved():
                 return [self._messages()] if event.cause != "cap" else []
             case ChatCleared():
@@ -431,7 +434,12 @@ class ChatView:
         self._is_doubted = self._is_doubted or len(self._open) > 1
         if not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
             return []
-        if self._is_mine(event.origin) and not self._has_been_shown:
+        if not self._is_mine(event.origin):
+            # A client that follows an answer of the branch that is left now is shown the new branch after its end.
+            return [] if any(map(self._left.follows, self._open.values())) else [self._messages()]
+        if forgotten := self._left.forget(self._open.values()):
+            return [*forgotten, self._messages()]
+        if not self._has_been_shown:
             return []
         # A transcript that was on its way when this connection asked has wiped the question from its screen.
         return [self._messages()]
@@ -441,6 +449,8 @@ class ChatView:
         if known is None:
             return []
         known.is_saved = True
+        if not self._is_shown(known.node):
+            return []
         if known.is_joined or (self._mode is _Mode.OFFERED and self._offered == event.turn):
             return []  # told with the end
         if self._is_mine(known.origin) and not known.is_continuation and not event.sanitized:
@@ -496,6 +506,8 @@ class ChatView:
             # A client that only watches puts its half of the answer back when the turn is done, even if it was this
             # client that cleared; after an error frame it forgets it.
             return [frames.response(known.request, "", done=False, error=True), terminal]
+        if self._left.follows(known):
+            return [terminal, self._messages()]  # after the end: before it, a client keeps the answer that it reads
         if known.is_joined and known.is_saved:
             if known.is_continuation:
                 # Before the end: a client is ready with the end, and its calls must read as they are stored by then.
@@ -521,7 +533,7 @@ class ChatView:
     # -- small words -----------------------------------------------------------------------------------------------
 
     def _streaming(self) -> KnownTurn | None:
-        return next((known for known in self._open.values() if known.has_chunks), None)
+        return next((each for each in self._open.values() if each.has_chunks and self._is_shown(each.node)), None)
 
     def _recovers(self, event: AttemptStarted | AttemptDelayed) -> list[bytes]:
         """Note the attempt whose first word ends a recovery; tell of one that is news."""
