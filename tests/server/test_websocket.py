@@ -11,7 +11,7 @@ import pytest
 
 from everyword.agents import AIChatAgent, Turn
 from everyword.core import evolve
-from everyword.server import websocket
+from everyword.server import commands
 from everyword.testing import Gate
 from tests.server.kit import PATIENCE, Item, chat, connect, scripted, serving
 from tests.server.sockets import Frame, Socket, socket
@@ -145,7 +145,7 @@ async def test_a_turn_from_long_ago_is_still_told_with_its_end_and_the_messages_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Traps 24 and 39: however much happened since, and also when it is asked for again."""
-    for module in (evolve, websocket):
+    for module in (evolve, commands):
         monkeypatch.setattr(module, "RECENT_TURNS", 3)  # so that long ago is soon
     async with serving(chat(scripted(lambda turn: [f"answer to {turn.id}"]))) as url, socket(url) as client:
         for number in range(6):

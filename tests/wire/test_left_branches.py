@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from everyword.core.replay import TurnReplay
 from everyword.events import LeafMoved, Outcome
 from everyword.ids import NodeId, RequestId, Seq, TurnId
-from everyword.wire.chat import KnownTurn, Replay
-from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, message_ended
+from everyword.wire.known_turns import KnownTurn
+from tests.wire.kit import Tab, accepted, chunk, decoded, ended, kinds, message_ended
 
 OLD, NEW = NodeId(2), NodeId(4)
 
@@ -19,7 +20,7 @@ def follower(role: str) -> Tab:
     tab = Tab(accepted(1, origin="me" if role == "asked" else "other"), chunk(0))
     if role == "joined":
         tab.asks()
-        tab.view.replayed(Replay(Seq(2), RequestId("r1"), [(None, b"{}")]))
+        tab.view.replayed(TurnReplay(Seq(2), RequestId("r1"), [(None, b"{}")]))
     tab.shown = [(NodeId(1), b'{"id":"u1"}', False)]
     return tab
 
@@ -111,7 +112,7 @@ def test_a_client_that_takes_up_an_offer_after_the_branch_was_left_is_told_the_a
     connected(tab)
     leaves(tab)
     assert tab.happens(chunk(1)) == []
-    tab.view.replayed(Replay(Seq(3), RequestId("r1"), [(None, b"{}")]))
+    tab.view.replayed(TurnReplay(Seq(3), RequestId("r1"), [(None, b"{}")]))
     assert kinds(tab.happens(chunk(2), message_ended(1), ended(turn=1))) == ["chunk", "done", "chat_messages"]
 
 

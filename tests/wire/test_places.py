@@ -5,7 +5,7 @@ from __future__ import annotations
 from everyword.core.replay import TurnReplay
 from everyword.events import LeafMoved, TurnKind
 from everyword.ids import NodeId, RequestId, Seq
-from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
+from tests.wire.kit import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 WRITTEN = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', True), (NodeId(3), b'{"id":"u2"}', False)]
 

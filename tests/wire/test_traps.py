@@ -14,9 +14,9 @@ from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
 from everyword.messages.normalise import Normaliser
 from everyword.wire import frames
-from everyword.wire.chat import NeedsReplay
+from everyword.wire.handshake import NeedsReplay
 from everyword.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse
-from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
+from tests.wire.kit import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 
 def test_an_announcement_may_come_twice_and_each_is_good_for_a_whole_replay() -> None:

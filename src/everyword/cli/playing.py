@@ -24,7 +24,7 @@ from ..runtime.directory import Loaded
 from ..runtime.replays import by_number, read_replay
 from ..runtime.tail import Committed
 from ..server.snapshots import take_snapshot
-from ..wire.chat import ChatView
+from ..wire.chat import ChatView, ViewMemory
 from ..wire.client import ChatProtocol
 from ..wire.parse import ResumeAck, ResumeRequest
 from .readonly import ReadOnlyLog
@@ -192,7 +192,7 @@ class _Moment:
 
     async def view(self, socket: str) -> ChatView:
         return ChatView(
-            await take_snapshot(self._loaded),
+            ViewMemory.new(await take_snapshot(self._loaded)),
             socket=socket,
             owner=socket,
             transcript=lambda: conversation(self.state),

@@ -34,6 +34,7 @@ from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Princi
 from .addressing import Address, find_address
 from .budgets import Budget
 from .close_codes import REFUSED, TRY_LATER
+from .commands import SocketSettings
 from .http import Caller, Service, answer_http
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
@@ -42,7 +43,7 @@ from .signals import StopSignals
 from .stores import Durability, open_store
 from .subs import ClosedGate, pass_gates
 from .watching import Watch
-from .websocket import SocketSettings, serve_socket
+from .websocket import serve_socket
 
 __all__ = ["Everyword"]
 

@@ -6,7 +6,7 @@ from ..core.state import State, Turn
 from ..events import TurnKind
 from ..ids import Seq
 from ..runtime.directory import Loaded
-from ..wire.chat import KnownTurn, Snapshot
+from ..wire.known_turns import KnownTurn, Snapshot
 
 __all__ = ["take_snapshot"]
 

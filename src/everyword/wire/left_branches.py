@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from ..ids import NodeId
 from . import frames
-
-if TYPE_CHECKING:
-    from .chat import KnownTurn
+from .known_turns import KnownTurn
 
 __all__ = ["LeftBranches"]
 
