@@ -11,7 +11,7 @@ import msgspec
 
 from everyword.core.state import State
 from everyword.core.tree import shown_path
-from everyword.core.wanted import continuation_is_due
+from everyword.core.continuations import continuation_is_due
 from everyword.events import Chunk, TurnAccepted, TurnEnded, decode_event
 from everyword.ids import AgentId
 from everyword.log.base import Stored

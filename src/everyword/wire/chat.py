@@ -416,7 +416,7 @@ class ChatView:
                 return []
 
     def _accepted(self, event: TurnAccepted) -> list[bytes]:
-        if event.kind.is_bare:
+        if not event.kind.is_chat:
             return []
         self._open[event.turn] = KnownTurn(
             event.turn,
@@ -439,7 +439,7 @@ class ChatView:
     def _message_ended(self, event: MessageEnded) -> list[bytes]:
         known = self._open.get(event.turn)
         if known is None:
-            return []
+            return self._updated(event.node)  # late calls: nothing streams, and the message stays where it is
         known.is_saved = True
         if known.is_joined or (self._mode is _Mode.OFFERED and self._offered == event.turn):
             return []  # told with the end

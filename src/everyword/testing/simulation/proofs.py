@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from ...core.continuations import continuation_is_due
 from ...core.state import State
 from ...core.tree import shown_path
-from ...core.wanted import continuation_is_due, wanted
+from ...core.wanted import wanted
 from ...errors import LogCorrupt
 from ...events import TurnAccepted, TurnEnded, decode_event
 from ...ids import AgentId, Seq
