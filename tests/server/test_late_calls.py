@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,6 +24,8 @@ class Shop(AIChatAgent):
 
     refunds: list[float]
     gate: Gate
+    holds: bool = False
+    """Whether a continuation stands at the gate."""
 
     async def on_chat_message(self, turn: Turn) -> Any:
         async for step in turn.steps():
@@ -32,7 +35,10 @@ class Shop(AIChatAgent):
     async def _model(self, last: Any) -> AsyncIterator[Any]:
         yield {"type": "start-step"}
         if last.role == "assistant":
-            yield "Done."
+            yield "Do"
+            if self.holds:
+                await self.gate.wait()
+            yield "ne."
         elif last.text.startswith("refund"):
             for amount in map(int, last.text.split()[1:]):
                 given = {"toolName": "refund", "input": {"amount": amount}}
@@ -237,3 +243,28 @@ async def test_an_approval_posted_with_a_new_question_runs_the_call_before_the_q
         assert Shop.refunds == [200]
         assert stored[1]["parts"][-1]["output"] == "refunded 200"
         assert [message["role"] for message in stored] == ["user", "assistant"] * 2
+
+
+# -- a denial, while the answer goes on -----------------------------------------------------------------------------
+
+
+async def test_a_denial_is_told_again_to_a_client_that_joins_the_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a client goes on with its copy of the message, in which the call was answered and not yet denied."""
+    monkeypatch.setattr(Shop, "holds", True)
+    async with shop() as url, socket(url) as tab:
+        await tab.greeted()
+        await tab.ask("r1", "refund 200")
+        await tab.ended("r1")
+        await approve(tab, approved=False)
+        await told(tab, "output-denied")
+        await tab.send(type="cf_agent_stream_resume_request", probeId="p1")
+        offer = await tab.until(lambda frame: frame["type"] == "cf_agent_stream_resuming")
+        await tab.send(type="cf_agent_stream_resume_ack", id=offer["id"])
+        await tab.until(lambda frame: frame.get("replayComplete") is True)
+        Shop.gate.open()
+        await tab.ended(offer["id"])
+        frames = [frame for frame in tab.frames if frame.get("id") == offer["id"] and frame.get("body")]
+        chunks = [json.loads(frame["body"]) for frame in frames if frame.get("continuation")]
+        assert [chunk["type"] for chunk in chunks[:3]] == ["tool-input-available", "tool-output-denied", "start-step"]
+        assert chunks[1] == {"type": "tool-output-denied", "toolCallId": "c200"}
+        assert [frame.get("seq") for frame in frames[:3]] == [None, None, 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -11,8 +11,8 @@ from ..codec.compact import replay_from_fold
 from ..codec.encode import encode_message
 from ..core.state import State, Turn
 from ..events import Chunk, Outcome, TurnKind, decode_event
-from ..ids import Generation, NodeId, RequestId, Seq, TurnId
-from ..messages.calls import is_settled, tool_name, tool_parts
+from ..ids import CallId, Generation, NodeId, RequestId, Seq, TurnId
+from ..messages.calls import Approval, answer_chunks, is_settled, is_tool_part, last_step, tool_name, tool_parts
 from ..messages.chunks import encode_chunk
 from ..messages.message import UIMessage
 from ..rows import TurnRow
@@ -135,7 +135,7 @@ async def _chunk_by_chunk(loaded: Loaded, found: Replay) -> Replay:
     if not found.chunks:
         return found
     last = found.chunks[-1][0]
-    turn, message = await loaded.actor.inspect(lambda state: _continued(state, found.request))
+    turn, message, denied = await loaded.actor.inspect(lambda state: _continued(state, found.request))
     chunks: list[tuple[int | None, bytes]] = []
     for stored in await loaded.store.read_turn(loaded.actor.agent, turn):
         try:
@@ -144,32 +144,41 @@ async def _chunk_by_chunk(loaded: Loaded, found: Replay) -> Replay:
             continue
         if isinstance(event, Chunk) and last is not None and event.index <= last:
             chunks.append((event.index, bytes(event.body)))
-    return replace(found, chunks=[*_announced(message, chunks), *chunks])
+    return replace(found, chunks=[*_announced(message, chunks, denied), *chunks])
 
 
-def _continued(state: State, request: RequestId) -> tuple[TurnId, UIMessage | None]:
-    """Return a continuation's turn, and the message that it extends as it stands."""
+def _continued(state: State, request: RequestId) -> tuple[TurnId, UIMessage | None, set[CallId]]:
+    """Return a continuation's turn, the message that it extends as it stands, and the calls denied just before it."""
     turn = state.requests[request]
     known = state.find(turn)
-    if known is not None and known.fold is not None:
-        return turn, known.fold.message()
     body = state.nodes[known.node].body if known is not None and known.node in state.nodes else None
-    return turn, UIMessage.decode(body) if body is not None else None
+    stored = UIMessage.decode(body) if body is not None else None
+    if known is None or known.fold is None or stored is None:
+        return turn, stored, set()
+    before = stored.parts[last_step(stored.parts) :]  # the continuation's own steps are not stored yet
+    denied = {CallId(part["toolCallId"]) for part in before if is_tool_part(part) and part["state"] == "output-denied"}
+    return turn, known.fold.message(), denied
 
 
-def _announced(message: UIMessage | None, chunks: Chunks) -> Chunks:
+def _announced(message: UIMessage | None, chunks: Chunks, denied: Collection[CallId]) -> Chunks:
     """Return the inputs of the message's calls whose outputs are among the chunks, or may still come.
 
     A page that joins a continuation may begin with an empty message, and throws at the output of a call that it does
     not know. One that knows the call is told nothing new.
+
+    A denial is told again: a page goes on with the copy of the message that it had when the word was given, and there
+    the call is only answered, until the continuation ends.
     """
     said = b"".join(body for _, body in chunks)
     announced: list[tuple[int | None, bytes]] = []
     for part in tool_parts(message) if message is not None else ():
-        quoted = msgspec.json.encode(part["toolCallId"])
+        quoted, call = msgspec.json.encode(part["toolCallId"]), part["toolCallId"]
         is_input_here = any(b'"tool-input-' in body and quoted in body for _, body in chunks)
-        if not is_input_here and (quoted in said or not is_settled(part) or part["state"] == "approval-responded"):
-            chunk = {"type": "tool-input-available", "toolCallId": part["toolCallId"], "toolName": tool_name(part)}
+        is_due = quoted in said or not is_settled(part) or part["state"] == "approval-responded" or call in denied
+        if not is_input_here and is_due:
+            chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": tool_name(part)}
             dynamic = {"dynamic": True} if part["type"] == "dynamic-tool" else {}
             announced.append((None, encode_chunk({**chunk, "input": part.get("input", {}), **dynamic})))
+        if call in denied:
+            announced += [(None, encode_chunk(each)) for each in answer_chunks(call, Approval(approved=False))]
     return announced
