@@ -19,7 +19,7 @@ from everyword.messages.calls import Approval, ToolResult, find_call, tool_parts
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.repair import INTERRUPTED, NOT_ANSWERED, STOPPED
 from tests.agents.bases import BASES, Asked, answering
-from tests.agents.kit import AGENT, Served, served
+from tests.agents.kit import AGENT, Served, dying, served
 from tests.agents.test_think_toolsets import shop
 from tests.agents.think_kit import Script, call, thinker
 from tests.patience import PATIENCE
@@ -47,6 +47,8 @@ class Bank:
                 given: dict[str, Any] = {"toolName": "refund", "input": {"amount": int(amount)}}
                 if amount == "0":
                     given = {"toolName": "linger", "input": {}}
+                if amount == "777":
+                    given["toolName"] = "rebate"
                 yield {"type": "tool-input-available", "toolCallId": f"c{amount}", **given}
         elif asked.question.startswith("slow") and asked.answer is None:
             yield "Slow… "
@@ -69,6 +71,13 @@ class Bank:
         if amount == 999:
             await context.cancelled.wait()
         yield f"refunded {amount}"
+
+    @tool(needs_approval=True, idempotent=True)
+    async def rebate(self, amount: int) -> AsyncIterator[str]:
+        yield "on its way"
+        Bank.effects.append(f"rebate {amount}")
+        await Bank.hold.wait()
+        yield f"sent back {amount}"
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
         Bank.ends.append(result)
@@ -382,6 +391,30 @@ async def test_a_late_call_that_fails_says_so_and_nothing_of_its_secrets(base: s
         await client.idle()
         part = client.part("c666")
         assert (part["state"], part["errorText"]) == ("output-error", "The tool refund failed.")
+
+
+@pytest.mark.parametrize("amount", [777, 999], ids=["may run twice", "may not"])
+@pytest.mark.parametrize("base", BASES)
+async def test_a_late_call_cut_off_in_its_progress_comes_to_an_end(base: str, amount: int) -> None:
+    store = MemoryLog()
+    async with dying(answering(base, Bank), store) as serving:
+        client = Client(serving)
+        await client.ask(1, f"refund {amount}")
+        await client.until(no_chat)
+        await client.ask(2, "second")
+        await client.until(no_chat)
+        await client.answer(f"c{amount}")
+        await soon(lambda: bool(Bank.effects))
+        await client.until(lambda state: any(turn.chunks > 0 for turn in state.late_calls()))
+    Bank.hold.set()
+    async with served(answering(base, Bank), store) as serving:
+        client = Client(serving)
+        await client.idle()
+        part = client.part(f"c{amount}")
+        if amount == 777:
+            assert (part["output"], Bank.effects) == ("sent back 777", ["rebate 777"] * 2)
+        else:
+            assert (part["errorText"], Bank.effects) == (INTERRUPTED, ["refund 999"])
 
 
 async def test_a_late_call_whose_tool_is_gone_says_so() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from everyword.core.continuations import is_held
 from everyword.events import ABSENT, CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
+from everyword.ids import TurnId
 from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.core.histories import user
 from tests.core.stage import (
@@ -325,6 +327,30 @@ def test_without_auto_continue_an_answer_is_only_an_answer() -> None:
     told = stored("k1")
     assert kinds(told.answer("k1", OK, auto_continue=False)) == ["CallAnswered"]
     assert list(told.state.open) == []
+
+
+def test_an_answer_without_auto_continue_holds_the_turn_that_streams() -> None:
+    told = streaming("k1")
+    assert not is_held(told.state, told.state.open[TurnId(1)])
+    events = told.answer("k1", OK, auto_continue=False)
+    assert (the(CallAnswered, events).turn, the(CallAnswered, events).auto_continue) == (1, False)
+    assert is_held(told.state, told.state.open[TurnId(1)])
+    restored, _ = told.restored()
+    assert is_held(restored, restored.open[TurnId(1)])
+
+
+def test_an_answer_that_goes_on_outweighs_one_that_does_not() -> None:
+    told = streaming("k1", "k2")
+    told.answer("k1", OK, auto_continue=False)
+    told.answer("k2", OK)
+    assert not is_held(told.state, told.state.open[TurnId(1)])
+
+
+def test_a_turn_is_held_by_its_last_step_alone() -> None:
+    told = streaming("k1")
+    told.answer("k1", OK, auto_continue=False)
+    told.emit(1, {"type": "start-step"}, call("k2"))
+    assert not is_held(told.state, told.state.open[TurnId(1)])
 
 
 def test_answers_given_together_make_one_continuation() -> None:

@@ -308,6 +308,16 @@ def test_a_question_runs_what_was_approved_without_going_on(is_queued: bool) -> 
     assert kinds(told.begin(2)) == ["AttemptStarted"]
 
 
+def test_a_call_that_was_approved_elsewhere_does_not_run_with_a_question() -> None:
+    """Such a call came with an import: whether it ran is not known here."""
+    told = stage(server_tools=frozenset({"pay"}))
+    part = {"type": "tool-pay", "toolCallId": "k1", "state": "approval-responded", "input": {}}
+    approval = {"id": "another-server", "approved": True}
+    told.put({"id": "b1", "role": "assistant", "parts": [{**part, "approval": approval}]})
+    told.ask("r1", user("u1"))
+    assert kinds(told.begin(1)) == ["AttemptStarted"]
+
+
 def test_without_a_request_id_for_its_calls_a_question_is_refused_and_nothing_happens() -> None:
     told = asking("k1")
     told.answer("k1", YES, auto_continue=False)

@@ -5,6 +5,8 @@ There is no recovery subsystem: the runtime compares this answer with what it ha
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 from msgspec.structs import replace
 
@@ -91,11 +93,13 @@ def _next_turn(state: State, now: Millis) -> tuple[TurnId | None, Millis | None]
     """
     due = [turn for turn in waiting_continuations(state) if continuation_is_due(state, turn)]
     questions = (turn for turn in state.chat_turns() if not turn.is_continuation)
-    # A debounced question keeps its place: what came later waits behind it.
-    first = due or [question for question in [next(questions, None)] if question is not None]
-    starts = [(turn.accepted.not_before or NOW, turn) for turn in first]
-    begins = next((turn.id for start, turn in starts if start <= now), None)
-    return begins, min((start for start, _ in starts), default=None) if begins is None else None
+    wake: Millis | None = None
+    for turn in due or islice(questions, 1):  # a debounced question keeps its place: what came later waits behind it
+        start = turn.accepted.not_before
+        if start is None or start <= now:
+            return turn.id, None
+        wake = start if wake is None else min(wake, start)
+    return None, wake
 
 
 def _may_write(state: State, turn: Turn) -> bool:
