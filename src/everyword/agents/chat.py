@@ -166,7 +166,7 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
         await self._port.cancel(RequestId(request_id))
 
     async def abort_all_requests(self) -> None:
-        """Stop every turn, running or waiting."""
+        """Stop every turn, running or waiting, and approved calls that run late."""
         await self._port.cancel(None)
 
     async def reset_turn_state(self) -> None:
