@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from everyword.core.continuations import continuation_is_due
 from everyword.core.state import State
 from everyword.core.tree import shown_path
-from everyword.core.wanted import continuation_is_due
 from everyword.events import Chunk, TurnAccepted, TurnEnded, decode_event
 from everyword.ids import AgentId
 from everyword.log.base import Stored

@@ -261,6 +261,14 @@ def test_an_answered_call_updates_the_message_everywhere() -> None:
     assert tab.happens(answered) == [{"type": "cf_agent_message_updated", "message": {"id": "a1"}}]
 
 
+def test_late_calls_update_their_message_and_are_told_in_no_other_way() -> None:
+    tab = Tab()
+    tab.shown = [(NodeId(2), b'{"id":"a1"}', False)]
+    late = [accepted(kind=TurnKind.CALLS), AttemptStarted(TurnId(1), Attempt(1)), chunk(0)]
+    assert tab.happens(*late, AttemptStarted(TurnId(1), Attempt(2), "crash"), chunk(1)) == []
+    assert tab.happens(message_ended(), ended()) == [{"type": "cf_agent_message_updated", "message": {"id": "a1"}}]
+
+
 def test_a_transcript_leaves_out_answers_whose_end_this_client_has_not_seen_unless_they_are_drafts() -> None:
     tab = Tab(accepted(1, origin="other"), chunk(0))
     tab.shown = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', False)]

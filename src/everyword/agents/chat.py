@@ -173,7 +173,7 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
         await self._port.cancel(RequestId(request_id))
 
     async def abort_all_requests(self) -> None:
-        """Stop every turn, running or waiting."""
+        """Stop every turn, running or waiting, and approved calls that run late."""
         await self._port.cancel(None)
 
     async def reset_turn_state(self) -> None:
@@ -184,6 +184,9 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     async def wait_until_stable(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
         """Wait until nothing runs or waits and nobody is asked anything; False when `timeout` seconds pass first."""
         return await self._port.wait_until_stable(timeout)
+
+    async def _run_approved_calls(self, turn: Turn) -> None:
+        await turn._box.run_approved()
 
     async def has_pending_interaction(self) -> bool:
         """Tell whether a tool call waits for the page or a person."""
@@ -217,11 +220,15 @@ class ChatResponder:
         )
 
     def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
-        """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn."""
+        """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn.
+
+        For approved calls that come too late for that, run them and nothing else: they write their outputs themselves.
+        """
         current_turn.set(call)
         running_as(self.agent)
         turn = Turn(call, agent=self.agent, threads=self._threads)
-        return answer_items(_ask(self.agent, turn), ends_at=(CallPending,), after=turn._aclose)
+        answer = self.agent._run_approved_calls(turn) if call.is_calls_only else _ask(self.agent, turn)
+        return answer_items(answer, ends_at=(CallPending,), after=turn._aclose)
 
     def error_text(self, exc: BaseException) -> str:
         return self.agent.error_text(exc)

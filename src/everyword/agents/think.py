@@ -17,7 +17,7 @@ from .agent_tool_types import offered_output
 from .chat import AIChatAgent, Messages, _raw, is_in_turn
 from .result import SaveMessagesResult
 from .think_context import StepContext, Submission, TurnContext
-from .think_loop import answered, given_by
+from .think_loop import answered, given_by, run_approved_calls
 from .think_output import MARK, ExpectedOutput, expect, forget
 from .think_toolsets import is_toolset
 from .turn import Turn
@@ -102,6 +102,9 @@ class Think(AIChatAgent):
             if text is None:
                 raise
             raise ChatError(str(text)) from exc
+
+    async def _run_approved_calls(self, turn: Turn) -> None:
+        await run_approved_calls(self, turn)
 
     def _run_marks(self, expects: str | None) -> dict[str, Any]:
         return {} if expects is None else {MARK: expects}

@@ -112,6 +112,8 @@ class Turn:
         if not is_final(part) and not self._box.is_answered_elsewhere(part):
             await self._box.settle(part)
             part = await self._part(part["toolCallId"]) or part
+        if await self._call.is_held():
+            raise CallPending(f"unable to go on; the client that answered {name} goes on by itself")
         match part.get("state"):
             case "output-available":
                 return part.get("output")

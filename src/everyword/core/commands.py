@@ -93,6 +93,8 @@ class Begin(msgspec.Struct, frozen=True):
     fresh: bool = False
     heard_at: Millis | None = None
     """When a sub-agent that the turn waits for last said something: that is progress of the turn, too."""
+    calls: RequestId | None = None
+    """A request id for the turn of approved calls that have to run before a question, if there are any (R-3)."""
 
 
 class Delay(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
 from ..log.receipt import Receipt, receipt_for
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
+from .fresh import fresh_request_id
 from .mailbox import Inquiry, Letter, Mailbox
 from .office import Office
 from .tail import Committed, Tail
@@ -283,10 +284,11 @@ class Actor:
         if pending.entries and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
-                begun = decide(self._state, Begin(turn), pending.at, self._rules)
+                begun = decide(self._state, Begin(turn, calls=fresh_request_id()), pending.at, self._rules)
                 self._apply(pending, begun)
-                self.begun = turn
-                if type(begun[-1]) is not AttemptStarted:  # else what was wanted is what runs now
+                if type(begun[-1]) is AttemptStarted:  # what was wanted is what runs now
+                    self.begun = turn
+                else:
                     pending.work = wanted(self._state, pending.at)
         return pending
 

@@ -126,6 +126,10 @@ class TurnCall(msgspec.Struct, frozen=True):
     """Tells whether a question waits that is to be read before the next step; who hears yes ends the answer here."""
     may_retry: Callable[[], Awaitable[bool]] = _not
     """Tells whether this attempt may fail and be followed by another."""
+    is_held: Callable[[], Awaitable[bool]] = _not
+    """Tells whether the answer has to end with its last step: a client answered a call of it, and goes on by itself."""
+    is_calls_only: bool = False
+    """Whether the approved calls of `partial` are to be run, and the model is not to be asked (R-3)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,4 +207,4 @@ def _ending_of(loaded: Loaded, turn: TurnId) -> Callable[[State], asyncio.Future
 
 
 def _is_idle(state: State) -> bool:
-    return not any(True for _ in state.chat_turns())
+    return not any(True for _ in state.message_turns())

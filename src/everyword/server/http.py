@@ -44,7 +44,7 @@ from .bodies import Question, TooLarge, read_json, read_number, read_question
 from .budgets import Budget
 from .hosting import agent_of
 from .limits import Flow, Limits, Pace, Seats
-from .posted import Standing, find_standing, standing_frames, take_answers
+from .posted import Standing, find_standing, find_subject, standing_frames, take_answers
 from .presence import Presence
 from .responses import StreamedResponse, refusal
 from .sharing import Sharing
@@ -275,9 +275,13 @@ async def _standing(loaded: Loaded, caller: Caller, question: Question, request:
     messages = question.messages
     if not messages or question.trigger == "regenerate-message":
         return None
-    by = caller.principal.id
-    await take_answers(loaded, messages, request, by=by, client_tools=question.client_tools)
-    return await find_standing(loaded, messages[-1])
+    subject = await find_subject(loaded, messages, question.message_id)
+    goes_on, by, tools = subject is not None, caller.principal.id, question.client_tools
+    has_answers = await take_answers(loaded, messages, request, goes_on=goes_on, by=by, client_tools=tools)
+    if subject is None:
+        return None
+    is_last = subject is messages[-1]
+    return await find_standing(loaded, subject, request, is_last=is_last, has_answers=has_answers)
 
 
 def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:

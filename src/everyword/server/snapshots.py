@@ -18,7 +18,8 @@ async def take_snapshot(loaded: Loaded) -> Snapshot:
 
 def _snapshot(state: State, head: Seq) -> Snapshot:
     last = state.last_ended
-    recovered = [turn for turn in (*state.ended.values(), *state.open.values()) if turn.attempt > 1]
+    turns = (turn for turn in (*state.ended.values(), *state.open.values()) if turn.accepted.kind.is_chat)
+    recovered = [turn for turn in turns if turn.attempt > 1]
     return Snapshot(
         head,
         [_known(turn) for turn in state.chat_turns()],

@@ -142,7 +142,7 @@ class Stage:
 
     async def _idle(self) -> None:
         """Wait until nothing runs; somebody else's word for it, not a client's."""
-        while await self._inspect(lambda state: any(state.chat_turns())):
+        while await self._inspect(lambda state: any(state.message_turns())):
             await self._live.chat.connection.change()
 
     async def _inspect(self, look: Callable[[State], bool]) -> bool:

@@ -325,7 +325,7 @@ class ChatView:
                 return []
 
     def _accepted(self, event: TurnAccepted) -> list[bytes]:
-        if event.kind.is_bare:
+        if not event.kind.is_chat:
             return []
         self._turns.add(KnownTurn.accepted(event))
         self.client_list.doubt(if_=len(self._turns) > 1)
@@ -344,7 +344,7 @@ class ChatView:
     def _message_ended(self, event: MessageEnded) -> list[bytes]:
         known = self._turns.get(event.turn)
         if known is None:
-            return []
+            return self._updated(event.node)  # late calls: nothing streams, and the message stays where it is
         known.is_saved = True
         if not self._is_shown(known.node):
             return []
