@@ -146,3 +146,22 @@ async def test_an_agent_that_answers_nothing_says_what_to_define() -> None:
         result = await app.get(Mute, "ann").save_messages([{"id": "u1", "role": "user", "parts": []}])
         assert result.status == "error"
         assert result.error == "Something went wrong while answering. Please try again."
+
+
+@pytest.mark.parametrize("item", [None, 7, {"type": "hologram"}])
+async def test_a_wrong_item_ends_the_answer_with_a_safe_text_and_the_log_says_what_to_do(
+    item: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Chat(AIChatAgent):
+        async def on_chat_message(self, turn: Any) -> Any:
+            yield "said "
+            yield item
+
+    app = Everyword([Chat], store="memory:")
+    app.grace = 0.0
+    async with serving(app) as url, socket(url) as tab:
+        await tab.ask("r1")
+        ending = await tab.ended("r1")
+        assert ending["error"] is True
+        assert ending["body"] == "Something went wrong while answering. Please try again."
+    assert "Chat.on_chat_message yielded" in caplog.text and "It may yield str" in caplog.text

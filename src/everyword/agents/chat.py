@@ -213,7 +213,8 @@ class ChatResponder:
         current_turn.set(call)
         running_as(self.agent)
         turn = Turn(call, agent=self.agent, threads=self._threads)
-        return answer_items(_ask(self.agent, turn), ends_at=(CallPending,), after=turn._aclose)
+        source = f"{type(self.agent).__name__}.on_chat_message"
+        return answer_items(_ask(self.agent, turn), source, ends_at=(CallPending,), after=turn._aclose)
 
     def error_text(self, exc: BaseException) -> str:
         return self.agent.error_text(exc)

@@ -15,7 +15,7 @@ from ..core.attempts import may_try_again, why_given_up
 from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
 from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
+from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, UsageError
 from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
@@ -23,6 +23,7 @@ from ..messages.closing import closing
 from ..messages.history import History
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
+from ..traces import has_outside_frames
 from .actor import Actor
 from .api import CancelToken, Evaluate, Responder, TurnCall
 from .clock import Clock
@@ -207,7 +208,9 @@ class Runner:
                 self.retry_as = "stall" if isinstance(exc, Stalled) else "retry"
                 log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, exc, extra=about)
                 return
-            trace = None if isinstance(exc, ChatError) else exc  # raised on purpose: its text says enough
+            # Raised on purpose, or about an item of the stream: the text says enough.
+            is_told = isinstance(exc, ChatError) or (isinstance(exc, UsageError) and not has_outside_frames(exc))
+            trace = None if is_told else exc
             log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, exc, exc_info=trace, extra=about)
             recovery = await self._actor.inspect(self._recovery) if may_pass else None
             await self._finish(attempt, Outcome.ERROR, exc=exc)
