@@ -97,14 +97,17 @@ class Stage:
 
 
 @asynccontextmanager
-async def playing(folder: Path | None = None, *, bare: bool = False) -> AsyncIterator[Stage]:
+async def playing(
+    folder: Path | None = None, *, bare: bool = False, base_path: str = "/agents"
+) -> AsyncIterator[Stage]:
     """Serve the playground with a Parrot, on a file in the folder or in memory, and start a browser.
 
     With `bare`, only the page, as anybody may mount it.
     """
     gates: dict[str, Gate] = defaultdict(Gate)
     parrot: type[Parrot] = type("Parrot", (Parrot,), {"gates": gates})
-    app = Everyword([parrot, Lamp], store=str(folder / "log.db") if folder is not None else "memory:")
+    store = str(folder / "log.db") if folder is not None else "memory:"
+    app = Everyword([parrot, Lamp], store=store, base_path=base_path)
     app.grace = 0.0
     shown = Page(["parrot"], behind=app) if bare else playground(app)
     async with serving(shown) as url, browsing() as browser:

@@ -95,6 +95,15 @@ async def test_markdown_becomes_elements() -> None:
         assert tab.problems == []
 
 
+async def test_the_page_talks_to_agents_at_the_root() -> None:
+    async with playing(base_path="/") as stage:
+        tab = await stage.open()
+        await tab.ask("hello")
+        await expect(tab.answers).to_have_text(["You said: hello"])
+        await expect(tab.page.locator("#link")).to_have_text("live")
+        assert tab.problems == []
+
+
 async def test_nothing_that_is_said_is_more_than_text() -> None:
     async with playing() as stage:
         tab = await stage.open()

@@ -50,6 +50,19 @@ async def test_dev_serves_the_page_in_front_of_an_app(tmp_path: Path) -> None:
             assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
 
 
+async def test_dev_prints_addresses_that_work_when_agents_are_at_the_root(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        APP.format(name="app").replace("[Echo]", "[Echo], base_path='/'"), encoding="utf-8"
+    )
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        await server.until("Ctrl\\+C")
+        assert f"at {url}/{{kind}}/{{name}}\n" in server.said
+        async with connect(f"{url}/echo/ann") as client:
+            assert (await client.get(f"{url}/settings.json")).json()["basePath"] == ""
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
 async def test_dev_serves_any_other_asgi_app_as_it_is(tmp_path: Path) -> None:
     outer = "from starlette.applications import Starlette\nfrom starlette.routing import Mount\n"
     outer += APP.format(name="inner") + "\napp = Starlette(routes=[Mount('/api', inner)], lifespan=inner.lifespan)\n"
