@@ -1,4 +1,4 @@
-"""Tracebacks: which of their frames are everyword's own."""
+"""What the log says of an exception: its text with the notes, and whether its traceback tells anything."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import traceback
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["has_outside_frames"]
+__all__ = ["full_text", "has_outside_frames"]
 
 _PACKAGE: Final = __file__.removesuffix("traces.py")
+
+
+def full_text(exc: BaseException) -> str:
+    """Return an exception's text and its notes, which say what is not for clients."""
+    return " | ".join([str(exc), *getattr(exc, "__notes__", ())])
 
 
 def has_outside_frames(exc: BaseException) -> bool:

@@ -12,8 +12,11 @@ import pytest
 from everyword.agents import AIChatAgent, Turn
 from everyword.agents.ui_stream import create_ui_message_stream
 from everyword.errors import BadChunk
+from everyword.events import Event, TurnEnded, decode_event
+from everyword.ids import Seq
 from everyword.messages.chunks import NEWER_TYPES
-from tests.agents.kit import served
+from everyword.models.errors import classify_report, model_error
+from tests.agents.kit import AGENT, Served, served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
 SAFE = "Something went wrong while answering. Please try again."
@@ -189,3 +192,25 @@ async def test_an_item_of_a_merged_stream_or_a_step_is_refused_by_the_name_of_th
         async with served(cls) as serving:
             assert (await serving.agent.save_messages([QUESTION])).error == SAFE
         assert f"{where} yielded" in caplog.text
+
+
+async def test_the_cure_of_a_models_failure_is_in_the_log_line_and_not_in_the_public_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Chat(AIChatAgent):
+        async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+            yield "Well, "
+            raise model_error(classify_report({"error": {"code": "invalid_api_key"}}, provider="openai"))
+
+    async with served(Chat) as serving:
+        result = await serving.agent.save_messages([QUESTION])
+        (ended,) = [event for event in await log_of(serving) if isinstance(event, TurnEnded)]
+    assert result.error == "The assistant is not set up correctly. Please tell whoever runs it."
+    cure = "unable to get an answer from the openai model; invalid_api_key; check the API key and what it may do"
+    (record,) = [each for each in caplog.records if "failed" in each.getMessage()]
+    assert cure in record.getMessage() and record.exc_info is None
+    assert ended.detail is not None and cure in ended.detail
+
+
+async def log_of(serving: Served) -> list[Event]:
+    return [decode_event(stored.body) for stored in await serving.directory.store.read(AGENT, Seq(0), 1000)]

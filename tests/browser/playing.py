@@ -44,6 +44,8 @@ class Parrot(AIChatAgent):
                     self.broadcast(frame)
                 case {"fail": text}:
                     raise ChatError(text)
+                case {"break": text}:
+                    raise ValueError(text)
                 case {"call": name, **given}:
                     await turn.call_tool(name, **given)
                 case str() if said.startswith(item):

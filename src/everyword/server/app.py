@@ -38,6 +38,7 @@ from .http import Caller, Service, answer_http
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
 from .responses import refusal
+from .setup_check import SetupCheck
 from .signals import StopSignals
 from .stores import Durability, open_store
 from .subs import ClosedGate, pass_gates
@@ -102,6 +103,7 @@ class Everyword:
         self._door = Door(authorize, origins)
         self._tool_threads = ToolThreads(tool_threads)
         self._watch = Watch(on_event, observe, self._tool_threads)
+        self._setup = SetupCheck()
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._signals = StopSignals(self._begin_close)
@@ -147,6 +149,7 @@ class Everyword:
             await self._watch.end()
             raise
         self._signals.listen()
+        self._setup.begin(self.agents.values())
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
         flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
@@ -168,6 +171,7 @@ class Everyword:
 
     async def _close(self, starting: asyncio.Task[Service]) -> None:
         await asyncio.wait({starting})
+        await self._setup.end()
         try:
             if _has_started(starting):
                 await starting.result().directory.aclose()
