@@ -285,6 +285,39 @@ async def test_a_log_that_cannot_be_used_is_a_sentence_and_not_a_traceback(tmp_p
         assert "Traceback" not in server.said
 
 
+async def test_an_app_that_fails_when_it_is_imported_shows_its_own_line_first(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from everyword import Everyword\napp = Everyword(chat)\n", encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        await server.until("NameError: name 'chat' is not defined")
+        assert await server.ended() == 2
+        first, place, *_ = server.said.splitlines()
+        assert first.startswith("Traceback") and place.endswith('app.py", line 2, in <module>')
+
+
+KEYLESS = """
+from everyword import Everyword, Think
+
+class Support(Think):
+    model = "openai:gpt-5.2"
+
+app = Everyword([Support], store="memory:")
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_missing_key_is_told_at_the_start(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "app.py").write_text(KEYLESS, encoding="utf-8")
+    async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+        await server.until("Support cannot answer: unable to use the model 'openai:gpt-5.2'; Set the `OPENAI_API_KEY`")
+        url = await server.url()
+        async with connect(f"{url}/agents/support/ann") as client:
+            assert (await client.get("get-messages")).json() == []
+
+
 def test_a_database_file_is_not_chosen_twice(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dev", "app.py", "--db", "log.db"]) == 2
     assert "the app itself says where" in capsys.readouterr().err

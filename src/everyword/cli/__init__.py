@@ -16,6 +16,7 @@ from importlib import import_module
 import msgspec
 
 from ..errors import EverywordError, LogCorrupt, LogLocked
+from .failing import BrokenApp
 from .parser import make_parser
 
 NOT_DONE, IN_USE, INTERRUPTED = 2, 3, 130
@@ -39,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return IN_USE
     except EverywordError as exc:
         print(f"everyword: {exc}", file=sys.stderr)
+        return NOT_DONE
+    except BrokenApp as exc:
+        print(exc, file=sys.stderr, end="")
         return NOT_DONE
     except KeyboardInterrupt:
         return INTERRUPTED
