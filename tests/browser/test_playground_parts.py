@@ -95,11 +95,13 @@ async def test_markdown_becomes_elements() -> None:
         assert tab.problems == []
 
 
-async def test_the_page_talks_to_agents_at_the_root() -> None:
-    async with playing(base_path="/") as stage:
+@pytest.mark.parametrize("where", [{"base_path": "/"}, {"mounted": True}, {"mounted": True, "base_path": "/"}])
+async def test_the_page_finds_agents_at_the_root_and_in_another_application(where: dict[str, Any]) -> None:
+    async with playing(**where) as stage:
         tab = await stage.open()
         await tab.ask("hello")
         await expect(tab.answers).to_have_text(["You said: hello"])
+        await expect(tab.page.locator("#conversations li")).to_contain_text(["hello"])
         await expect(tab.page.locator("#link")).to_have_text("live")
         assert tab.problems == []
 
