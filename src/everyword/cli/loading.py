@@ -14,7 +14,10 @@ from ..server import Everyword
 from ..traces import has_outside_frames, outside_traceback
 from .failing import BrokenApp
 
-__all__ = ["load_app"]
+__all__ = ["HERE", "load_app"]
+
+HERE = "app.py"
+"""The app of a folder, when none is named."""
 
 
 def load_app(named: str) -> Any:

@@ -25,7 +25,7 @@ from ..observe.logs import configure_logging
 from ..server import Everyword, Limits
 from ..server.loop_watchdog import LoopWatchdog
 from ..server.playground import FEED
-from .loading import load_app
+from .loading import HERE, load_app
 from .mounting import mounted_in
 from .playground import playground, playground_beside
 from .reloading import (
@@ -46,9 +46,6 @@ log = logging.getLogger("everyword.server")
 
 JUST_KILLED = 0.5
 """Seconds that a port may still be taken by a server whose watcher was killed a moment ago."""
-
-HERE = "app.py"
-"""What `dev` serves when nothing is named."""
 
 DEV_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*")
 DEV_GRACE = 1.0
