@@ -294,6 +294,22 @@ async def test_an_app_that_fails_when_it_is_imported_shows_its_own_line_first(tm
         assert first.startswith("Traceback") and place.endswith('app.py", line 2, in <module>')
 
 
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_second_server_on_a_file_says_at_once_that_it_waits_and_for_which_process(
+    command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app").replace("memory:", "log.db"), encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as first:
+        await first.url()
+        async with running(command, "app.py", "--port", "0", folder=tmp_path) as second:
+            await second.until(f"log.db'; another process \\(pid {first.process.pid}\\) holds it")
+            assert "http://" not in second.said
+            assert "stop the other server" in second.said
+            first.process.kill()
+            async with connect(f"{await second.url()}/agents/echo/ann") as client:
+                assert (await client.get("get-messages")).json() == []
+
+
 KEYLESS = """
 from everyword import Everyword, Think
 
