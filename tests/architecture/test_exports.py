@@ -119,6 +119,7 @@ PUBLIC: dict[str, list[str]] = {
         "BadChunk",
         "BadInput",
         "BadMessage",
+        "BrokenApp",
         "CallFailed",
         "CallPending",
         "ChatError",

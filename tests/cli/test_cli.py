@@ -13,9 +13,8 @@ import pytest
 
 from everyword import __version__
 from everyword.cli import main
-from everyword.cli.failing import BrokenApp
 from everyword.cli.loading import load_app
-from everyword.errors import UsageError
+from everyword.errors import BrokenApp, UsageError
 from everyword.server import Everyword
 
 APP = """

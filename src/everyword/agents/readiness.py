@@ -19,7 +19,7 @@ def named_models(classes: Iterable[type[Any]]) -> dict[type[Think], str | None]:
 
     One that chooses its model in code, or answers by itself, is left out.
     """
-    return {cls: inspect.getattr_static(cls, "model") for cls in _with_helpers(classes) if _names_its_model(cls)}
+    return {cls: inspect.getattr_static(cls, "model") for cls in _and_tools_of(classes) if _names_its_model(cls)}
 
 
 def setup_problems(classes: Iterable[type[Any]]) -> list[tuple[type[Think], str]]:
@@ -31,7 +31,7 @@ def setup_problems(classes: Iterable[type[Any]]) -> list[tuple[type[Think], str]
     return [(cls, why) for cls, why in found if why is not None]
 
 
-def _with_helpers(classes: Iterable[type[Any]]) -> Iterator[type[Any]]:
+def _and_tools_of(classes: Iterable[type[Any]]) -> Iterator[type[Any]]:
     known: set[type[Any]] = set()
     waiting = list(classes)
     while waiting:

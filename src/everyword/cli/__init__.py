@@ -15,8 +15,7 @@ from importlib import import_module
 
 import msgspec
 
-from ..errors import EverywordError, LogCorrupt, LogLocked
-from .failing import BrokenApp
+from ..errors import BrokenApp, EverywordError, LogCorrupt, LogLocked
 from .parser import make_parser
 
 NOT_DONE, IN_USE, INTERRUPTED = 2, 3, 130
@@ -38,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LogLocked as exc:
         print(f"everyword: {exc}", file=sys.stderr)
         return IN_USE
-    except EverywordError as exc:
-        print(f"everyword: {exc}", file=sys.stderr)
-        return NOT_DONE
     except BrokenApp as exc:
         print(exc, file=sys.stderr, end="")
+        return NOT_DONE
+    except EverywordError as exc:
+        print(f"everyword: {exc}", file=sys.stderr)
         return NOT_DONE
     except KeyboardInterrupt:
         return INTERRUPTED

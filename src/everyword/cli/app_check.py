@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..agents.readiness import setup_problems
-from .failing import BrokenApp
+from ..errors import BrokenApp
 from .loading import load_app
 from .mounting import mounted_in
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import BrokenApp, UsageError
 from ..server import Everyword
 from ..traces import has_outside_frames, outside_traceback
-from .failing import BrokenApp
 
 __all__ = ["HERE", "load_app"]
 

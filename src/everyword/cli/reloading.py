@@ -20,8 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..errors import UsageError
-from .failing import BrokenApp
+from ..errors import BrokenApp, UsageError
 from .loading import load_app
 
 __all__ = ["Watch", "can_reload", "check_app", "inherited_listener", "is_leashed", "keep_serving", "load_leashed"]

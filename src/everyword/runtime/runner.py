@@ -211,7 +211,7 @@ class Runner:
                 return
             # Raised on purpose, or about an item of the stream: the text says enough.
             is_told = isinstance(exc, ChatError) or (isinstance(exc, UsageError) and not has_outside_frames(exc))
-            trace, text = (None, full_text(exc)) if is_told else (exc, str(exc))  # a traceback ends with the notes
+            trace, text = None if is_told else exc, full_text(exc)
             log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, text, exc_info=trace, extra=about)
             recovery = await self._actor.inspect(self._recovery) if may_pass else None
             await self._finish(attempt, Outcome.ERROR, exc=exc)
