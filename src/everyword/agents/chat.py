@@ -15,6 +15,7 @@ from ..runtime.api import (
     AgentPort,
     Continue,
     Decision,
+    DeclaredJob,
     FiberRecord,
     JobCall,
     Policy,
@@ -38,6 +39,7 @@ from .fibers import recover_fiber
 from .jobs import call_job, next_request_of_job
 from .responder import AgentResponder, run_rules, tell_finish
 from .result import SaveMessagesResult
+from .schedules import declared_jobs, started
 from .tool_threads import ToolThreads
 from .toolbelt import tools_of
 from .turn import Turn
@@ -228,7 +230,11 @@ class ChatResponder:
 
     async def on_start(self) -> None:
         running_as(self.agent)
-        await self.agent.on_start()
+        await started(self.agent.on_start)
+
+    @property
+    def declared_jobs(self) -> Sequence[DeclaredJob]:
+        return declared_jobs(type(self.agent))  # type: ignore[arg-type]  # mypy takes a class for one of its instances
 
     async def run_job(self, call: JobCall) -> None:
         running_as(self.agent)
