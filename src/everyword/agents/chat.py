@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -45,7 +46,7 @@ from .toolbelt import tools_of
 from .turn import Turn
 from .versions import Versions
 
-__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "is_in_turn"]
+__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "asked_messages", "is_in_turn", "request_id_of"]
 
 Messages = Sequence[UIMessage | dict[str, Any]]
 
@@ -136,21 +137,24 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
 
     async def save_messages(
         self,
-        messages: Messages | Callable[[list[UIMessage]], Messages | Awaitable[Messages]],
+        messages: Messages | str | Callable[[list[UIMessage]], Messages | str | Awaitable[Messages | str]],
         *,
         request_id: str | None = None,
     ) -> SaveMessagesResult:
-        """Store messages and answer them; returns when the turn has ended.
+        """Store messages and answer them; returns when the turn has ended. Plain text is one message of the user.
 
         A function is called with the conversation when the turn's time has come, and gives the messages then. A
         `request_id` of your own makes it happen once: a known one gives the turn that it has. A job has its own, so
-        that one which is run again because its process died asks nothing twice.
+        that one which is run again because its process died asks nothing twice; but for functions, which die with it.
         """
         _check_not_in_turn(self)
         if callable(messages):
-            return SaveMessagesResult.of(await self._port.run_turn(_evaluate(messages)))
-        request = request_id if request_id is not None else next_request_of_job()
-        result = await self._port.run_turn(_raw(messages), request=RequestId(request) if request is not None else None)
+            request = request_id
+            given: Any = _evaluate(messages)
+        else:
+            request = request_id if request_id is not None else next_request_of_job()
+            given = asked_messages(messages, request_id_of(request))
+        result = await self._port.run_turn(given, request=RequestId(request) if request is not None else None)
         return SaveMessagesResult.of(result)
 
     async def continue_last_turn(self, body: dict[str, Any] | None = None) -> SaveMessagesResult:
@@ -338,11 +342,23 @@ def _raw(messages: Messages) -> list[dict[str, Any]]:
     return [(m if isinstance(m, UIMessage) else UIMessage.from_dict(m)).to_dict() for m in messages]
 
 
+def request_id_of(given: str | None) -> RequestId:
+    """Return the request id that was given, or a new one."""
+    return RequestId(given if given is not None else secrets.token_urlsafe(16))
+
+
+def asked_messages(messages: Messages | str, request: RequestId) -> list[dict[str, Any]]:
+    """Return messages as they are stored; plain text becomes one of the user, known by its request."""
+    if isinstance(messages, str):
+        messages = [UIMessage(f"user_{request}", "user", [{"type": "text", "text": messages}])]
+    return _raw(messages)
+
+
 def _evaluate(
-    function: Callable[[list[UIMessage]], Messages | Awaitable[Messages]],
+    function: Callable[[list[UIMessage]], Messages | str | Awaitable[Messages | str]],
 ) -> Callable[[Sequence[UIMessage]], Awaitable[list[dict[str, Any]]]]:
     async def evaluate(current: Sequence[UIMessage]) -> list[dict[str, Any]]:
         given = function(list(current))
-        return _raw(await given if inspect.isawaitable(given) else given)
+        return asked_messages(await given if inspect.isawaitable(given) else given, request_id_of(None))
 
     return evaluate
