@@ -29,7 +29,7 @@ from tests.runtime.kit import kill_everything
 
 AGENT = AgentId("worker/ann")
 NOON = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000
-HOUR = 3_600_000
+HOUR = 3_600
 
 
 class Base(Agent):
@@ -102,7 +102,7 @@ async def test_a_repeating_schedule_in_on_start_is_one_however_often_the_agent_s
     for _ in range(3):
         async with started(Worker, store, clock) as agent:
             assert len(await agent.get_schedules()) == 1
-        clock.advance(60_000)
+        clock.advance(60)
     assert len(await events_of(store, JobAdded)) == 1
     assert caplog.text == ""
 
@@ -133,12 +133,12 @@ async def test_delays_and_dates_are_added_every_time_unless_they_have_a_key(when
     async with started(Base, store, clock) as agent:
         for _ in range(2):
             await agent.schedule(when, "tick", "x")
-            clock.advance(1_000)
+            clock.advance(1)
             await agent.schedule(when, "tick", "y", key="once")
     async with started(Base, store, clock) as agent:
         await agent.schedule(when, "tick", "y", key="once")
         assert [each.payload for each in await agent.get_schedules()].count("y") == 1
-        clock.advance(120_000)
+        clock.advance(120)
         await until(lambda: len(Base.done) == 3)
         assert sorted(payload for _, payload in Base.done) == ["x", "x", "y"]
         again = await agent.schedule(when, "tick", "y", key="once")  # it is over: the key is free
@@ -158,7 +158,7 @@ async def test_a_method_that_schedules_its_own_key_again_goes_on_for_ever() -> N
     async with started(Base, MemoryLog(), clock) as agent:
         await agent.schedule(60, "poll", "p", key="poll")
         for count in (1, 2, 3):
-            clock.advance(60_000)
+            clock.advance(60)
             await until(lambda count=count: len(Base.done) == count)
             while len(await agent.get_schedules()) > 1:  # noqa: ASYNC110 - until the run that asked has ended
                 await asyncio.sleep(0)
@@ -263,7 +263,7 @@ async def test_a_restart_writes_nothing_and_leaves_every_time_as_it_was() -> Non
     async with started(First, store, clock) as agent:
         before = await planned(agent)
     written = len(await log_of(store))
-    clock.advance(HOUR // 2)
+    clock.advance(HOUR / 2)
     async with started(First, store, clock) as agent:
         assert await planned(agent) == before
     assert len(await log_of(store)) == written
@@ -278,7 +278,7 @@ async def test_another_release_adds_keeps_and_cancels_in_one_commit(kind: str, t
 
     async with started(First, store(), clock):
         pass
-    clock.advance(HOUR // 2)
+    clock.advance(HOUR / 2)
     log = CrashingLog(store())
     async with started(Second, log, clock) as agent:
         assert log.appends == 1
@@ -323,7 +323,7 @@ async def test_code_that_scheduled_the_same_before_is_taken_over_at_its_time() -
     store, clock = MemoryLog(), ManualClock(NOON)
     async with started(Before, store, clock):
         pass
-    clock.advance(HOUR // 2)
+    clock.advance(HOUR / 2)
     async with started(After, store, clock) as agent:
         assert sorted(await planned(agent)) == [("digest", 1800.0 + 3 * 3600), ("sweep", 3600.0)]
 
@@ -351,7 +351,7 @@ async def test_every_kind_of_agent_may_declare(base: type[Agent]) -> None:
 
     clock = ManualClock(NOON)
     async with started(Worker, MemoryLog(), clock) as agent:
-        clock.advance(60_000)
+        clock.advance(60)
         await until(lambda: Base.done == ["ticked"])
         assert [callback for callback, _ in await planned(agent)] == ["tick"]
 

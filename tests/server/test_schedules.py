@@ -74,12 +74,12 @@ async def test_a_killed_process_and_a_new_release_leave_every_schedule_once_and_
         assert await page.call("plans") == ["sweep", "report"]
         await server.restart()
         assert await page.call("plans") == ["sweep", "report"]
-    clock.advance(1_800_000)
+    clock.advance(1_800)
     await server.kill()
     async with LocalServer(second_release(notes), store=path, clock=clock) as again, page_of(again) as page:
         assert await page.call("plans") == ["sweep", "restock"]
-        clock.advance(1_800_000)  # an hour since the first release added it
+        clock.advance(1_800)  # an hour since the first release added it
         await notes.until("swept anew")
-        clock.advance(5 * 1_800_000)  # three hours since the second release added it
+        clock.advance(5 * 1_800)  # three hours since the second release added it
         await notes.until("swept anew", "swept anew", "restocked")
         assert sorted(await page.call("plans")) == ["restock", "sweep"]
