@@ -78,7 +78,7 @@ FULL: list[Any] = [
     RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3),  # type: ignore[arg-type]
     RunEnded("r", "interrupted", "s", JSON, "e", "why", True, True, "old"),  # type: ignore[arg-type]
     RunTold("r"),  # type: ignore[arg-type]
-    JobAdded("j", "cron", "m", 5, JSON, "* * * * *", "UTC", 3, 7),  # type: ignore[arg-type]
+    JobAdded("j", "cron", "m", 5, JSON, "* * * * *", "UTC", 3, 7, "k", True),  # type: ignore[arg-type]
     JobStarted("j", 1, 2),  # type: ignore[arg-type]
     JobEnded("j", 1, "retry", 5, "why"),  # type: ignore[arg-type]
     FiberStarted("f", "name", 2),  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Agents": ("Agent", "AIChatAgent", "Think", "Turn", "SaveMessagesResult", "UIMessage"),
             "Tools": ("tool", "ToolContext", "agent_tool", "AgentToolResult", "create_ui_message_stream"),
             "Overlap, recovery, work for later": (
-                *("Debounce", "Recovery", "Continue", "Wait", "Stop", "Retry", "Every", "FiberContext"),
+                *("Debounce", "Recovery", "Continue", "Wait", "Stop", "Retry", "scheduled", "Every", "FiberContext"),
             ),
             "Clients and callables": ("callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
             "The server": ("Everyword", "Connecting", "Principal", "Reject", "Limits"),

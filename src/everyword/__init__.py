@@ -24,6 +24,7 @@ from .agents import (
     agent_tool,
     create_ui_message_stream,
     get_current_agent,
+    scheduled,
     tool,
 )
 from .agents import callable_ as callable
@@ -78,6 +79,7 @@ __all__ = [
     "create_ui_message_stream",
     "get_current_agent",
     "prune_messages",
+    "scheduled",
     "tool",
     "validate_ui_messages",
 ]

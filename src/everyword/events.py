@@ -294,12 +294,16 @@ class JobAdded(_Event, frozen=True, tag="job.added"):
     due: Millis
     payload: Raw = ABSENT
     rule: str | None = None
-    """When it comes again: a cron line, or milliseconds."""
+    """When it comes again: a cron line, or milliseconds. Of one that comes once, the delay that was asked for."""
     zone: str | None = None
     """The time zone of a cron line."""
     max_attempts: int = 5
     number: int = 0
     """Counts the agent's jobs: queued ones run in this order."""
+    key: str | None = None
+    """The name of a schedule: there is one of each (R-33)."""
+    is_declared: bool = False
+    """Whether the agent's class declares it, and so decides how long it stays."""
 
 
 class JobStarted(_Event, frozen=True, tag="job.started"):

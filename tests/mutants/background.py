@@ -11,6 +11,7 @@ STORE = "tests/log/test_destroy.py"
 RUNS = "tests/runtime/test_jobs.py"
 SHUTDOWN = "tests/runtime/test_shutdown.py"
 CRASHES = "tests/crash/test_every_job_append.py"
+SCHEDULES = "tests/agents/test_schedules.py"
 DRIVEN = "tests/server/test_server_driven.py"
 
 BACKGROUND = [
@@ -107,6 +108,34 @@ BACKGROUND = [
         "        case JobEnded():\n            return []",
         f"{CRASHES}::test_dying_at_any_append_loses_no_work_and_acknowledges_none_twice[0-after]",
         "a job that was acknowledged is done again by the next process",
+    ),
+    Mutant(
+        "core/jobs.py",
+        ', order="deterministic")',
+        ")",
+        "tests/core/test_jobs.py::test_a_repeating_job_that_says_the_same_is_added_once",
+        "a payload whose members come in another order is scheduled twice",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "if job.added.job != command.within or",
+        "if True or",
+        f"{SCHEDULES}::test_a_method_that_schedules_its_own_key_again_goes_on_for_ever",
+        "a method that schedules itself again runs once and never again",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "_added(each, number, due=found.due, is_declared=True)",
+        "_added(each, number, is_declared=True)",
+        f"{SCHEDULES}::test_code_that_scheduled_the_same_before_is_taken_over_at_its_time",
+        "a schedule that a class begins to declare loses its time",
+    ),
+    Mutant(
+        "runtime/schedules.py",
+        "    if not declared and not any(job.added.is_declared for job in state.jobs.values()):",
+        "    if not declared:",
+        f"{SCHEDULES}::test_a_class_that_declares_nothing_any_more_cancels_what_it_declared_and_nothing_else",
+        "the last schedule that a class declared is never cancelled",
     ),
     Mutant(
         "core/jobs.py",

@@ -13,6 +13,7 @@ from .fibers import Fiber, FiberContext
 from .jobs import Every, QueuedJob, Schedule
 from .naming import agent_kind, kebab
 from .result import SaveMessagesResult
+from .schedules import scheduled
 from .steps import Step, Steps
 from .sub_agents import SubAgentAddress
 from .think import StepContext, Submission, Think, TurnContext
@@ -25,7 +26,7 @@ from .versions import Version
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
 __all__ += ["Fiber", "FiberContext"]
 __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
-__all__ += ["Every", "QueuedJob", "Schedule"]
+__all__ += ["Every", "QueuedJob", "Schedule", "scheduled"]
 __all__ += ["AgentTool", "AgentToolChunk", "AgentToolResult", "AgentToolRun", "SubAgentAddress", "agent_tool"]
 __all__ += ["CallResult", "Connection", "callable_", "get_current_agent"]
 __all__ += ["Continue", "Recovery", "Retry", "Stop", "Wait"]

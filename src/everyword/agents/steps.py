@@ -172,7 +172,7 @@ class Step:
 
     async def _chunks(self, answer: Any) -> AsyncGenerator[str | Chunk, None]:
         finish: Chunk | None = None
-        items = answer_items(answer)
+        items = answer_items(answer, "the answer given to `step.run`")
         try:
             async for item in items:
                 kind = item.get("type") if isinstance(item, dict) else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import CallPending, ChatError, UsageError
 from ..messages.calls import find_call, tool_name
-from ..messages.chunks import as_chunk
+from ..messages.chunks import known_chunk
 from ..messages.message import Part
 from ..runtime.api import CancelToken, TurnCall
 from .steps import Steps, ToolBox, is_final
@@ -147,8 +147,12 @@ class Turn:
             await self._box.aclose()
 
     async def write(self, chunk: Any) -> None:
-        """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata."""
-        await self._call.write(as_chunk(chunk))
+        """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata.
+
+        Raises:
+            BadChunk: it is no chunk, or of a type that no client knows.
+        """
+        await self._call.write(known_chunk(chunk))
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, attempt={self.attempt})"

@@ -16,7 +16,7 @@ __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay",
 __all__ += ["Interrupt"]
 __all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
 __all__ += ["EndRun", "MarkHookDone", "MarkRunTold", "StartRun"]
-__all__ += ["AddJob", "CancelJobs", "Create", "EndJob", "StartJob", "Submit"]
+__all__ += ["AddJob", "CancelJobs", "Create", "DeclareJobs", "EndJob", "StartJob", "Submit"]
 __all__ += [
     "Destroy",
     "EndFiber",
@@ -220,7 +220,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class AddJob(msgspec.Struct, frozen=True):
-    """Put work aside. `rule` and `zone` say when it comes again, to whoever ends a run; they mean nothing here."""
+    """Put work aside, unless it is there already (R-33). `rule` and `zone` say when it comes again."""
 
     job: JobId
     kind: JobKind
@@ -230,6 +230,15 @@ class AddJob(msgspec.Struct, frozen=True):
     rule: str | None = None
     zone: str | None = None
     max_attempts: int = 5
+    key: str | None = None
+    within: JobId | None = None
+    """The job whose run asks: it is on its way out, and is no reason not to add another."""
+
+
+class DeclareJobs(msgspec.Struct, frozen=True):
+    """Let the repeating jobs that the agent's class declares be these, and no others (R-33)."""
+
+    jobs: Sequence[AddJob]
 
 
 class StartJob(msgspec.Struct, frozen=True):
@@ -320,7 +329,7 @@ class MarkRunTold(msgspec.Struct, frozen=True):
     run: RunId
 
 
-JobCommand = AddJob | StartJob | EndJob | CancelJobs
+JobCommand = AddJob | DeclareJobs | StartJob | EndJob | CancelJobs
 FiberCommand = StartFiber | RecoverFiber | PauseFiber | StashFiber | EndFiber
 
 Command = (

@@ -50,6 +50,7 @@ from .commands import (
     Command,
     Continue,
     Create,
+    DeclareJobs,
     Delay,
     Destroy,
     Emit,
@@ -141,7 +142,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return [StateSet(command.state, command.origin)]
         case Create():
             return [AgentCreated()]
-        case AddJob() | StartJob() | EndJob() | CancelJobs():
+        case AddJob() | DeclareJobs() | StartJob() | EndJob() | CancelJobs():
             return decide_job(state, command)
         case StartRun():
             return start_run(state, command, rules)

@@ -14,9 +14,10 @@ import msgspec
 from ..core.commands import Policy
 from ..core.state import Rules
 from ..errors import AgentGone, UsageError
-from ..events import FiberOutcome, JobKind, Outcome
-from ..ids import AgentId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, TurnId
+from ..events import FiberOutcome, Outcome
+from ..ids import AgentId, FiberId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
+from .job_api import DeclaredJob, Declarer, JobCall, JobPort, JobRecord, Worker
 from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 from .run_api import (
     RunAnswer,
@@ -35,7 +36,7 @@ __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Respond
 __all__ += ["Continue", "Decision", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["ManagedRecord", "ManagedStreamPort", "SqlResult", "StoragePort"]
 __all__ += ["IntakePort", "TreePort"]
-__all__ += ["JobCall", "JobPort", "JobRecord", "Worker"]
+__all__ += ["DeclaredJob", "Declarer", "JobCall", "JobPort", "JobRecord", "Worker"]
 __all__ += ["FiberKeeper", "FiberPort", "FiberRecord", "FiberWork", "Mortal", "RunningFiber"]
 __all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "VersionedPlace"]
 __all__ += ["Write"]
@@ -219,78 +220,6 @@ class Mortal(Protocol):
 
     def retire(self, why: AgentGone) -> None:
         """Hear that the agent is no more: what its code asks for from now on raises `why`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class JobCall:
-    """One run of a job, as the agent's own code is told of it."""
-
-    id: JobId
-    callback: str
-    payload: Any
-    kind: str
-    run: int
-    missed: int
-    ended: int = 0
-    """The run that ended last, 0 for none: those since then are one, which processes died under."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A job as it stands."""
-
-    id: JobId
-    kind: JobKind
-    callback: str
-    payload: Any
-    due: Millis
-    attempts: int
-    rule: str | None = None
-    zone: str | None = None
-
-
-@runtime_checkable
-class Worker(Protocol):
-    """A responder whose agent has methods that jobs call."""
-
-    async def run_job(self, call: JobCall) -> None:
-        """Do it; raising means that it failed, and is tried again."""
-        ...
-
-
-class JobPort(Protocol):
-    """An agent's durable jobs, through its own mailbox."""
-
-    def now(self) -> Millis:
-        """Return the time."""
-        ...
-
-    async def add(
-        self,
-        job: JobId,
-        kind: JobKind,
-        callback: str,
-        due: int,
-        payload: Any = None,
-        *,
-        rule: str | None = None,
-        zone: str | None = None,
-        max_attempts: int = 5,
-    ) -> None:
-        """Put work aside; a cron line's first time is found from its rule.
-
-        Raises:
-            UsageError: the rule or the zone cannot be used.
-        """
-        ...
-
-    async def cancel(self, jobs: Sequence[JobId]) -> int:
-        """Cancel jobs; return how many there were."""
-        ...
-
-    async def all(self) -> Sequence[JobRecord]:
-        """Return what was put aside, in order."""
         ...
 
 

@@ -31,6 +31,7 @@ from .clock import Clock, SystemClock
 from .office import Office
 from .phase import Phase
 from .runs import Runs
+from .schedules import reconcile_declared
 from .subscription import Subscription
 from .timekeeper import Timekeeper
 
@@ -252,6 +253,7 @@ class Directory:
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
+        await reconcile_declared(actor, state, responder, self.clock.now())
         await _started(agent, responder)
         if not loaded.is_destroyed:
             agency.has_started()

@@ -163,7 +163,9 @@ class Port:
             try:
                 async with self._directory.attach(self._agent) as loaded:
                     turn = await self._accepted(loaded, command, request, evaluate)
-                    return await (await loaded.actor.inspect(_ending_of(loaded, turn)))
+                    result = await (await loaded.actor.inspect(_ending_of(loaded, turn)))
+                    loaded.agency.evaluations.pop(request, None)  # one that came too late to be called
+                    return result
             except AgentGone:
                 raise  # the agent of that name is another one now, and was not asked
             except (AgentStopped, LogError):
@@ -194,7 +196,7 @@ class Port:
         self, loaded: Loaded, command: Command, request: RequestId, evaluate: Evaluate | None
     ) -> TurnId:
         if evaluate is not None:
-            loaded.agency.evaluations[request] = evaluate
+            loaded.agency.evaluations.setdefault(request, evaluate)
         events = await loaded.actor.ask(command)
         accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
         if accepted is not None:

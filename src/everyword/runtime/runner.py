@@ -16,7 +16,7 @@ from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
 from ..core.continuations import is_held
 from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
+from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, UsageError
 from ..events import AttemptCause, AttemptStarted, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
@@ -24,6 +24,7 @@ from ..messages.closing import closing
 from ..messages.history import History
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
+from ..traces import full_text, has_outside_frames
 from .actor import Actor
 from .api import CancelToken, Evaluate, Responder, TurnCall
 from .clock import Clock
@@ -210,10 +211,13 @@ class Runner:
             self.attempt = None
             if may_pass and await self._may_retry():
                 self.retry_as = "stall" if isinstance(exc, Stalled) else "retry"
-                log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, exc, extra=about)
+                text = full_text(exc)
+                log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, text, extra=about)
                 return
-            trace = None if isinstance(exc, ChatError) else exc  # raised on purpose: its text says enough
-            log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, exc, exc_info=trace, extra=about)
+            # Raised on purpose, or about an item of the stream: the text says enough.
+            is_told = isinstance(exc, ChatError) or (isinstance(exc, UsageError) and not has_outside_frames(exc))
+            trace, text = None if is_told else exc, full_text(exc)
+            log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, text, exc_info=trace, extra=about)
             recovery = await self._actor.inspect(self._recovery) if may_pass else None
             await self._finish(attempt, Outcome.ERROR, exc=exc)
             await self._tell_exhausted(recovery)
@@ -318,7 +322,7 @@ class Runner:
         self.is_finishing = True
         detail = None
         if exc is not None:
-            error, detail = self._public_text(exc), f"{type(exc).__name__}: {exc}"
+            error, detail = self._public_text(exc), f"{type(exc).__name__}: {full_text(exc)}"
             if isinstance(exc, Stalled):
                 error = self._rules.exhausted_text
         usage = to_raw(self.usage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import reprlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -39,6 +39,7 @@ from .http import Caller, Service, answer_http
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
 from .responses import refusal
+from .setup_check import SetupCheck
 from .signals import StopSignals
 from .stores import Durability, open_store
 from .subs import ClosedGate, pass_gates
@@ -61,7 +62,7 @@ class Everyword:
     Args:
         agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
         store: A path, "memory:", "sqlite:///path", or a LogStore.
-        base_path: Where agents are found, below wherever this application is mounted.
+        base_path: Where agents are found, below wherever this application is mounted; "/" for `/{kind}/{name}`.
         authorize: Decides who may use which agent. Without it, requests that seem to come from this machine may.
         origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*". "*" stands
             for every site, without cookies, and needs `authorize`.
@@ -90,7 +91,7 @@ class Everyword:
         observe: Sequence[Observer] = (),
     ) -> None:
         self.agents = _by_kind(agents)
-        self.base_path = "/" + base_path.strip("/")
+        self.base_path = _clean_path(base_path)
         self.limits = limits if limits is not None else Limits()
         self.grace = 10.0
         """Seconds that running turns have to finish when the process stops."""
@@ -103,6 +104,7 @@ class Everyword:
         self._door = Door(authorize, origins)
         self._tool_threads = ToolThreads(tool_threads)
         self._watch = Watch(on_event, observe, self._tool_threads)
+        self._setup = SetupCheck()
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._signals = StopSignals(self._begin_close)
@@ -148,6 +150,7 @@ class Everyword:
             await self._watch.end()
             raise
         self._signals.listen()
+        self._setup.begin(self.agents.values())
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
         flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
@@ -169,6 +172,7 @@ class Everyword:
 
     async def _close(self, starting: asyncio.Task[Service]) -> None:
         await asyncio.wait({starting})
+        await self._setup.end()
         try:
             if _has_started(starting):
                 await starting.result().directory.aclose()
@@ -357,9 +361,32 @@ def _has_started(starting: asyncio.Task[Service]) -> bool:
     return starting.done() and not starting.cancelled() and starting.exception() is None
 
 
-def _by_kind(agents: Sequence[type[Agent]]) -> dict[str, type[Agent]]:
+def _clean_path(given: object) -> str:
+    """Return a base path with a slash before it and none behind it: the empty string for the root."""
+    if not isinstance(given, str):
+        raise UsageError(f"unable to serve agents at {given!r}; base_path is text, such as '/agents'")
+    path = given.strip("/")
+    return f"/{path}" if path else ""
+
+
+def _check_class(given: object) -> None:
+    if not isinstance(given, type):
+        name = type(given).__name__
+        cure = f"Give the class itself: {name}" if isinstance(given, Agent) else "Give classes: Everyword([Chat])"
+        shown = object.__repr__(given) if isinstance(given, Agent) else reprlib.repr(given)
+        raise UsageError(f"unable to serve {shown}; it is {name}, not an agent class. {cure}")
+    if not issubclass(given, Agent):
+        raise UsageError(f"unable to serve {given.__name__}; it is no subclass of Agent, AIChatAgent or Think")
+
+
+def _by_kind(agents: Any) -> dict[str, type[Agent]]:
+    if isinstance(agents, type):
+        raise UsageError(f"unable to serve {agents.__name__}; give a list of classes: Everyword([{agents.__name__}])")
+    if isinstance(agents, str) or not isinstance(agents, Iterable):
+        raise UsageError(f"unable to serve {agents!r}; give a list of agent classes: Everyword([Chat])")
     found: dict[str, type[Agent]] = {}
     for cls in agents:
+        _check_class(cls)
         kind = agent_kind(cls)
         if kind == SUB:
             raise UsageError(f"unable to serve {cls.__name__}; /{SUB}/ in a path leads to sub-agents. Rename it.")

@@ -209,7 +209,7 @@ async def _pass_time(world: World, loop: SeededLoop, flown: int) -> int:
     if flown > LONGEST_FLIGHT:
         flown = 0
         await _let_arrive(world, loop)
-    world.clock.advance(wait)
+    world.clock.advance(wait / 1000)
     return flown
 
 
@@ -288,7 +288,7 @@ async def _let_time_pass(world: World, loop: SeededLoop) -> None:
         await _drain(world, loop)
         if len(world.trace) != head:
             waits, head = deque(WAITS), len(world.trace)
-        world.clock.advance(waits.popleft())
+        world.clock.advance(waits.popleft() / 1000)
     await _drain(world, loop)
 
 
