@@ -94,6 +94,8 @@ class KnownTurn:
     """This connection was told its chunks from the first one on."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
+    is_passed_over: bool = False
+    """This connection is told no more chunks of it: they were replayed up to its end, or another client owns it."""
     outcome: Outcome | None = None
     recovers_with: int | None = None
     """The later attempt that was started and has said nothing yet (R-17)."""
@@ -186,8 +188,6 @@ class ChatView:
         """The question that is being asked, and the head of the log that its list was compared with."""
         self._changed_at = snapshot.head
         """Where the conversation last changed."""
-        self._passed_over: TurnId | None = None
-        """A turn whose chunks were replayed up to its end, which is still to come."""
         self._flowing: TurnId | None = None
         """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
         self._frames: frames.ChunkFrames | None = None
@@ -204,7 +204,7 @@ class ChatView:
         streaming = self._streaming()
         if streaming is not None:
             if self._is_owned_by_another(streaming):
-                self._passed_over = streaming.turn
+                streaming.is_passed_over = True
                 return recovers
             self._offer(streaming)
             return [frames.resuming(streaming.request), *recovers]
@@ -282,17 +282,18 @@ class ChatView:
         if it ended, events go on as usual, and the end comes live.
         """
         self._flowing = None
+        here = next((known for known in self._open.values() if known.request == replay.request), None)
         if not replay.is_known:
+            if here is not None:
+                here.is_passed_over = True  # cleared, behind this connection's cursor: nothing live may follow its end
             return [frames.response(replay.request, "", done=True, replay=True)]
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
         sent = [frame.replayed(body, index) for index, body in replay.chunks]
-        here = next((known for known in self._open.values() if known.request == replay.request), None)
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
             self._go_live()
             here.is_joined, here.is_hidden = True, False
-            if replay.outcome is not None:
-                self._passed_over = here.turn  # its transcript and its end are on their way
+            here.is_passed_over = replay.outcome is not None  # then its transcript and its end are on their way
             return [*sent, complete]
         if replay.outcome is None:
             return []  # accepted after this connection's cursor: it is told live
@@ -356,16 +357,16 @@ class ChatView:
             return []
         recovered = self._recovered(known) if known.recovers_with == event.attempt else []
         is_first, known.has_chunks = not known.has_chunks, True
-        if self._left.hides(known):
+        if known.is_passed_over or (self._mode is _Mode.OFFERED and self._offered == event.turn):
+            return recovered
+        if is_first and self._mode is _Mode.LIVE and self._is_mine(known.origin):
+            known.is_told = True  # also on a branch that was left: the client waits for it
+        if self._left.hides(known, is_first=is_first):
             self._is_doubted = True
             return recovered
         if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(known):
             self._offer(known)
             return [*recovered, frames.resuming(known.request)]
-        if self._mode is _Mode.OFFERED and self._offered == event.turn:
-            return recovered
-        if self._passed_over == event.turn:
-            return recovered
         known.is_told = known.is_told or is_first
         if self._flowing != event.turn:
             self._flowing = event.turn
@@ -465,8 +466,6 @@ class ChatView:
         if known is None:
             return []
         known.outcome = event.outcome
-        if self._passed_over == event.turn:
-            self._passed_over = None
         told = [*self._told_of_end(event, known), *self._recovered(known)]
         is_quiet = all(other.is_continuation and not other.has_chunks for other in self._open.values())
         if self._is_doubted and is_quiet and event.reason != "cleared":
