@@ -133,7 +133,7 @@ RUNTIME = [
 WIRE = [
     Mutant(
         "wire/left_branches.py",
-        "        return known.has_chunks and not known.is_hidden and self._is_told(known) and not",
+        "        return (known.is_told or known.is_joined) and not",
         "        return False and not",
         f"{LEFT}::test_a_client_that_was_told_the_beginning_is_told_the_rest_and_then_the_new_branch",
         "the old answer and the new one stand on one page",
@@ -154,9 +154,8 @@ WIRE = [
     ),
     Mutant(
         "wire/chat.py",
-        "        if self._mode is _Mode.OFFERED and self._offered == event.turn:\n            return recovered\n"
-        "        if self._passed_over",
-        "        if self._passed_over",
+        "        if known.is_passed_over or (self._mode is _Mode.OFFERED and self._offered == event.turn):",
+        "        if known.is_passed_over:",
         f"{CHAT}::test_a_probe_while_a_turn_streams_is_offered_it_and_gets_nothing_of_it_until_it_acknowledges",
         "a client gets live chunks and then the same ones again",
     ),

@@ -124,6 +124,36 @@ def test_a_client_that_watches_and_is_shown_another_version_forgets_the_answer_t
     assert kinds(tab.happens(ended(turn=1))) == ["done", "chat_messages"]
 
 
+def test_a_client_that_asks_again_before_it_takes_up_an_offer_is_told_no_half_of_the_answer() -> None:
+    """Its branch was left when it asked, and is shown again before the next word."""
+    tab = Tab(open=[turn(1, has_chunks=True), turn(2)])
+    connected(tab)
+    tab.left.add(OLD)
+    assert kinds(tab.asks()) == ["pending"]
+    tab.left.clear()
+    assert tab.happens(chunk(3)) == []
+    assert "done" in kinds(tab.happens(message_ended(1), ended(turn=1)))
+
+
+def test_of_several_answers_that_ended_and_were_replayed_nothing_is_told_twice() -> None:
+    tab = Tab(open=[turn(1, has_chunks=True), turn(2)])
+    tab.left.add(OLD)
+    connected(tab)
+    for number in (1, 2):
+        tab.view.replayed(TurnReplay(Seq(9), RequestId(f"r{number}"), [(None, b"{}")], outcome=Outcome.COMPLETED))
+    told = tab.happens(chunk(1), message_ended(1), ended(turn=1), chunk(0, 2), message_ended(2), ended(turn=2))
+    assert "chunk" not in kinds(told)
+    assert kinds(told).count("done") == 2
+
+
+def test_nothing_follows_the_end_of_an_answer_that_was_cleared_behind_the_clients_cursor() -> None:
+    tab = follower("joined")
+    tab.left.add(OLD)
+    (end,) = decoded(tab.view.replayed(TurnReplay(Seq(9), RequestId("r1"), is_known=False)))
+    assert end["done"] is True
+    assert tab.happens(chunk(1), chunk(2)) == []
+
+
 def connected(tab: Tab) -> list[dict[str, Any]]:
     return decoded(tab.view.connected())
 

@@ -35,13 +35,16 @@ def _snapshot(state: State, head: Seq) -> Snapshot:
 
 
 def _known(turn: Turn) -> KnownTurn:
+    """Return what a new connection needs to know of a turn. Its origin is another socket.
+
+    An earlier process may have given the same serial to that socket, and the new one would count as the asker.
+    """
     accepted = turn.accepted
     return KnownTurn(
         turn.id,
         turn.request,
         turn.node,
         turn.is_continuation,
-        origin=accepted.origin,
         owner=accepted.owner,
         message_ids=accepted.message_ids,
         has_chunks=turn.chunks > 0,

@@ -80,14 +80,13 @@ class ViewMemory:
     recovered: RequestId | None
     mode: Mode
     offered: TurnId | None
-    passed_over: TurnId | None
     client_list: ClientList
 
     @classmethod
     def new(cls, snapshot: Snapshot) -> ViewMemory:
         """Return what a new connection knows."""
         known = ClientList(snapshot.head, is_doubted=bool(snapshot.open))
-        return cls(list(snapshot.open), snapshot.last_ended, snapshot.recovered, Mode.LIVE, None, None, known)
+        return cls(list(snapshot.open), snapshot.last_ended, snapshot.recovered, Mode.LIVE, None, known)
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -122,8 +121,6 @@ class ChatView:
         self._left = LeftBranches(is_shown, self._turns.is_mine)
         self._last_ended, self._once_recovered = memory.last_ended, memory.recovered
         self.client_list = memory.client_list
-        self._passed_over = memory.passed_over
-        """A turn whose chunks were replayed up to its end, which is still to come."""
         self._flowing: TurnId | None = None
         """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
         self._frames: frames.ChunkFrames | None = None
@@ -138,7 +135,6 @@ class ChatView:
             self._once_recovered,
             self._handshake.mode,
             self._handshake.offered,
-            self._passed_over,
             self.client_list,
         )
 
@@ -153,7 +149,7 @@ class ChatView:
         streaming = self._turns.streaming
         if streaming is not None:
             if self._turns.is_owned_by_another(streaming):
-                self._passed_over = streaming.turn
+                streaming.is_passed_over = True
                 return recovers
             self._handshake.offer(streaming)
             return [*self._placed(streaming, connect=True), frames.resuming(streaming.request), *recovers]
@@ -183,10 +179,12 @@ class ChatView:
         if it ended, events go on as usual, and the end comes live.
         """
         self._flowing = None
+        here = self._turns.of_request(replay.request)
         if not replay.is_known:
+            if here is not None:
+                here.is_passed_over = True  # cleared, behind this connection's cursor: nothing live may follow its end
             return [frames.response(replay.request, "", done=True, replay=True)]
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
-        here = self._turns.of_request(replay.request)
         # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
         is_numbered = replay.is_continuation and here is not None and here.is_told
         sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
@@ -194,8 +192,7 @@ class ChatView:
         if here is not None:
             self._handshake.go_live()
             here.is_joined, here.is_hidden = True, False
-            if replay.outcome is not None:
-                self._passed_over = here.turn  # its transcript and its end are on their way
+            here.is_passed_over = replay.outcome is not None  # then its transcript and its end are on their way
             return [*self._placed(here), *sent, complete]
         if replay.outcome is None:
             return []  # accepted after this connection's cursor: it is told live
@@ -259,15 +256,17 @@ class ChatView:
             return []
         recovered = self._recovered(known) if known.recovers_with == event.attempt else []
         is_first, known.has_chunks = not known.has_chunks, True
-        if self._left.hides(known):
+        if known.is_passed_over or self._handshake.is_offered(event.turn):
+            return recovered
+        if is_first and self._handshake.is_live and self._turns.is_mine(known.origin):
+            known.is_told = True  # also on a branch that was left: the client waits for it
+        if self._left.hides(known, is_first=is_first):
             self.client_list.doubt()
             return recovered
         if is_first:
             recovered = [*recovered, *self._handshake.begins(known)]
-        if self._handshake.is_offered(event.turn):
-            return recovered
-        if self._passed_over == event.turn:
-            return recovered
+            if self._handshake.is_offered(event.turn):
+                return recovered
         known.is_told = known.is_told or is_first
         if self._flowing != event.turn:
             self._flowing = event.turn
@@ -360,8 +359,6 @@ class ChatView:
             return []
         known.outcome = event.outcome
         self.client_list.ended(event.turn)
-        if self._passed_over == event.turn:
-            self._passed_over = None
         client_list, shown = self.client_list, self.client_list.transcripts
         told = [*self._told_of_end(event, known), *self._recovered(known)]
         is_time = self._turns.are_quiet or (known.has_chunks and not known.is_hidden)

@@ -38,6 +38,10 @@ class Handshake:
         self.mode, self.offered = mode, offered
 
     @property
+    def is_live(self) -> bool:
+        return self.mode is Mode.LIVE
+
+    @property
     def is_parked(self) -> bool:
         return self.mode is Mode.PARKED
 

@@ -23,11 +23,12 @@ class LeftBranches:
 
     def follows(self, known: KnownTurn) -> bool:
         """True if the client shows the answer of a turn whose branch was left."""
-        return known.has_chunks and not known.is_hidden and self._is_told(known) and not self._is_shown(known.node)
+        return (known.is_told or known.is_joined) and not known.is_hidden and not self._is_shown(known.node)
 
-    def hides(self, known: KnownTurn) -> bool:
+    def hides(self, known: KnownTurn, *, is_first: bool) -> bool:
         """True if the client is told nothing of a turn but its end: a stream without its beginning helps nobody."""
-        if not known.is_hidden and not self._is_told(known) and not self._is_shown(known.node):
+        is_told = known.is_told or known.is_joined
+        if not is_told and not (is_first and self._is_shown(known.node)):
             known.is_hidden = True
         return known.is_hidden
 
@@ -44,6 +45,3 @@ class LeftBranches:
         for each in watched:
             each.is_hidden = True
         return [frames.response(each.request, "", done=False, error=True) for each in watched]
-
-    def _is_told(self, known: KnownTurn) -> bool:
-        return known.is_told or known.is_joined or self._is_mine(known.origin)
