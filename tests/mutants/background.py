@@ -12,8 +12,45 @@ RUNS = "tests/runtime/test_jobs.py"
 SHUTDOWN = "tests/runtime/test_shutdown.py"
 CRASHES = "tests/crash/test_every_job_append.py"
 DRIVEN = "tests/server/test_server_driven.py"
+STATE = "tests/agents/test_state.py"
 
 BACKGROUND = [
+    # -- the state ---------------------------------------------------------------------------------------------
+    Mutant(
+        "runtime/statedesk.py",
+        "loaded.states.newest(None if loaded.owner is reader else reader)",
+        "loaded.states.newest()",
+        f"{STATE}::test_a_state_is_the_agents_own_at_once_and_everybody_elses_when_committed",
+        "code outside of the agent reads a state that a crash could take back (I-3)",
+    ),
+    Mutant(
+        "runtime/statedesk.py",
+        "waiting if waiting is not None else loaded.agency.value",
+        "loaded.agency.value",
+        f"{STATE}::test_fifty_callers_at_once_lose_nothing[add]",
+        "callers that read and set the state at the same time lose each other's changes",
+    ),
+    Mutant(
+        "runtime/states.py",
+        " and not waiting.has_failed:\n",
+        ":\n",
+        "tests/runtime/test_states.py::test_a_state_that_failed_is_not_read_from_that_moment_on",
+        "a state is built on one that could not be committed",
+    ),
+    Mutant(
+        "runtime/statedesk.py",
+        "        loaded.users += 1",
+        "        loaded.users += 0",
+        f"{STATE}::test_an_agent_is_not_unloaded_before_its_states_are_committed",
+        "a state that no code awaits is lost when its agent is unloaded",
+    ),
+    Mutant(
+        "server/hosting.py",
+        "            await self._loaded.states.committed()  # the result may tell of states that are not yet\n",
+        "",
+        "tests/server/test_state.py::test_what_tells_of_a_state_leaves_behind_it[add_at_once-expected0]",
+        "the result of a call tells of a state that is not committed (I-3)",
+    ),
     # -- fibers ------------------------------------------------------------------------------------------------
     Mutant(
         "core/fibers.py",

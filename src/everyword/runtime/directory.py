@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -31,6 +31,7 @@ from .clock import Clock, SystemClock
 from .office import Office
 from .phase import Phase
 from .runs import Runs
+from .states import States
 from .subscription import Subscription
 from .timekeeper import Timekeeper
 
@@ -80,10 +81,16 @@ class Loaded:
     store: LogStore
     rules: Rules
     responder: Responder
+    states: States = field(default_factory=States)
     users: int = 0
     used_at: Millis = Millis(0)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
     is_destroyed: bool = False
+
+    @property
+    def owner(self) -> object | None:
+        """The object whose code is the agent's own; None for responders that have none."""
+        return getattr(self.responder, "agent", None)
 
     def subscribe(self, cursor: Seq | None = None, wake: asyncio.Event | None = None) -> Subscription:
         """Read the agent's log after `cursor`, or from now on; `wake` is the event of who reads others as well."""
@@ -114,6 +121,8 @@ class Directory:
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
         self._departing: set[Loaded] = set()
         """Destroyed agents of which something still runs."""
+        self._errands: set[asyncio.Task[None]] = set()
+        """What runs for agents that are not loaded."""
         self._time = Timekeeper(self)
         self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
         self._is_open = self._is_closing = False
@@ -165,6 +174,21 @@ class Directory:
         """Return the agent if it is loaded."""
         return self._loaded.get(agent)
 
+    def usable(self, agent: AgentId) -> Loaded | None:
+        """Return the agent if the caller may use it at once: it is loaded, has started, and has not failed."""
+        found = self._loaded.get(agent)
+        if found is None or found.actor.tail.closed:  # it may have failed a moment ago
+            return None
+        has_started = agent not in self._loading or agent in _activated.get()  # else for its own code only
+        return found if has_started and self._destruction(agent) is None else None
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run something for an agent that is not loaded; it is over when the process has shut down."""
+        errand = asyncio.create_task(work, name=name)
+        self._errands.add(errand)
+        errand.add_done_callback(self._errands.discard)
+        return errand
+
     def __len__(self) -> int:
         return len(self._loaded)
 
@@ -187,11 +211,9 @@ class Directory:
             if (destroying := self._destruction(agent)) is not None:
                 await asyncio.wait([destroying])
                 continue
-            found = self._loaded.get(agent)
-            loading = self._loading.get(agent)
-            is_usable = loading is None or agent in _activated.get()  # until it has started, by its own code only
-            if found is not None and is_usable and not found.actor.tail.closed:  # it may have failed a moment ago
+            if (found := self.usable(agent)) is not None:
                 return found
+            loading = self._loading.get(agent)
             if loading is None:
                 # In a context of its own: whoever loads an agent from its own turn is not what that agent runs in.
                 work = self._activate(agent, _activated.get())
@@ -396,6 +418,7 @@ class Directory:
 
     async def open(self) -> None:
         """Open the store and pick up every agent that has something to do, whether or not a client is there."""
+        self.loop = asyncio.get_running_loop()
         await self.store.open()
         self._is_open = True
         await self._time.start()
@@ -425,7 +448,7 @@ class Directory:
 
     def _tasks(self, of_agency: Callable[[Agency], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
-        tasks = [*self._loading.values(), *self._destroying.values()]
+        tasks: list[asyncio.Task[Any]] = [*self._loading.values(), *self._destroying.values(), *self._errands]
         return [*tasks, *(task for loaded in here for task in of_agency(loaded.agency))]
 
     async def _interrupt(self) -> None:

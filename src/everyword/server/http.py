@@ -398,6 +398,7 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
         except Exception as exc:
             log.exception("on_request of %r raised", own)
             return refusal(500, public_text(exc, FAILED))
+        await loaded.states.committed()  # the answer may tell of states that are not yet
     if answer is None or callable(answer):
         return cast("ASGIApp | None", answer)
     log.error("on_request of %r returned %s; return a Starlette response, or None", own, describe_verdict(answer))
