@@ -7,118 +7,21 @@ import gc
 import logging
 import threading
 import warnings
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import date
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
-from pydantic import BaseModel, ConfigDict
 
-from everyword import Agent, AIChatAgent, Turn, get_current_agent
-from everyword.agents import responder_for
-from everyword.agents.connections import Connection
+from everyword import AIChatAgent, Turn, get_current_agent
 from everyword.agents.state import change_state
-from everyword.errors import AgentGone, AgentStopped, BadInput, LogUnavailable, NoJsonForm, UsageError
-from everyword.events import StateSet
-from everyword.ids import AgentId
-from everyword.log.base import Batch, LogStore
+from everyword.errors import AgentGone, AgentStopped, LogUnavailable, NoJsonForm, UsageError
 from everyword.log.memory import MemoryLog
-from everyword.runtime.directory import Directory, Settings
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
+from tests.agents.state_kit import Counter, FullDisk, connection, directory_of, loaded, states, unawaited
 from tests.patience import PATIENCE
 from tests.runtime.facts import rounds, written
 from tests.runtime.kit import AGENT, SlowDisk, kill_everything, soon
-
-
-class Counter(Agent):
-    initial_state: ClassVar[Any] = {"n": 0}
-
-    def __init__(self, port: Any) -> None:
-        super().__init__(port)
-        self.heard: list[Any] = []
-
-    def validate_state_change(self, state: Any, source: Any) -> None:
-        if state["n"] < 0:
-            raise ValueError("less than nothing")
-
-    async def on_state_changed(self, state: Any, source: Any) -> None:
-        self.heard.append((state["n"], source if source == "server" else source.id))
-
-    async def add(self, amount: int = 1) -> int:
-        await self.set_state({"n": self.state["n"] + amount})
-        return int(self.state["n"])
-
-    async def count(self) -> int:
-        return int((await self.update_state(lambda state: {"n": state["n"] + 1}))["n"])
-
-
-class FullDisk(SlowDisk):
-    """A disk whose appends wait for the gate, and then fail while it is full."""
-
-    is_full = False
-
-    async def append(self, batch: Batch) -> None:
-        if not self.is_full:
-            return await super().append(batch)
-        await self.gate.wait()
-        raise LogUnavailable("unable to append; the disk is full")
-
-
-class Scene:
-    """One loaded agent: its own object, and how others see it."""
-
-    def __init__(self, directory: Directory, clock: ManualClock) -> None:
-        self.directory, self.clock = directory, clock
-
-    @property
-    def own(self) -> Any:
-        loaded = self.directory.peek(AGENT)
-        assert loaded is not None
-        return loaded.owner
-
-    def outside(self, cls: type[Agent] = Counter) -> Any:
-        """Return the agent as `app.get` gives it."""
-        return cls(Port(self.directory, AGENT))
-
-    @property
-    def committed(self) -> Any:
-        loaded = self.directory.peek(AGENT)
-        assert loaded is not None
-        return msgspec.json.decode(loaded.agency.value) if loaded.agency.value is not None else None
-
-
-def directory_of(cls: type[Agent], store: LogStore, clock: ManualClock) -> Directory:
-    def responder(agent: AgentId) -> Any:
-        return responder_for(cls, Port(directory, agent))
-
-    directory = Directory(store, responder, clock=clock, settings=Settings(grace=0.0))
-    return directory
-
-
-@asynccontextmanager
-async def loaded(cls: type[Agent] = Counter, store: LogStore | None = None) -> AsyncIterator[Scene]:
-    clock = ManualClock()
-    directory = directory_of(cls, store if store is not None else MemoryLog(), clock)
-    async with asyncio.timeout(PATIENCE), directory:
-        await Port(directory, AGENT).load()
-        yield Scene(directory, clock)
-
-
-def states(events: list[Any]) -> list[Any]:
-    return [msgspec.json.decode(bytes(event.state)) for event in events if isinstance(event, StateSet)]
-
-
-def connection(name: str) -> Connection:
-    return Connection(f"s-{name}", name, send=lambda message: None, close=lambda code, reason: None)
-
-
-def unawaited(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "no code awaited it" in record.getMessage()]
-
 
 # -- when it takes effect ---------------------------------------------------------------------------------------------
 
@@ -344,73 +247,6 @@ async def test_what_a_function_raises_is_the_callers_and_changes_nothing() -> No
         with pytest.raises(NoJsonForm):
             await scene.own.set_state({"n": 1, "file": threading.Lock()})
         assert scene.own.state == {"n": 0}
-
-
-# -- typed states -----------------------------------------------------------------------------------------------------
-
-
-class Order(BaseModel):
-    item: str
-    count: int = 1
-
-
-class Dated(BaseModel):
-    model_config = ConfigDict(strict=True)
-    day: date
-
-
-@dataclass
-class Basket:
-    items: list[str] = field(default_factory=list)
-
-
-def typed(model: type[Any], initial: Any = None) -> type[Agent]:
-    return type("Typed", (Agent,), {"state_model": model, "initial_state": initial})
-
-
-async def test_a_typed_state_is_an_instance_at_once_and_a_copy_of_what_was_given() -> None:
-    async with loaded(typed(Order, Order(item="tea"))) as scene:
-        order = scene.own.state
-        order.count = 2
-        change = scene.own.set_state(order)
-        order.count = 99
-        assert (scene.own.state, await change) == (Order(item="tea", count=2), Order(item="tea", count=2))
-        await scene.own.update_state(lambda order: order.model_copy(update={"count": order.count + 1}))
-        await scene.own.set_state({"item": "coffee"})
-        assert scene.own.state == Order(item="coffee")
-
-
-async def test_an_instance_that_was_made_wrong_afterwards_is_refused() -> None:
-    async with loaded(typed(Order, {"item": "tea"})) as scene:
-        order = scene.own.state
-        assert order == Order(item="tea"), "what the class has as JSON is an instance, too"
-        order.count = "many"
-        with pytest.raises(BadInput, match="does not fit Order, count"):
-            await scene.own.set_state(order)
-        assert scene.own.state == Order(item="tea")
-
-
-async def test_what_a_validator_makes_of_a_state_is_what_is_stored_if_it_fits() -> None:
-    class Tidy(typed(Order, Order(item="tea"))):  # type: ignore[misc]
-        def validate_state_change(self, state: Any, source: Any) -> None:
-            state.item = state.item.strip() or None
-
-    async with loaded(Tidy) as scene:
-        assert await scene.own.set_state(Order(item=" milk ")) == scene.own.state == Order(item="milk")
-        with pytest.raises(BadInput, match="does not fit Order, item"):
-            await scene.own.set_state(Order(item=" "))
-        assert scene.own.state == Order(item="milk")
-
-
-async def test_dataclasses_and_strict_models_are_read_back_as_they_were_set() -> None:
-    async with loaded(typed(Basket, Basket())) as scene:
-        await asyncio.gather(
-            *(scene.own.update_state(lambda basket: Basket([*basket.items, "pear"])) for _ in range(50))
-        )
-        assert scene.own.state == scene.outside(typed(Basket)).state == Basket(["pear"] * 50)
-    async with loaded(typed(Dated)) as scene:
-        assert scene.own.state is None
-        assert await scene.own.set_state(Dated(day=date(2026, 1, 2))) == scene.own.state == Dated(day=date(2026, 1, 2))
 
 
 # -- the hook ---------------------------------------------------------------------------------------------------------

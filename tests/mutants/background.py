@@ -13,8 +13,39 @@ SHUTDOWN = "tests/runtime/test_shutdown.py"
 CRASHES = "tests/crash/test_every_job_append.py"
 DRIVEN = "tests/server/test_server_driven.py"
 STATE = "tests/agents/test_state.py"
+KINDS = "tests/agents/test_kinds.py"
 
 BACKGROUND = [
+    # -- classes that change -----------------------------------------------------------------------------------
+    Mutant(
+        "runtime/names.py",
+        "            found = stored[0] if stored else others[0]\n",
+        "            found = others[0]\n",
+        f"{KINDS}::test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_class_is_renamed",
+        "a renamed class finds none of its agents",
+    ),
+    Mutant(
+        "runtime/names.py",
+        "        return databases is not None and bool(databases.has(agent))\n",
+        "        return False\n",
+        f"{KINDS}::test_what_has_only_a_database_or_only_a_state_is_found_too",
+        "a renamed class loses the databases of agents that have no log",
+    ),
+    Mutant(
+        "runtime/directory.py",
+        "            self.names.forget(each)\n",
+        "",
+        f"{KINDS}::test_a_destroyed_agent_is_made_anew_under_the_present_kind",
+        "a destroyed agent comes back under a kind that its class has no more",
+    ),
+    Mutant(
+        "agents/state.py",
+        "        return agent._upgraded(value)\n",
+        "        return value\n",
+        "tests/agents/test_state_models.py::"
+        "test_a_stored_state_that_does_not_fit_is_upgraded_and_not_written_before_the_next_one",
+        "a client is shown a state of the shape that the class had before",
+    ),
     # -- the state ---------------------------------------------------------------------------------------------
     Mutant(
         "runtime/statedesk.py",

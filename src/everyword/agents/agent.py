@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import Context, ContextVar
 from typing import Any, ClassVar, TypeVar
 
@@ -15,7 +15,7 @@ from .connections import Connection, excluding
 from .fibers import Fibers
 from .jobs import Jobs
 from .lifetime import Lifetime
-from .naming import agent_kind
+from .naming import agent_kind, declared_kinds
 from .sql import Sql
 from .state import SharedState
 from .sub_agents import SubAgents
@@ -51,13 +51,19 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     """
 
     kind: ClassVar[str]
-    """The path segment of the class, e.g. `chat` for `Chat`."""
+    """The path segment of the class: `chat` for `Chat`, unless the class says otherwise. Agents are stored under it."""
+
+    aliases: ClassVar[Sequence[str]] = ()
+    """Kinds that the class had before. Agents that are stored under one keep their id, and all kinds lead to them."""
+
+    _declared_kind: ClassVar[str | None] = None
 
     read_only_may_send: ClassVar[bool] = False
     """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls._declared_kind, cls.aliases = declared_kinds(cls)
         cls.kind = agent_kind(cls)
 
     def __init__(self, port: AgentPort) -> None:

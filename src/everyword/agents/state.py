@@ -21,7 +21,7 @@ from .state_change import STOPPED, Fate, StateChange
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["SharedState", "Source", "change_state"]
+__all__ = ["SharedState", "Source", "change_state", "shown_state"]
 
 log = logging.getLogger("everyword.agents")
 
@@ -42,6 +42,9 @@ class SharedState:
     state_model: ClassVar[type[Any] | None] = None
     """A Pydantic model or dataclass that every state must fit; `state` is then an instance of it."""
 
+    _last_upgrade: tuple[bytes | None, bytes] = (None, b"")
+    """The stored state that was read last, and what it was upgraded to."""
+
     @property
     def state(self) -> Any:
         """The agent's state, shared with every client: a copy, so change it with `set_state` or `update_state` only.
@@ -50,7 +53,7 @@ class SharedState:
         is its parent's, reads what is committed.
         """
         value = self._port.states.read(self)
-        return self._initial() if value is None else self._from_json(value)
+        return self._initial() if value is None else self._from_json(self._upgraded(value))
 
     def set_state(self, state: Any) -> StateChange:
         """Replace the state. It is the agent's at once, and everybody else's when it is committed.
@@ -76,6 +79,14 @@ class SharedState:
         """
         return change_state(self, lambda owner: _changed(change, owner.state))
 
+    def upgrade_state(self, old: Any) -> Any:
+        """Make a state of the present `state_model` of a stored one that does not fit it any more, given as JSON.
+
+        Called when such a state is read, by the agent's own code or for a client that connects. The result is used at
+        once; it is stored with the next state that is set. May be called several times, so it should only compute.
+        """
+        return old
+
     def validate_state_change(self, state: Any, source: Source) -> None:
         """Refuse a state by raising; clients are told only that it was refused. May not be slow."""
 
@@ -93,6 +104,23 @@ class SharedState:
             # Without warnings of what does not fit: that is found when it is read back.
             state = _adapter(model).dump_python(state, mode="json", warnings="none")
         return encode_json(plain_json(state))
+
+    def _upgraded(self, value: bytes) -> bytes:
+        """Return a stored state as the present model wants it."""
+        if self.state_model is None or self._last_upgrade[0] is value:
+            return value if self.state_model is None else self._last_upgrade[1]
+        try:
+            self._from_json(value)
+            fitting = value
+        except BadInput:
+            fitting = self._to_json(self.upgrade_state(msgspec.json.decode(value)))
+            try:
+                self._from_json(fitting)
+            except BadInput as exc:
+                cls = type(self).__name__
+                raise BadInput(f"{exc}. Let `upgrade_state` of {cls} make one that fits of what is stored.") from None
+        self._last_upgrade = value, fitting
+        return fitting
 
     def _from_json(self, value: bytes) -> Any:
         model: Any = self.state_model
@@ -115,6 +143,17 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(model)
+
+
+def shown_state(agent: SharedState, value: bytes | None) -> bytes | None:
+    """Return a committed state as clients are to be shown it, and the initial one if none was set; None for none."""
+    if value is None:
+        return None if agent.initial_state is None else agent._to_json(agent.initial_state)
+    try:
+        return agent._upgraded(value)
+    except Exception:
+        log.exception("unable to upgrade the state of %r; clients are shown the stored one", agent)
+        return value
 
 
 def change_state(

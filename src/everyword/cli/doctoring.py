@@ -8,11 +8,14 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import LogCorrupt
+from ..errors import LogCorrupt, UsageError
 from ..ids import AgentId
 from ..runtime.clock import SystemClock
+from ..runtime.names import doubles
 from ..runtime.rebuild import rebuild
+from ..server import Everyword
 from .examining import Examined, examine
+from .loading import load_app
 from .opening import find_agent, reading, writing
 from .readonly import ReadOnlyLog
 from .screen import Screen, count_of, one_line
@@ -27,23 +30,25 @@ CURES = {
 
 def run(chosen: argparse.Namespace) -> int:
     """Examine a file; 1 when something is wrong with it, and stays so."""
+    app = _load(chosen.app) if chosen.app is not None else None
     log = logging.getLogger("everyword.log")
     before = log.level
     # What the store says about rows that it leaves out is said here in full.
     log.setLevel(logging.CRITICAL)
     try:
-        return asyncio.run(_doctor(Screen(is_json=chosen.json), chosen))
+        return asyncio.run(_doctor(Screen(is_json=chosen.json), chosen, app))
     finally:
         log.setLevel(before)
 
 
-async def _doctor(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _doctor(screen: Screen, chosen: argparse.Namespace, app: Everyword | None) -> int:
     if chosen.fix:
         async with writing(chosen.db, "mend"):
             pass  # says so at once when somebody uses the file, before anything is examined
     async with reading(chosen.db) as store:
         damage = await _damage(store)
         known = await store.agents()
+        twice = doubles(known, app.kinds_of) if app is not None else []
         agents = [find_agent(known, agent, chosen.db) for agent in chosen.agents] or known
         examined = await _examine(screen, store, agents)
     fixed: list[AgentId] = []
@@ -52,12 +57,29 @@ async def _doctor(screen: Screen, chosen: argparse.Namespace) -> int:
         async with reading(chosen.db) as store:
             again = {each.agent: each for each in await _examine(screen, store, fixed)}
         examined = [again.get(each.agent, each) for each in examined]
-    is_healthy = not damage and not any(each.findings for each in examined)
+    is_healthy = not damage and not twice and not any(each.findings for each in examined)
     if screen.is_json:
-        screen.document(_as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy))
+        found = _as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy)
+        screen.document({**found, "doubles": twice} if app is not None else found)
     else:
+        for agents in twice:
+            screen.say(
+                f"{screen.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents, and one class has both kinds"
+            )
+            screen.say(
+                "    every address leads to the one with its kind: keep one of them, or take the alias from the class"
+            )
         _print(screen, damage, examined, fixed)
     return 0 if is_healthy else 1
+
+
+def _load(named: str) -> Everyword:
+    app = load_app(named)
+    if not isinstance(app, Everyword):
+        raise UsageError(
+            f"unable to examine {named!r}; it is no Everyword. Name the one that serves the agents: {named}:name"
+        )
+    return app
 
 
 async def _damage(store: ReadOnlyLog) -> list[str]:

@@ -253,6 +253,9 @@ examples:
 def _doctor(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", **_help("is everything as it should be?", DOCTOR))
     doctor.add_argument("agents", nargs="*", metavar="AGENT", help="kind/name (default: all)")
+    doctor.add_argument(
+        "--app", metavar="APP", help="app.py or module:app: check that no agent is stored under two kinds"
+    )
     doctor.add_argument("--fix", action="store_true", help="compute anew what can be; no server may run")
     _add_store(doctor)
     doctor.set_defaults(run="doctoring")
@@ -264,10 +267,14 @@ it, that nothing is missing but what retention took, that each turn's chunks fol
 turns, messages and state are what the log says, and that work which is due will be looked at. Works beside a running
 server.
 
+With --app it also finds agents of one name that are stored under two kinds of one class: its own, and one of its
+aliases.
+
 The exit code is 1 when something is wrong. What is computed from the log is mended by --fix; the log itself is not.
 
 examples:
   everyword doctor
+  everyword doctor --app app.py
   everyword doctor chat/ann --json
   everyword doctor --fix
 """

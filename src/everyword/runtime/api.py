@@ -372,6 +372,10 @@ class SubPort(Protocol):
         """Return the port of a sub-agent, loaded; from now on there is one."""
         ...
 
+    async def find(self, kind: str, name: str) -> AgentPort | None:
+        """Return the port of a sub-agent; None when there is none."""
+        ...
+
     async def all(self) -> list[AgentId]:
         """Return the sub-agents that exist, theirs and so on, oldest first."""
         ...

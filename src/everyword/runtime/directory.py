@@ -28,6 +28,7 @@ from .actor import Actor
 from .agency import Agency
 from .api import Mortal, Responder, Starter
 from .clock import Clock, SystemClock
+from .names import Kinds, Names
 from .office import Office
 from .phase import Phase
 from .runs import Runs
@@ -108,6 +109,7 @@ class Directory:
         clock: Clock | None = None,
         settings: Settings | None = None,
         forget: Callable[[AgentId], Awaitable[None]] | None = None,
+        kinds: Kinds | None = None,
     ) -> None:
         self.store, self.clock = store, clock if clock is not None else SystemClock()
         self.settings = settings if settings is not None else Settings()
@@ -115,6 +117,7 @@ class Directory:
         self._responders = responders
         self._loaded: dict[AgentId, Loaded] = {}
         self._loading: dict[AgentId, asyncio.Task[Loaded]] = {}
+        self.names = Names(store, kinds, self._loaded.__contains__)
         self._failures: dict[AgentId, int] = {}
         self._forget = forget
         """Deletes what a destroyed agent keeps outside of the store."""
@@ -147,7 +150,7 @@ class Directory:
             AgentStopped: the process shuts down.
             LogError: the store could not load it.
         """
-        loaded = await self._load(agent)
+        loaded = await self._find(agent)
         loaded.users += 1
         try:
             yield loaded
@@ -157,7 +160,7 @@ class Directory:
 
     async def hold(self, agent: AgentId) -> Callable[[], None]:
         """Load the agent and keep it loaded until the returned function is called, once or more often."""
-        loaded = await self._load(agent)
+        loaded = await self._find(agent)
         loaded.users += 1
         is_held = True
 
@@ -172,10 +175,11 @@ class Directory:
 
     def peek(self, agent: AgentId) -> Loaded | None:
         """Return the agent if it is loaded."""
-        return self._loaded.get(agent)
+        return self._loaded.get(self.names.known(agent))
 
     def usable(self, agent: AgentId) -> Loaded | None:
         """Return the agent if the caller may use it at once: it is loaded, has started, and has not failed."""
+        agent = self.names.known(agent)
         found = self._loaded.get(agent)
         if found is None or found.actor.tail.closed:  # it may have failed a moment ago
             return None
@@ -204,6 +208,11 @@ class Directory:
 
     def loaded(self) -> list[Loaded]:
         return list(self._loaded.values())
+
+    async def _find(self, asked: AgentId) -> Loaded:
+        loaded = await self._load(await self.names.find(asked))
+        self.names.remember(asked, loaded.actor.agent)
+        return loaded
 
     async def _load(self, agent: AgentId) -> Loaded:
         while True:
@@ -285,6 +294,7 @@ class Directory:
         agent = loaded.actor.agent
         if self._loaded.get(agent) is loaded:
             del self._loaded[agent]
+            self.names.forget(agent)
         self._departing.discard(loaded)
         loaded.agency.abandon()
         if (databases := getattr(self.store, "databases", None)) is not None:
@@ -301,7 +311,7 @@ class Directory:
 
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""
-        failures = self._failures.get(agent, 0)
+        failures = self._failures.get(self.names.known(agent), 0)
         if failures:
             await self.clock.sleep_until(Millis(self.clock.now() + self._delay(failures)))
 
@@ -342,6 +352,7 @@ class Directory:
             if loaded.used_at + self.settings.idle_after > now:
                 continue
             del self._loaded[agent]  # first, so that whoever comes now activates it anew
+            self.names.forget(agent)
             loaded.actor.stop()
             if loaded.agency.wake is not None:
                 self._time.remember(agent, loaded.agency.wake)
@@ -358,6 +369,7 @@ class Directory:
         Raises:
             LogError: the store could not; it is tried again by itself, if it got as far as to be committed.
         """
+        agent = await self.names.find(agent)
         destroying = self._destruction(agent)
         if destroying is None:
             work = self._destroy(agent, asyncio.current_task())
@@ -397,6 +409,7 @@ class Directory:
                 await self._forget(each)
         await self.store.destroy(agent, epoch)
         for each in gone:
+            self.names.forget(each)
             self._time.forget(each)
             self._failures.pop(each, None)
 

@@ -48,7 +48,7 @@ class Port:
 
     @property
     def agent(self) -> AgentId:
-        return self._agent
+        return self._directory.names.known(self._agent)
 
     def messages(self) -> Sequence[UIMessage]:
         loaded = self._directory.peek(self._agent)
@@ -161,7 +161,7 @@ class Port:
 
     async def _ended(self, request: RequestId) -> TurnResult | None:
         """Return how the turn of a request id ended, however long ago; None if it has not, or is unknown."""
-        store, agent = self._directory.store, self._agent
+        store, agent = self._directory.store, await self._directory.names.find(self._agent)
         row = await store.find_turn(agent, request)
         if row is None or row.is_open:
             return None

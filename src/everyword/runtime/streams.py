@@ -23,8 +23,11 @@ class Streams:
     def __init__(self, directory: Directory, agent: AgentId) -> None:
         self._directory, self._agent = directory, agent
 
+    async def _id(self) -> AgentId:
+        return await self._directory.names.find(self._agent)
+
     async def start(self, request: RequestId) -> TurnId:
-        known = await self._directory.store.find_turn(self._agent, request)
+        known = await self._directory.store.find_turn(await self._id(), request)
         if known is not None and not known.is_open:
             return known.turn
         async with self._directory.attach(self._agent) as loaded:
@@ -45,7 +48,7 @@ class Streams:
             await loaded.actor.insist(Finish(turn, Attempt(1), outcome, error=error))
 
     async def find(self, request: RequestId) -> StreamRecord | None:
-        row = await self._directory.store.find_turn(self._agent, request)
+        row = await self._directory.store.find_turn(await self._id(), request)
         return _of_row(row) if row is not None else None
 
     async def active(self) -> StreamRecord | None:
@@ -60,7 +63,7 @@ class Streams:
         return gone
 
     async def chunks(self, turn: TurnId) -> list[tuple[int, str]]:
-        stored = await self._directory.store.read_turn(self._agent, turn)
+        stored = await self._directory.store.read_turn(await self._id(), turn)
         events = [decode_event(row.body) for row in stored]
         return [(event.index, chunk_text(bytes(event.body))) for event in events if isinstance(event, Chunk)]
 

@@ -17,7 +17,7 @@ from ..agents import Agent
 from ..agents.agent import running_as
 from ..agents.callables import CallResult, check_arguments, find_callable
 from ..agents.connections import Connection
-from ..agents.state import change_state
+from ..agents.state import change_state, shown_state
 from ..errors import MailboxFull, is_public, public_text
 from ..messages.jsonvalues import encode_json
 from ..runtime.directory import Loaded
@@ -55,10 +55,8 @@ class Host:
 
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
-        value = self._loaded.agency.value
-        if value is not None or self._agent.initial_state is None:
-            return value
-        return encode_json(self._agent.initial_state)
+        running_as(self._agent)
+        return shown_state(self._agent, self._loaded.agency.value)
 
     def has_protocol(self) -> bool:
         """Ask whether this connection is to be told of what happens; it is, when the agent cannot say."""

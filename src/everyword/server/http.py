@@ -292,7 +292,7 @@ async def get_stream(service: Service, caller: Caller) -> ASGIApp:
 
 async def _stream(service: Service, caller: Caller, request: RequestId | None) -> ASGIApp:
     directory, agent, after = service.directory, caller.agent, caller.after
-    if await directory.store.agent_row(agent) is None:
+    if not await directory.store.has(agent):
         return Response(status_code=204)  # asking about an agent does not make one
     with _seated(service, caller) as seat:
         async with directory.attach(agent) as loaded, service.sharing.making:
