@@ -109,8 +109,8 @@ RUNTIME = [
     ),
     Mutant(
         "runtime/directory.py",
-        "if found is not None and is_usable and not found.actor.tail.closed:",
-        "if found is not None and is_usable:",
+        "if found is None or found.actor.tail.closed:",
+        "if found is None:",
         f"{BAD}::test_asking_while_the_disk_is_full_is_refused_with_the_reason_and_asking_again_works",
         "a client is handed an actor that has just died (R-27)",
     ),

@@ -57,11 +57,17 @@ class ToolContext:
     """
 
     agent: Any = None
+    """The agent whose tool it is."""
     turn: Any = None
+    """The turn that the call belongs to."""
     call_id: str = ""
+    """The id of the call, as the model gave it."""
     idempotency_key: str = ""
+    """The same in every attempt at the call, and in no other call."""
     cancelled: CancelToken = field(default_factory=CancelToken)
+    """Set when the turn is to stop."""
     threads: Executor | None = field(default=None, repr=False)
+    """Where blocking code of an async tool may run."""
 
 
 @dataclass(frozen=True, slots=True)

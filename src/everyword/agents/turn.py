@@ -36,6 +36,7 @@ class Turn:
 
     @property
     def id(self) -> str:
+        """The request id, the same in every attempt."""
         return self._call.request
 
     @property
@@ -50,6 +51,7 @@ class Turn:
 
     @property
     def attempt(self) -> int:
+        """Which attempt at the turn this is, from 1 on."""
         return self._call.attempt
 
     @property

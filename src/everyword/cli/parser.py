@@ -267,8 +267,9 @@ it, that nothing is missing but what retention took, that each turn's chunks fol
 turns, messages and state are what the log says, and that work which is due will be looked at. Works beside a running
 server.
 
-Check an app: that it can be imported, and that the models of its agents have their packages and keys. Run it with the
-environment variables that the server has.
+Check an app: that it can be imported, that the models of its agents have their packages and keys, and that no agent is
+stored under two kinds of one class, its own and one of its aliases. Run it with the environment variables that the
+server has.
 
 The exit code is 1 when something is wrong. What is computed from the log is mended by --fix; the log itself is not.
 

@@ -125,15 +125,21 @@ class Actor:
             Rejected: the rules said no, the mailbox is full, or the agent was unloaded.
             LogError: nothing was committed.
         """
-        letter = self._letter(command)
-        self._mailbox.post(letter)
-        return await _reply(letter)
+        return await self.post(command)
 
     async def insist(self, command: Command) -> list[Event]:
         """As `ask`, for commands that must fit whatever else waits: cancel, clear, ends of turns."""
-        letter = self._letter(command)
-        self._mailbox.force(letter)
-        return await _reply(letter)
+        return await self.post(command, must_fit=True)
+
+    def post(self, command: Command, *, must_fit: bool = False) -> asyncio.Future[list[Event]]:
+        """As `ask` or `insist`, but the command has its place in the order when this returns."""
+        reply: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
+        letter = Letter(command, reply)
+        if must_fit:
+            self._mailbox.force(letter)
+        else:
+            self._mailbox.post(letter)
+        return reply
 
     async def room(self) -> None:
         """Wait until it is worth while to offer again."""
@@ -168,10 +174,6 @@ class Actor:
         self._why, self._last = why, last
         for left in self._mailbox.drain(why):
             _fail(left.reply, why)
-
-    @staticmethod
-    def _letter(command: Command) -> Letter:
-        return Letter(command, asyncio.get_running_loop().create_future())
 
     # -- serving the mailbox ------------------------------------------------------------------------------
 
@@ -376,12 +378,6 @@ def _tell(pending: _Pending) -> None:
 
 def _nobody() -> None:
     """Stands where an actor was."""
-
-
-async def _reply(letter: Letter) -> list[Event]:
-    assert letter.reply is not None
-    events: list[Event] = await letter.reply
-    return events
 
 
 def _settle(reply: asyncio.Future[Any], answer: list[Event] | Exception) -> None:

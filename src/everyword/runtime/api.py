@@ -30,6 +30,7 @@ from .run_api import (
     RunRecord,
     RunRequest,
 )
+from .state_api import StatePort
 from .storage_api import ManagedRecord, ManagedStreamPort, SqlResult, StoragePort
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
@@ -41,7 +42,7 @@ __all__ += ["FiberKeeper", "FiberPort", "FiberRecord", "FiberWork", "Mortal", "R
 __all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "VersionedPlace"]
 __all__ += ["Write"]
 __all__ += ["RunAnswer", "RunCall", "RunChunk", "RunHearer", "RunPort", "RunQuestion", "RunRecord", "RunRequest"]
-__all__ += ["Runnable", "SubPort"]
+__all__ += ["Runnable", "StatePort", "SubPort"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -304,6 +305,10 @@ class SubPort(Protocol):
         """Return the port of a sub-agent, loaded; from now on there is one."""
         ...
 
+    async def find(self, kind: str, name: str) -> AgentPort | None:
+        """Return the port of a sub-agent; None when there is none."""
+        ...
+
     async def all(self) -> list[AgentId]:
         """Return the sub-agents that exist, theirs and so on, oldest first."""
         ...
@@ -374,16 +379,9 @@ class AgentPort(Protocol):
         """
         ...
 
-    def state(self) -> bytes | None:
-        """Return the agent's committed state as JSON; None until one was set.
-
-        Raises:
-            UsageError: the agent is not loaded; `load` it.
-        """
-        ...
-
-    async def set_state(self, state: Any, *, origin: str | None = None) -> None:
-        """Replace the agent's state by a JSON value; `origin` is the socket that has it already."""
+    @property
+    def states(self) -> StatePort:
+        """The agent's state."""
         ...
 
     @property

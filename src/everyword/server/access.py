@@ -211,7 +211,7 @@ class Door:
 
 async def can_be_watched(directory: Directory, agent: AgentId) -> bool:
     """Tell whether an agent is stored or in use: a read-only client makes none."""
-    return directory.peek(agent) is not None or await directory.store.agent_row(agent) is not None
+    return directory.peek(agent) is not None or await directory.store.has(agent)
 
 
 def describe_verdict(verdict: object) -> str:

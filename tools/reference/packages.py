@@ -1,17 +1,11 @@
-"""Write the reference: a page per public package, with every public name in a group of its own kind.
-
-The pages in docs/reference/ have one line per name, the first of its docstring, so that they can be read anywhere. On
-the site (tools/site.py) each group goes on with the whole of it: signatures, members, docstrings.
-"""
+"""What the reference is about: the public packages, and their names in groups."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
-import sys
-from pathlib import Path
+from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+__all__ = ["AGENT_CLASSES", "FRAMEWORK", "HOOKS", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
 
 Groups = dict[str, tuple[str, ...]]
 
@@ -66,52 +60,36 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
     ),
 }
 
+AGENT_CLASSES = ("Agent", "AIChatAgent", "Think")
+"""Classes of `everyword` that users subclass: they have a page of their own."""
 
-def path_of(package: str) -> Path:
-    return FOLDER / f"{package.rpartition('.')[2]}.md"
-
-
-def summary(package: str, name: str) -> str:
-    """Return the first sentence of a name's docstring, on one line, as a cell of a table."""
-    documented = getattr(importlib.import_module(package), name)
-    text = inspect.getdoc(documented) or ""
-    if not text:
-        raise ValueError(f"unable to write the reference; {package}.{name} has no docstring")
-    return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
-
-
-def borrowed(package: str, name: str) -> list[str]:
-    """Return the members that a class has from classes that nobody is to know, such as the parts it is made of."""
-    documented = getattr(importlib.import_module(package), name)
-    if not inspect.isclass(documented):
-        return []
-    public = {
-        id(getattr(importlib.import_module(package), each)) for names in PACKAGES[package][1].values() for each in names
+HOOKS = frozenset(
+    {
+        *("validate_state_change", "upgrade_state", "connection_tags", "should_send_protocol_messages"),
+        *("error_text", "sanitize_message_for_persistence"),
+        *("agent_tool_input", "agent_tool_output", "agent_tool_summary"),
+        *("get_model", "get_instructions", "before_turn", "before_step"),
     }
-    known = {id(each) for base in documented.__mro__[1:] if id(base) in public for each in base.__mro__}
-    hidden = [
-        base for base in documented.__mro__[1:] if id(base) not in known and base.__module__.startswith("everyword.")
-    ]
-    return sorted({each for base in hidden for each in vars(base) if not each.startswith("_")})
+)
+"""Methods of agents that users define and the framework calls, besides all whose names begin with `on_`."""
+
+FRAMEWORK: dict[str, tuple[str, ...]] = {
+    "Agent": ("admit", "dismiss", "retire"),
+    "SaveMessagesResult": ("of",),
+    "AgentToolResult": ("of", "for_model"),
+    "Every": ("milliseconds",),
+    "Everyword": ("service", "door", "kinds_of"),
+    "AgentClient": ("spawn",),
+    "ChatClient": ("make_sure",),
+}
+"""Members that only the framework uses, by class."""
+
+MADE_BY_US = frozenset({*AGENT_CLASSES, "Turn", "Connection", "FiberContext", "Reply"})
+"""Classes whose objects users are given, and do not make."""
 
 
-def directive(package: str, name: str) -> list[str]:
-    lines = ["", f"::: {package}.{name}"]
-    if members := borrowed(package, name):
-        lines += ["    options:", f"      inherited_members: [{', '.join(members)}]"]
-    return lines
-
-
-def render(package: str, *, whole: bool = False) -> str:
-    """Return a page; with `whole`, each group ends with what the site's generator is to put there."""
-    introduction, groups = PACKAGES[package]
-    lines = ["<!-- written by `make docs` from the docstrings -->", "", f"# {package}", "", introduction]
-    for group, names in groups.items():
-        lines += ["", f"## {group}", "", "| name | what it is |", "|---|---|"]
-        lines += [f"| `{name}` | {summary(package, name)} |" for name in names]
-        if whole:
-            lines += [line for name in names for line in directive(package, name)]
-    return "\n".join(lines) + "\n"
+def documented(package: str, name: str) -> Any:
+    return getattr(importlib.import_module(package), name)
 
 
 def ungrouped(package: str) -> list[str]:
@@ -119,16 +97,3 @@ def ungrouped(package: str) -> list[str]:
     public = [name for name in importlib.import_module(package).__all__ if name != "__version__"]
     listed = [name for names in PACKAGES[package][1].values() for name in names]
     return sorted({*public} ^ {*listed} | {name for name in listed if listed.count(name) > 1})
-
-
-def main() -> int:
-    for package in PACKAGES:
-        if odd := ungrouped(package):
-            print(f"unable to write the reference; not in one group of {package}: {', '.join(odd)}", file=sys.stderr)
-            return 1
-        path_of(package).write_text(render(package), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
