@@ -134,7 +134,7 @@ CALLS = [
         "nobody sees what became of a late call before a reload",
     ),
     Mutant(
-        "server/replays.py",
+        "core/replay.py",
         "        if call in denied:\n",
         "        if False:\n",
         f"{SERVER}::test_a_denial_is_told_again_to_a_client_that_joins_the_continuation",

@@ -88,7 +88,7 @@ AGENTS = [
     ),
     Mutant(
         "wire/chat.py",
-        "                return [] if self._is_mine(event.origin) else [frames.state(bytes(event.state))]",
+        "                return [] if self._turns.is_mine(event.origin) else [frames.state(bytes(event.state))]",
         "                return [frames.state(bytes(event.state))]",
         "tests/server/test_agents.py::test_a_state_goes_to_everybody_but_who_sent_it_and_to_the_hook",
         "who sets a state is told its own (R-21)",

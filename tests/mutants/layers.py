@@ -154,7 +154,7 @@ WIRE = [
     ),
     Mutant(
         "wire/chat.py",
-        "        if known.is_passed_over or (self._mode is _Mode.OFFERED and self._offered == event.turn):",
+        "        if known.is_passed_over or self._handshake.is_offered(event.turn):",
         "        if known.is_passed_over:",
         f"{CHAT}::test_a_probe_while_a_turn_streams_is_offered_it_and_gets_nothing_of_it_until_it_acknowledges",
         "a client gets live chunks and then the same ones again",
@@ -167,7 +167,7 @@ WIRE = [
         "who comes back after an error does not see what was said before it",
     ),
     Mutant(
-        "wire/chat.py",
+        "wire/handshake.py",
         "last is not None and (last.outcome is Outcome.ERROR or",
         "last is not None and (False or",
         f"{CHAT}::test_a_probe_after_an_error_is_offered_the_failed_turn",

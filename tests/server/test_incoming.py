@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
 from everyword import AIChatAgent
-from everyword.agents import callable_
+from everyword.agents import callable_method
 from everyword.server import Connecting, Limits, Principal
 from everyword.server.gathering import GatheringProtocol
 from everyword.server.incoming import refusal
@@ -45,7 +45,7 @@ class Chat(AIChatAgent):
     async def on_request(self, request: Request) -> Any:
         return PlainTextResponse(str(len(await request.body())))
 
-    @callable_
+    @callable_method
     def add(self, amount: int) -> int:
         return amount + 1
 

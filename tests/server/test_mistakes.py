@@ -60,8 +60,8 @@ def app_of() -> Everyword:
     ("method", "args", "told", "logged"),
     [
         ("nobody", [], "Method nobody does not exist", "clients may call: add"),
-        ("hidden", [], "Method hidden is not callable", "put @callable on it if clients may"),
-        ("destroy", [], "Method destroy is not callable", "put @callable on it if clients may"),
+        ("hidden", [], "Method hidden is not callable", "put @callable_method on it if clients may"),
+        ("destroy", [], "Method destroy is not callable", "put @callable_method on it if clients may"),
         ("add", [], "missing a required argument: 'amount'. It takes (amount: int, by: str = 'me') -> int", ""),
         ("add", [1, "x", 3], "too many positional arguments. It takes (amount: int", ""),
         ("add", ["one"], "unable to call add; amount: Input should be a valid integer", ""),

@@ -18,7 +18,9 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Overlap, recovery, work for later": (
                 *("Debounce", "Recovery", "Continue", "Wait", "Stop", "Retry", "scheduled", "Every", "FiberContext"),
             ),
-            "Clients and callables": ("callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
+            "Clients and callables": (
+                *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
+            ),
             "The server": ("Everyword", "Connecting", "Principal", "Reject", "Limits"),
             "Streams of your own": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),

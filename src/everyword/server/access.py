@@ -63,8 +63,9 @@ class Principal:
     """A client that is admitted. Limits are counted by its `id`, a text that is not empty; `claims` are yours.
 
     A `read_only` client may watch and changes nothing: it asks no question, stops no turn, answers no tool call, sets
-    no state and makes no agent. It calls only methods that are marked with `@callable(read_only=True)`, `on_request`
-    gets only its GET, HEAD and OPTIONS, and `on_message` nothing unless the agent has `read_only_may_send = True`.
+    no state and makes no agent. It calls only methods that are marked with `@callable_method(read_only=True)`,
+    `on_request` gets only its GET, HEAD and OPTIONS, and `on_message` nothing unless the agent has
+    `read_only_may_send = True`.
     """
 
     id: str
