@@ -99,7 +99,8 @@ def _check_ends(findings: Findings, agent: AgentId, log: list[Stored], state: St
 def _check_hooks(findings: Findings, agent: AgentId, rows: Projections, hooks: list[list[str]]) -> None:
     told = {request: status for _, request, status in hooks}
     for row in rows.turns.values():
-        if not row.is_open and row.status != "skipped" and told.get(row.request) != row.status:
+        is_heard_of = not row.is_open and row.status != "skipped" and row.kind.is_chat
+        if is_heard_of and told.get(row.request) != row.status:
             findings.blame(
                 f"{agent}: the hook was told {told.get(row.request)} of {row.request}, which is {row.status}"
             )

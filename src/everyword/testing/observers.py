@@ -10,13 +10,13 @@ from typing import Any
 
 from ..client import ChatClient
 from ..errors import CallFailed, ChatFailed, EverywordError
-from ..messages.calls import is_tool_part
+from ..messages.calls import is_open, is_tool_part
 from ..messages.message import UIMessage
 from ..wire.client_unheard import MARK
 from .local import LocalServer
 from .network import Network
 
-__all__ = ["Sight", "Stream", "Tab", "find_difference", "plain"]
+__all__ = ["Sight", "Stream", "Tab", "find_difference", "plain", "settled_since"]
 
 JsonObject = dict[str, Any]
 
@@ -121,6 +121,21 @@ def plain(message: JsonObject) -> JsonObject:
         else:
             kept.append(dict(part))
     return {"role": message["role"], "parts": kept}
+
+
+def settled_since(stored: JsonObject, streamed: UIMessage) -> JsonObject:
+    """Return a streamed message with the calls that were open when its stream ended as they are stored.
+
+    What is answered after the next answer has begun is in no stream: clients are sent the message.
+    """
+    by_call = {part["toolCallId"]: part for part in stored["parts"] if is_tool_part(part)}
+    message = streamed.to_dict()
+    parts = [by_call.get(part["toolCallId"], part) if _is_left_open(part) else part for part in message["parts"]]
+    return {**message, "parts": parts}
+
+
+def _is_left_open(part: JsonObject) -> bool:
+    return is_tool_part(part) and is_open(part)
 
 
 def find_difference(expected: Any, found: Any, path: str = "") -> str | None:

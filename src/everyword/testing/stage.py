@@ -11,7 +11,7 @@ from ..events import TurnKind
 from ..ids import agent_id
 from ..messages.message import UIMessage
 from .local import LocalServer
-from .observers import JsonObject, Sight, Stream, Tab, find_difference, plain
+from .observers import JsonObject, Sight, Stream, Tab, find_difference, plain, settled_since
 from .pace import Pace
 from .play import Act, Player
 
@@ -127,7 +127,9 @@ class Stage:
                 written[message.id] = message  # the last turn of a message has all of it
         for name, message in written.items():
             if name in by_id:
-                self._same(stream.label, [plain(by_id[name])], [plain(message.to_dict())])
+                is_last = name == stored[-1]["id"]
+                seen = message.to_dict() if is_last else settled_since(by_id[name], message)
+                self._same(stream.label, [plain(by_id[name])], [plain(seen)])
         for request, (outcome, error) in known.items():
             if outcome == "error" and request in stream.seen:
                 self._same(stream.label, [error], [stream.failures.get(request)], "error text")
