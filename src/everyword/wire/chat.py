@@ -166,7 +166,7 @@ class ChatView:
     ) -> None:
         self._socket, self._owner = socket, owner
         self._transcript, self._is_present, self._is_shown = transcript, is_present, is_shown
-        self._left = LeftBranches(is_shown, self._is_mine)
+        self._left = LeftBranches(is_shown, socket)
         self._open = {known.turn: known for known in snapshot.open}
         self._last_ended, self._once_recovered = snapshot.last_ended, snapshot.recovered
         self._mode = _Mode.LIVE
