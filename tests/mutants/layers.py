@@ -147,8 +147,8 @@ WIRE = [
     ),
     Mutant(
         "wire/left_branches.py",
-        "self.follows(each) and not each.is_joined and not self._is_mine(each.origin)",
-        "self.follows(each)",
+        "[each for each in followed if not each.is_joined and each.origin != self._socket]",
+        "list(followed)",
         f"{LEFT}::test_a_client_that_reads_the_old_answer_as_its_own_and_asks_for_another_is_told_the_rest",
         "asking for another answer is an error on the page",
     ),

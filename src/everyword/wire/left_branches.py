@@ -18,8 +18,8 @@ class LeftBranches:
     cannot be made to drop the answer before its end, and would show a half of it until then.
     """
 
-    def __init__(self, is_shown: Callable[[NodeId], bool], is_mine: Callable[[str | None], bool]) -> None:
-        self._is_shown, self._is_mine = is_shown, is_mine
+    def __init__(self, is_shown: Callable[[NodeId], bool], socket: str) -> None:
+        self._is_shown, self._socket = is_shown, socket
 
     def follows(self, known: KnownTurn) -> bool:
         """True if the client shows the answer of a turn whose branch was left."""
@@ -39,9 +39,8 @@ class LeftBranches:
         the next chunk or the end; after an error frame it does not. A client that reads the stream as its own would
         show the error.
         """
-        watched = [
-            each for each in turns if self.follows(each) and not each.is_joined and not self._is_mine(each.origin)
-        ]
+        followed = (each for each in turns if self.follows(each))
+        watched = [each for each in followed if not each.is_joined and each.origin != self._socket]
         for each in watched:
             each.is_hidden = True
         return [frames.response(each.request, "", done=False, error=True) for each in watched]
