@@ -227,6 +227,25 @@ async def test_a_call_that_asks_is_answered_in_one_tab_and_settled_in_both(word:
             assert tab.problems == []
 
 
+@pytest.mark.parametrize("word", ["Approve", "Deny"])
+async def test_a_word_on_an_earlier_answer_changes_it_where_it_stands(word: str) -> None:
+    async with playing() as stage:
+        one, two = await stage.open(), await stage.open()
+        await play(one, "May I? ", {"call": "pay", "amount": 7}, "Thanks.")
+        await expect(two.page.locator(".ask")).to_be_visible()
+        await play(one, "Something else.")
+        for tab in (one, two):
+            await expect(tab.answers.last).to_contain_text("Something else.")
+        await two.page.get_by_role("button", name=word).click()
+        for tab in (one, two):
+            state = {"Approve": "done", "Deny": "denied"}[word]
+            await expect(tab.answers.first.locator(".tool")).to_have_attribute("data-state", state)
+            await expect(tab.page.locator(".ask")).to_be_hidden()
+            await expect(tab.answers).to_have_count(2)
+            await expect(tab.answers.last).to_contain_text("Something else.")
+            assert tab.problems == []
+
+
 async def test_the_page_answers_a_tool_that_is_its_own() -> None:
     async with playing() as stage:
         tab = await stage.open()

@@ -312,10 +312,11 @@ def test_a_call_that_was_approved_elsewhere_does_not_run_with_a_question() -> No
     """Such a call came with an import: whether it ran is not known here."""
     told = stage(server_tools=frozenset({"pay"}))
     part = {"type": "tool-pay", "toolCallId": "k1", "state": "approval-responded", "input": {}}
-    approval = {"id": "another-server", "approved": True}
-    told.put({"id": "b1", "role": "assistant", "parts": [{**part, "approval": approval}]})
-    told.ask("r1", user("u1"))
-    assert kinds(told.begin(1)) == ["AttemptStarted"]
+    for number, more in enumerate([{"approval": {"id": "another-server", "approved": True}}, {}], 1):
+        told.put({"id": f"b{number}", "role": "assistant", "parts": [{**part, **more}]})
+        told.ask(f"r{number}", user(f"u{number}"))
+        assert kinds(told.begin(number)) == ["AttemptStarted"]
+        told.finish(number)
 
 
 def test_without_a_request_id_for_its_calls_a_question_is_refused_and_nothing_happens() -> None:

@@ -80,7 +80,8 @@ def _why_skipped(state: State, turn: Turn) -> str | None:
     before = state.ended.get(turn.accepted.during) if turn.accepted.during is not None else None
     if before is None:
         return None
-    message = _stored(state, turn.node) or UIMessage(id="", role="assistant")
+    body = state.nodes[turn.node].body
+    message = UIMessage.decode(body) if body is not None else UIMessage(id="", role="assistant")
     if open_calls(message) or any(part.get("state") == "approval-responded" for part in tool_parts(message)):
         return None
     # A completed answer whose last step calls nothing was given by somebody who knew all the results.
@@ -145,25 +146,22 @@ def leave_behind(state: State, turn: Turn, request: RequestId | None, rules: Rul
     last event accepts a turn that runs it. A question then has to wait for that.
     """
     skipped: list[tuple[Turn, str]] = []
-    nodes: list[NodeId] = []
+    before: NodeId | None = None
     if turn.accepted.kind is TurnKind.CHAT:
         skipped = [(each, "target-not-last") for each in waiting_continuations(state)]
         above = shown_path(state, turn.accepted.parent) if turn.accepted.parent is not None else ()
-        nodes = [node for node, place in reversed(above) if place.role == "assistant"][:1]
+        before = next((node for node, place in reversed(above) if place.role == "assistant"), None)
     elif turn.is_continuation and (reason := _why_skipped(state, turn)) is not None:
         skipped = [(turn, reason)]
     events: list[Event] = [TurnEnded(each.id, Outcome.SKIPPED, reason=reason) for each, reason in skipped]
-    left = [each.node for each, _ in skipped]
-    for node in [*left, *nodes]:
-        if APPROVED not in (state.nodes[node].body or b""):
-            continue
-        approved = _approved(_stored(state, node), rules)
-        if not any(node in left or _is_asked_by_us(part) for part in approved):
-            continue  # an imported message may have calls that were approved elsewhere, long ago
-        if request is None:
-            raise Rejected(f"unable to begin turn {turn.id}; approved calls of node {node} have to run first")
-        return [*events, accept_late_calls(state, node, request)]
-    return events
+    node = next((each.node for each, _ in skipped if _approved_in(state, each.node, rules)), None)
+    if node is None and before is not None and any(map(_is_asked_by_us, _approved_in(state, before, rules))):
+        node = before  # not if it was approved elsewhere, long ago, and came with an import
+    if node is None:
+        return events
+    if request is None:
+        raise Rejected(f"unable to begin turn {turn.id}; approved calls of node {node} have to run first")
+    return [*events, accept_late_calls(state, node, request)]
 
 
 def stop_calls(state: State, stopped: Collection[Turn], by: str | None, rules: Rules) -> list[Event]:
@@ -171,15 +169,15 @@ def stop_calls(state: State, stopped: Collection[Turn], by: str | None, rules: R
 
     Without it the calls would stay approved, and the next question would run them after all.
     """
-    nodes = dict.fromkeys(turn.node for turn in stopped if turn.extends)
-    kept = {turn.node for turn in state.message_turns() if turn.extends and turn not in stopped}
+    nodes, ids = dict.fromkeys(turn.node for turn in stopped if turn.extends), {turn.id for turn in stopped}
+    kept = {turn.node for turn in state.message_turns() if turn.extends and turn.id not in ids}
     return [event for node in nodes if node not in kept for event in _stopped_calls(state, node, by, rules)]
 
 
 def _stopped_calls(state: State, node: NodeId, by: str | None, rules: Rules) -> list[Event]:
     answer, writer = ToolError(rules.stopped_text), state.writer(node)
     if writer is None or writer.fold is None:
-        calls = [CallId(part["toolCallId"]) for part in _approved(_stored(state, node), rules)]
+        calls = [CallId(part["toolCallId"]) for part in _approved_in(state, node, rules)]
         return [CallAnswered(node, call, "error", to_raw(answer.error_text), by=by) for call in calls]
     events: list[Event] = []
     calls = [CallId(part["toolCallId"]) for part in _approved(writer.fold.message(), rules)]
@@ -190,16 +188,19 @@ def _stopped_calls(state: State, node: NodeId, by: str | None, rules: Rules) -> 
     return events
 
 
-def _approved(message: UIMessage | None, rules: Rules) -> list[Part]:
+def _approved_in(state: State, node: NodeId, rules: Rules) -> list[Part]:
+    """Return the approved calls of a stored message."""
+    place = state.nodes.get(node)
+    if place is None or place.body is None or APPROVED not in place.body:
+        return []
+    return _approved(UIMessage.decode(place.body), rules)
+
+
+def _approved(message: UIMessage, rules: Rules) -> list[Part]:
     """Return the calls of our own tools that a person approved and that have not run."""
-    parts = tool_parts(message) if message is not None else ()
-    approved = [part for part in parts if part.get("state") == "approval-responded" and runs_here(part, rules)]
-    return [part for part in approved if part["approval"].get("approved") is True]
-
-
-def _stored(state: State, node: NodeId) -> UIMessage | None:
-    body = state.nodes[node].body if node in state.nodes else None
-    return UIMessage.decode(body) if body is not None else None
+    responded = [part for part in tool_parts(message) if part.get("state") == "approval-responded"]
+    approved = [part for part in responded if (part.get("approval") or {}).get("approved") is True]
+    return [part for part in approved if runs_here(part, rules)]
 
 
 def _newest(turns: Iterable[Turn]) -> Turn | None:
