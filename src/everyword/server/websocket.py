@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -68,6 +69,8 @@ More than a server writes at once comes as `pieces` instead, slices that clients
 `write` takes some frames without waiting, and returns those that it has no room for yet."""
 
 _serials = itertools.count(1)
+_process_mark = secrets.token_hex(3)
+"""Serials are in the log, where those of other processes are, too: one must not be taken for another."""
 
 _OF_RUNS: Final = frozenset({RunStarted, RunEnded})
 
@@ -142,7 +145,7 @@ class _Socket:
         """What went wrong when something was told at once: the writer's to raise."""
         self._websocket, self._directory, self._loaded = websocket, directory, loaded
         self._subscription, self._presence, self._settings = subscription, presence, settings
-        self._owner, self._serial = owner, f"s{next(_serials)}"
+        self._owner, self._serial = owner, f"s{next(_serials)}-{_process_mark}"
         self._outbox: Outbox[Probe] = Outbox(subscription, max_bytes=settings.max_unread)
         self._closed: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
         """Set when the agent's own code closes the socket."""

@@ -117,6 +117,7 @@ def _of_this_world(world: World) -> Iterator[None]:
         with (
             patch.object(fresh, "secrets", SimpleNamespace(token_urlsafe=lambda size: f"{ids.getrandbits(48):012x}")),
             patch.object(websocket, "_serials", itertools.count(1)),
+            patch.object(websocket, "_process_mark", "simulated"),
             patch.object(tail, "asyncio", SimpleNamespace(Event=_Numbered)),
         ):
             yield
