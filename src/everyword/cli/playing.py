@@ -206,7 +206,8 @@ class _Moment:
         if needed is None:
             return []
         replay = await read_replay(self._loaded, needed.request)
-        return view.replayed(await by_number(self._loaded, replay) if replay.is_continuation else replay)
+        is_whole = not replay.is_continuation or (needed.is_awaited and replay.begins_empty)
+        return view.replayed(replay if is_whole else await by_number(self._loaded, replay))
 
     @property
     def _loaded(self) -> Loaded:

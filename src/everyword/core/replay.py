@@ -17,7 +17,7 @@ from ..events import Chunk, Event, Outcome, TurnAccepted, decode_event
 from ..ids import CallId, MessageId, NodeId, RequestId, Seq, TurnId
 from ..messages.calls import Approval, answer_chunks, is_settled, is_tool_part, last_step, tool_name, tool_parts
 from ..messages.chunks import encode_chunk
-from ..messages.message import UIMessage
+from ..messages.message import Part, UIMessage
 from ..rows import TurnRow
 from .state import State, Turn
 
@@ -47,6 +47,8 @@ class TurnReplay:
     is_continuation: bool = False
     message: UIMessage | None = field(default=None, compare=False)
     """What a continuation extends, as it stands."""
+    begins_empty: bool = False
+    """Whether clients that take up the continuation fold it into an empty message, and so need all of the message."""
     denied: frozenset[CallId] = frozenset()
     """The calls of that message that were denied right before the continuation, while that goes on."""
     outcome: Outcome | None = None
@@ -68,6 +70,7 @@ def replay_turn(state: State, turn: Turn, head: Seq) -> TurnReplay:
         count=turn.chunks,
         is_continuation=turn.is_continuation,
         message=_standing(state, turn) if turn.is_continuation else None,
+        begins_empty=turn.is_continuation and _begins_empty(state, turn),
         denied=_denied(state, turn) if turn.is_continuation else frozenset(),
         outcome=turn.outcome,
         error=turn.error,
@@ -149,6 +152,21 @@ def announced(message: UIMessage | None, chunks: Chunks, denied: Collection[Call
         if call in denied:
             told += [(None, encode_chunk(each)) for each in answer_chunks(call, Approval(approved=False))]
     return told
+
+
+def _begins_empty(state: State, turn: Turn) -> bool:
+    """True for a running continuation that clients fold into an empty message when they take it up.
+
+    The AI SDK does, and a part of the message alone would stand in a second message on the page. But if a call of the
+    message waits to be run, `ai` 7 begins with its copy of the message. Calls with an approval are left to the other
+    way as well: a replay leaves out approvals that were given (R-2), and the page would lose them.
+    """
+    body = _body(state, turn.node) if turn.fold is not None and turn.chunks else None
+    return body is not None and all(_has_output(part) for part in tool_parts(UIMessage.decode(body)))
+
+
+def _has_output(part: Part) -> bool:
+    return part.get("state") in ("output-available", "output-error") and part.get("approval") is None
 
 
 def _denied(state: State, turn: Turn) -> frozenset[CallId]:

@@ -345,7 +345,7 @@ class _Socket:
             return
         async with self._settings.sharing.making:
             replay = await read_replay(self._loaded, needed.request)
-            if replay.is_continuation:
+            if replay.is_continuation and not (needed.is_awaited and replay.begins_empty):
                 replay = await by_number(self._loaded, replay)
             is_open = view.is_open(needed.request)
             outgoing = self._settings.sharing.cut(view.replayed(replay))

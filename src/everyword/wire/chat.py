@@ -80,13 +80,14 @@ class ViewMemory:
     recovered: RequestId | None
     mode: Mode
     offered: TurnId | None
+    is_awaiting: bool
     client_list: ClientList
 
     @classmethod
     def new(cls, snapshot: Snapshot) -> ViewMemory:
         """Return what a new connection knows."""
         known = ClientList(snapshot.head, is_doubted=bool(snapshot.open))
-        return cls(list(snapshot.open), snapshot.last_ended, snapshot.recovered, Mode.LIVE, None, known)
+        return cls(list(snapshot.open), snapshot.last_ended, snapshot.recovered, Mode.LIVE, None, False, known)
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -117,7 +118,7 @@ class ChatView:
     ) -> None:
         self._transcript, self._is_shown, self._is_followed = transcript, is_shown, is_followed
         self._turns = KnownTurns(memory.turns, socket=socket, owner=owner, is_present=is_present, is_shown=is_shown)
-        self._handshake = Handshake(self._turns, mode=memory.mode, offered=memory.offered)
+        self._handshake = Handshake(self._turns, mode=memory.mode, offered=memory.offered, is_awaiting=memory.is_awaiting)
         self._left = LeftBranches(is_shown, socket)
         self._last_ended, self._once_recovered = memory.last_ended, memory.recovered
         self.client_list = memory.client_list
@@ -135,6 +136,7 @@ class ChatView:
             self._once_recovered,
             self._handshake.mode,
             self._handshake.offered,
+            self._handshake.is_awaiting,
             self.client_list,
         )
 
@@ -186,7 +188,7 @@ class ChatView:
             return [frames.response(replay.request, "", done=True, replay=True)]
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
         # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
-        is_numbered = replay.is_continuation and here is not None and here.is_told
+        is_numbered = here is not None and here.is_told and any(index is not None for index, _ in replay.chunks)
         sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:

@@ -28,14 +28,25 @@ class NeedsReplay:
     """The acknowledged turn has to be read from the committed state; then call `replayed`."""
 
     request: RequestId
+    is_awaited: bool = False
+    """The client has asked for something to resume, and begins its copy of the message anew (P-41)."""
 
 
 class Handshake:
-    """One connection's side of the handshake. `is_forgotten` tells of an ended turn whether it left nothing."""
+    """One connection's side of the handshake."""
 
-    def __init__(self, turns: KnownTurns, *, mode: Mode = Mode.LIVE, offered: TurnId | None = None) -> None:
+    def __init__(
+        self,
+        turns: KnownTurns,
+        *,
+        mode: Mode = Mode.LIVE,
+        offered: TurnId | None = None,
+        is_awaiting: bool = False,
+    ) -> None:
         self._turns = turns
         self.mode, self.offered = mode, offered
+        self.is_awaiting = is_awaiting
+        """Whether the client has probed and waits for a stream that it will read as its own."""
 
     @property
     def is_live(self) -> bool:
@@ -56,14 +67,19 @@ class Handshake:
         self.mode = Mode.PARKED
 
     def go_live(self) -> None:
-        self.mode, self.offered = Mode.LIVE, None
+        self.mode, self.offered, self.is_awaiting = Mode.LIVE, None, False
 
     def probed(
         self, frame: ResumeRequest, last: KnownTurn | None, is_forgotten: Callable[[KnownTurn], bool]
     ) -> list[bytes]:
-        """Answer a probe: the first row of B2's first table that fits. `last` is the turn that ended last."""
+        """Answer a probe: the first row of B2's first table that fits.
+
+        `last` is the turn that ended last; `is_forgotten` tells of it whether it left nothing.
+        """
         streaming = self._turns.streaming
+        self.is_awaiting = True
         if streaming is not None and self._turns.is_owned_by_another(streaming):
+            self.is_awaiting = False
             return [frames.resume_none("continuation-owned", frame.probe)]
         if streaming is not None:
             self.offer(streaming)
@@ -78,12 +94,18 @@ class Handshake:
         if accepted:
             self.park()
             return [frames.pending(accepted[-1].request, frame.probe)]
+        self.is_awaiting = False
         return [frames.resume_none("idle", frame.probe)]
 
     def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
         """Return what has to be read, or None when the acknowledgement is of another turn than the running one."""
         streaming = self._turns.streaming
-        return NeedsReplay(frame.id) if streaming is None or streaming.request == frame.id else None
+        if streaming is not None and streaming.request != frame.id:
+            return None
+        is_awaited, self.is_awaiting = self.is_awaiting, False
+        if (known := self._turns.of_request(frame.id)) is not None:  # a client that acknowledges twice begins anew twice
+            is_awaited = known.is_awaited = known.is_awaited or is_awaited
+        return NeedsReplay(frame.id, is_awaited)
 
     def begins(self, known: KnownTurn) -> list[bytes]:
         """Return the offer of a turn that says its first word, if this connection waits for it.
@@ -106,8 +128,10 @@ class Handshake:
         """
         if not self.is_parked or len(self._turns) or event.reason in ("superseded", "cleared"):
             return []
+        is_awaiting = self.is_awaiting
         self.go_live()
         if event.outcome is Outcome.ERROR and not known.has_chunks:
+            self.is_awaiting = is_awaiting
             return [frames.resuming(known.request)]  # a bare error frame is dropped by the client
         return [frames.resume_none()]
 

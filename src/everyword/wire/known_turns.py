@@ -33,6 +33,8 @@ class KnownTurn:
     """This connection was told its chunks from the first one on."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
+    is_awaited: bool = False
+    """This connection acknowledged the turn's stream after it had probed for one."""
     is_passed_over: bool = False
     """This connection is told no more chunks of it: they were replayed up to its end, or another client owns it."""
     is_placed: bool = False
