@@ -200,7 +200,7 @@ class _Moment:
 
     async def replay(self, view: ChatView, request: RequestId) -> list[bytes]:
         needed = view.acknowledged(ResumeAck(request))
-        return view.replayed(await read_replay(self._loaded, needed.request)) if needed is not None else []
+        return view.replayed(await read_replay(self._loaded, needed)) if needed is not None else []
 
     @property
     def _loaded(self) -> Loaded:

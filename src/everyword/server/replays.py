@@ -14,10 +14,10 @@ from ..events import Chunk, Outcome, TurnKind, decode_event
 from ..ids import Generation, NodeId, RequestId, Seq, TurnId
 from ..messages.calls import is_settled, tool_name, tool_parts
 from ..messages.chunks import encode_chunk
-from ..messages.message import UIMessage
+from ..messages.message import Part, UIMessage
 from ..rows import TurnRow
 from ..runtime.directory import Loaded
-from ..wire.chat import KnownTurn, Replay, Snapshot
+from ..wire.chat import KnownTurn, NeedsReplay, Replay, Snapshot
 
 __all__ = ["read_replay", "take_snapshot"]
 
@@ -65,21 +65,25 @@ def _known(turn: Turn) -> KnownTurn:
     )
 
 
-async def read_replay(loaded: Loaded, request: RequestId) -> Replay:
-    """Return a turn as it is committed: in few chunks, except for a continuation, which goes chunk by chunk (R-13)."""
-    found = await loaded.actor.inspect(_look(loaded, request))
+async def read_replay(loaded: Loaded, needed: NeedsReplay) -> Replay:
+    """Return a turn as it is committed: in few chunks, or a continuation chunk by chunk (R-13)."""
+    request = needed.request
+    found = await loaded.actor.inspect(_look(loaded, needed))
     if isinstance(found, Replay):
-        return found if not found.is_continuation or not found.is_known else await _chunk_by_chunk(loaded, found)
+        is_complete = not found.chunks or bool(found.chunks[-1][1])
+        return found if is_complete else await _chunk_by_chunk(loaded, found)
     row = await loaded.store.find_turn(loaded.actor.agent, request)
     if row is None or row.generation != found:
         return Replay(loaded.actor.tail.head, request, is_known=False)
     if row.is_open:
-        return await read_replay(loaded, request)  # accepted while the store was asked: now the state knows it
+        return await read_replay(loaded, needed)  # accepted while the store was asked: now the state knows it
     return await loaded.actor.inspect(lambda state: _of_row(state, row, loaded.actor.tail.head))
 
 
-def _look(loaded: Loaded, request: RequestId) -> Callable[[State], Replay | Generation]:
+def _look(loaded: Loaded, needed: NeedsReplay) -> Callable[[State], Replay | Generation]:
     """Return a question whose answer is the replay, or the generation when the state does not remember the turn."""
+
+    request = needed.request
 
     def look(state: State) -> Replay | Generation:
         head, turn = loaded.actor.tail.head, state.by_request(request)
@@ -90,7 +94,7 @@ def _look(loaded: Loaded, request: RequestId) -> Callable[[State], Replay | Gene
         return Replay(
             head,
             request,
-            chunks=_chunks(state, turn),
+            chunks=_chunks(state, turn, needed),
             is_continuation=turn.is_continuation,
             outcome=turn.outcome,
             error=turn.error,
@@ -100,13 +104,29 @@ def _look(loaded: Loaded, request: RequestId) -> Callable[[State], Replay | Gene
     return look
 
 
-def _chunks(state: State, turn: Turn) -> Chunks:
-    if turn.is_continuation:
+def _chunks(state: State, turn: Turn, needed: NeedsReplay) -> Chunks:
+    if turn.is_continuation and not (needed.is_awaited and _begins_empty(state, turn)):
         return [(turn.chunks - 1, b"")] if turn.chunks else []  # read one by one, from the store, up to here
     if turn.fold is not None:
         chunks = [encode_chunk(chunk) for chunk in replay_from_fold(turn.fold)] if turn.chunks else []
         return [(None, body) for body in [*chunks, *turn.transients]]
     return _of_message(state, turn.node, turn.outcome)
+
+
+def _begins_empty(state: State, turn: Turn) -> bool:
+    """True for a running continuation that clients fold into an empty message when they take it up.
+
+    The AI SDK does, and a part of the message alone would stand in a second message on the page. But if a call of the
+    message waits to be run, `ai` 7 begins with its copy of the message. Calls with an approval are left to the other
+    way as well: a replay leaves out approvals that were given (R-2), and the page would lose them.
+    """
+    body = state.nodes[turn.node].body if turn.fold is not None else None
+    calls = tool_parts(UIMessage.decode(body)) if body is not None else iter(())
+    return body is not None and all(_has_output(part) for part in calls)
+
+
+def _has_output(part: Part) -> bool:
+    return part.get("state") in ("output-available", "output-error") and part.get("approval") is None
 
 
 def _of_message(state: State, node: NodeId, outcome: Outcome | None) -> Chunks:

@@ -369,7 +369,7 @@ class _Socket:
         if needed is None:
             return
         async with self._settings.sharing.making:
-            replay = await read_replay(self._loaded, needed.request)
+            replay = await read_replay(self._loaded, needed)
             is_open = view.is_open(needed.request)
             outgoing = self._settings.sharing.cut(view.replayed(replay))
         replay = replace(replay, chunks=())  # they are in what goes out

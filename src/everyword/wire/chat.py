@@ -94,6 +94,8 @@ class KnownTurn:
     """This connection was told its chunks from the first one on."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
+    is_awaited: bool = False
+    """This connection acknowledged the turn's stream after it had probed for one."""
     is_passed_over: bool = False
     """This connection is told no more chunks of it: they were replayed up to its end, or another client owns it."""
     outcome: Outcome | None = None
@@ -121,6 +123,8 @@ class NeedsReplay:
     """The acknowledged turn has to be read from the committed state; then call `replayed`."""
 
     request: RequestId
+    is_awaited: bool = False
+    """The client has asked for something to resume, and begins its copy of the message anew (P-41)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,8 @@ class ChatView:
         """The question that is being asked, and the head of the log that its list was compared with."""
         self._changed_at = snapshot.head
         """Where the conversation last changed."""
+        self._is_awaiting = False
+        """Whether the client has probed and waits for a stream that it will read as its own."""
         self._flowing: TurnId | None = None
         """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
         self._frames: frames.ChunkFrames | None = None
@@ -249,8 +255,10 @@ class ChatView:
     def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
         """Answer a probe: the first row of B2's first table that fits."""
         self._flowing = None
+        self._is_awaiting = True
         streaming = self._streaming()
         if streaming is not None and self._is_owned_by_another(streaming):
+            self._is_awaiting = False
             return [frames.resume_none("continuation-owned", frame.probe)]
         if streaming is not None:
             self._offer(streaming)
@@ -266,6 +274,7 @@ class ChatView:
         if accepted:
             self._mode = _Mode.PARKED
             return [frames.pending(accepted[-1].request, frame.probe)]
+        self._is_awaiting = False
         return [frames.resume_none("idle", frame.probe)]
 
     def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
@@ -273,7 +282,11 @@ class ChatView:
         streaming = self._streaming()
         if streaming is not None and streaming.request != frame.id:
             return None
-        return NeedsReplay(frame.id)
+        is_awaited, self._is_awaiting = self._is_awaiting, False
+        for known in self._open.values():
+            if known.request == frame.id:  # a client that acknowledges twice begins anew twice
+                is_awaited = known.is_awaited = known.is_awaited or is_awaited
+        return NeedsReplay(frame.id, is_awaited)
 
     def replayed(self, replay: Replay) -> list[bytes]:
         """Return the frames of a replay (B2's second table).
@@ -480,6 +493,7 @@ class ChatView:
             if event.outcome is Outcome.ERROR and not known.has_chunks:
                 told.append(frames.resuming(known.request))  # a bare error frame is dropped by the client
             else:
+                self._is_awaiting = False
                 told.append(frames.resume_none())
         if event.outcome is not Outcome.SKIPPED:
             self._last_ended = known
@@ -564,7 +578,7 @@ class ChatView:
         return known.outcome is Outcome.ABORTED and known.has_chunks and not self._updated(known.node)
 
     def _go_live(self) -> None:
-        self._mode, self._offered = _Mode.LIVE, None
+        self._mode, self._offered, self._is_awaiting = _Mode.LIVE, None, False
 
     def _messages(self, *, connect: bool = False) -> bytes:
         """Render the transcript, without answers that this connection has not seen the end of (B4)."""
