@@ -99,7 +99,7 @@ def test_an_error_is_told_to_every_tab_and_to_each_as_often_as_it_asks() -> None
     for tab in (Tab(*failed), Tab(*failed, socket="other")):
         for _ in range(2):
             assert tab.asks()[0]["type"] == "cf_agent_stream_resuming"
-            assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
+            assert tab.acknowledges() == NeedsReplay(RequestId("r1"), is_awaited=True)
 
 
 def test_a_parked_client_is_released_without_reason_and_probe() -> None:

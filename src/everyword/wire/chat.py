@@ -118,7 +118,9 @@ class ChatView:
     ) -> None:
         self._transcript, self._is_shown, self._is_followed = transcript, is_shown, is_followed
         self._turns = KnownTurns(memory.turns, socket=socket, owner=owner, is_present=is_present, is_shown=is_shown)
-        self._handshake = Handshake(self._turns, mode=memory.mode, offered=memory.offered, is_awaiting=memory.is_awaiting)
+        self._handshake = Handshake(
+            self._turns, mode=memory.mode, offered=memory.offered, is_awaiting=memory.is_awaiting
+        )
         self._left = LeftBranches(is_shown, socket)
         self._last_ended, self._once_recovered = memory.last_ended, memory.recovered
         self.client_list = memory.client_list

@@ -103,7 +103,9 @@ class Handshake:
         if streaming is not None and streaming.request != frame.id:
             return None
         is_awaited, self.is_awaiting = self.is_awaiting, False
-        if (known := self._turns.of_request(frame.id)) is not None:  # a client that acknowledges twice begins anew twice
+        if (
+            known := self._turns.of_request(frame.id)
+        ) is not None:  # a client that acknowledges twice begins anew twice
             is_awaited = known.is_awaited = known.is_awaited or is_awaited
         return NeedsReplay(frame.id, is_awaited)
 
