@@ -492,13 +492,6 @@ CORE = [
         f"{ANSWERS}::test_the_continuation_of_a_whole_batch_waits_for_the_whole_batch",
         "the model goes on with half of its results (R-3)",
     ),
-    Mutant(
-        "core/evolve.py",
-        "        parent=state.nodes[event.node].parent,\n",
-        "",
-        f"{ANSWERS}::test_a_retargeted_continuation_belongs_to_its_new_target_in_every_respect",
-        "a retargeted continuation sees another conversation (R-3)",
-    ),
     # -- turns (R-9, R-17, R-23, R-25, R-28) -------------------------------------------------------------------
     Mutant(
         "core/decide.py",

@@ -174,7 +174,9 @@ async def test_a_continuation_of_an_approved_call_is_replayed_chunk_by_chunk() -
         await client.until(lambda frame: frame.get("replayComplete") is True)
         replayed = [frame for frame in client.frames if frame.get("replay") and frame["body"]]
         assert not any('"start"' in frame["body"] for frame in replayed)
-        assert [frame["seq"] for frame in replayed] == list(range(len(replayed))), "nothing without a number: it heard the rest"
+        assert [frame["seq"] for frame in replayed] == list(range(len(replayed))), (
+            "nothing without a number: it heard the rest"
+        )
         gate.open()
         assert (await continued(client))["outcome"] == "completed"
 

@@ -81,13 +81,14 @@ class ViewMemory:
     mode: Mode
     offered: TurnId | None
     is_awaiting: bool
+    has_probed: bool
     client_list: ClientList
 
     @classmethod
     def new(cls, snapshot: Snapshot) -> ViewMemory:
         """Return what a new connection knows."""
         known = ClientList(snapshot.head, is_doubted=bool(snapshot.open))
-        return cls(list(snapshot.open), snapshot.last_ended, snapshot.recovered, Mode.LIVE, None, False, known)
+        return cls(list(snapshot.open), snapshot.last_ended, snapshot.recovered, Mode.LIVE, None, False, False, known)
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -119,7 +120,11 @@ class ChatView:
         self._transcript, self._is_shown, self._is_followed = transcript, is_shown, is_followed
         self._turns = KnownTurns(memory.turns, socket=socket, owner=owner, is_present=is_present, is_shown=is_shown)
         self._handshake = Handshake(
-            self._turns, mode=memory.mode, offered=memory.offered, is_awaiting=memory.is_awaiting
+            self._turns,
+            mode=memory.mode,
+            offered=memory.offered,
+            is_awaiting=memory.is_awaiting,
+            has_probed=memory.has_probed,
         )
         self._left = LeftBranches(is_shown, socket)
         self._last_ended, self._once_recovered = memory.last_ended, memory.recovered
@@ -139,6 +144,7 @@ class ChatView:
             self._handshake.mode,
             self._handshake.offered,
             self._handshake.is_awaiting,
+            self._handshake.has_probed,
             self.client_list,
         )
 
@@ -388,8 +394,8 @@ class ChatView:
         if event.outcome is Outcome.SKIPPED:
             if not self._turns.is_mine(known.origin):
                 return []
-            if known.is_continuation:  # who answered may wait for it, and the running turn took the answer itself
-                return [] if self._handshake.is_parked else [frames.resume_none()]
+            if known.is_continuation:
+                return self._handshake.skipped()
             return [self._messages(), terminal] if event.reason == "dropped" else [terminal]
         if self._handshake.is_offered(event.turn):
             self._handshake.go_live()  # it never acknowledged: it still gets the transcript and the end

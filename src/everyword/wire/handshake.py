@@ -42,11 +42,14 @@ class Handshake:
         mode: Mode = Mode.LIVE,
         offered: TurnId | None = None,
         is_awaiting: bool = False,
+        has_probed: bool = False,
     ) -> None:
         self._turns = turns
         self.mode, self.offered = mode, offered
         self.is_awaiting = is_awaiting
         """Whether the client has probed and waits for a stream that it will read as its own."""
+        self.has_probed = has_probed
+        """Whether the client asks for what there is to resume, instead of waiting to be told."""
 
     @property
     def is_live(self) -> bool:
@@ -77,7 +80,7 @@ class Handshake:
         `last` is the turn that ended last; `is_forgotten` tells of it whether it left nothing.
         """
         streaming = self._turns.streaming
-        self.is_awaiting = True
+        self.is_awaiting = self.has_probed = True
         if streaming is not None and self._turns.is_owned_by_another(streaming):
             self.is_awaiting = False
             return [frames.resume_none("continuation-owned", frame.probe)]
@@ -112,15 +115,20 @@ class Handshake:
     def begins(self, known: KnownTurn) -> list[bytes]:
         """Return the offer of a turn that says its first word, if this connection waits for it.
 
-        One that waits is offered the turn. One that answered a call may wait without having asked: nothing is held back
-        from it, and if it acknowledges it drops by number what it has (P-64).
+        One that waits is offered the turn. One that answered a call and never probes may wait as well: nothing is held
+        back from it, and if it acknowledges it drops by number what it has (P-64). The stock hook probes; told unasked,
+        it would take what comes before its acknowledgement for another message.
         """
         if self.is_parked and not self._turns.is_owned_by_another(known):
             self.offer(known)
             return [frames.resuming(known.request)]
-        if known.is_continuation and self._turns.is_mine(known.origin):
+        if known.is_continuation and self._turns.is_mine(known.origin) and not self.has_probed:
             return [frames.resuming(known.request)]
         return []
+
+    def skipped(self) -> list[bytes]:
+        """Return what a connection is told that waits, without asking, for a continuation that does not come."""
+        return [] if self.has_probed or self.is_parked else [frames.resume_none()]
 
     def released(self, event: TurnEnded, known: KnownTurn) -> list[bytes]:
         """Return what a connection is told that waited for a turn to begin, when the last one has ended instead.
