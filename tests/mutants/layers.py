@@ -135,7 +135,7 @@ WIRE = [
         "wire/chat.py",
         "        is_awaited, self._is_awaiting = self._is_awaiting, False",
         "        is_awaited = self._is_awaiting",
-        "tests/wire/test_probes.py::test_an_acknowledgement_is_awaited_if_the_client_has_probed_and_waits",
+        "tests/wire/test_probes.py::test_a_probe_counts_for_one_stream",
         "a page that was offered a stream shows its message twice",
     ),
     Mutant(

@@ -29,3 +29,11 @@ def test_a_client_that_was_told_that_there_is_nothing_awaits_nothing() -> None:
     assert "resume_none" in kinds(tab.happens(ended(Outcome.ABORTED)))
     tab.happens(accepted(2, origin="other"), chunk(0, 2))
     assert tab.acknowledges("r2") == NeedsReplay(RequestId("r2"))
+
+
+def test_a_probe_counts_for_one_stream() -> None:
+    tab = Tab(accepted(origin="other"), chunk(0), message_ended(), ended(Outcome.ERROR, error="boom"))
+    assert kinds(tab.asks()) == ["resuming"]
+    assert tab.acknowledges() == NeedsReplay(RequestId("r1"), is_awaited=True)
+    tab.happens(accepted(2, origin="other"), chunk(0, 2))
+    assert tab.acknowledges("r2") == NeedsReplay(RequestId("r2"))
