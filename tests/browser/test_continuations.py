@@ -29,7 +29,7 @@ def _has_had_two_answers(tab: Tab) -> bool:
     return any(("assistant", "assistant") in pairwise(roles) for roles in screens)
 
 
-def _finish(chat: Chat, *tabs: Tab) -> None:
+def _check_end(chat: Chat, *tabs: Tab) -> None:
     chat.open("mid")
     for tab in tabs:
         tab.until_answer("Let me see. You are in Bern.")
@@ -49,7 +49,7 @@ def test_the_page_that_answers_a_call_shows_one_message_while_the_answer_goes_on
         tab.call("addToolOutput", {"toolCallId": "call-1", "toolName": "locate", **BERN})
     for each in (tab, other):
         each.until_answer(HALF)
-    _finish(chat, tab, other)
+    _check_end(chat, tab, other)
 
 
 def test_a_page_that_is_loaded_while_the_answer_goes_on_shows_one_message(chat: Chat) -> None:
@@ -63,7 +63,7 @@ def test_a_page_that_is_loaded_while_the_answer_goes_on_shows_one_message(chat: 
         each.until_answer(HALF)
         each.reload()
         each.until_answer(HALF)
-    _finish(chat, *late)
+    _check_end(chat, *late)
 
 
 @pytest.mark.parametrize("who", ["answered", "watched"])
@@ -79,7 +79,7 @@ def test_a_page_that_loses_its_connection_while_the_answer_goes_on_shows_one_mes
     lost.lose(link)
     lost.until_connected()
     lost.until_answer(HALF)
-    _finish(chat, tab, other)
+    _check_end(chat, tab, other)
 
 
 def test_an_approved_call_shows_a_second_message_for_a_while_with_ai_6_alone(chat: Chat) -> None:

@@ -132,6 +132,20 @@ RUNTIME = [
 
 WIRE = [
     Mutant(
+        "wire/chat.py",
+        "        is_awaited, self._is_awaiting = self._is_awaiting, False",
+        "        is_awaited = self._is_awaiting",
+        "tests/wire/test_probes.py::test_a_probe_counts_for_one_stream",
+        "a page that was offered a stream shows its message twice",
+    ),
+    Mutant(
+        "server/replays.py",
+        'in ("output-available", "output-error") and part.get("approval") is None',
+        'is not None or part.get("approval") is None',
+        "tests/server/test_websocket.py::test_a_continuation_of_an_approved_call_is_replayed_chunk_by_chunk",
+        "an answer after an approval has its first parts twice",
+    ),
+    Mutant(
         "wire/left_branches.py",
         "        return (known.is_told or known.is_joined) and not",
         "        return False and not",
