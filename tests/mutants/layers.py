@@ -132,14 +132,14 @@ RUNTIME = [
 
 WIRE = [
     Mutant(
-        "wire/chat.py",
-        "        is_awaited, self._is_awaiting = self._is_awaiting, False",
-        "        is_awaited = self._is_awaiting",
+        "wire/handshake.py",
+        "        is_awaited, self.is_awaiting = self.is_awaiting, False",
+        "        is_awaited = self.is_awaiting",
         "tests/wire/test_probes.py::test_a_probe_counts_for_one_stream",
         "a page that was offered a stream shows its message twice",
     ),
     Mutant(
-        "server/replays.py",
+        "core/replay.py",
         'in ("output-available", "output-error") and part.get("approval") is None',
         'is not None or part.get("approval") is None',
         "tests/server/test_websocket.py::test_a_continuation_of_an_approved_call_is_replayed_chunk_by_chunk",
