@@ -29,7 +29,8 @@ export function rowsOf(chat, { endings = new Map(), after = new Map(), versions 
     const wordless = after.get(message.id) ?? wordlessEnding(chat, message.id);
     const empty = versions.find(({ messageId, afterMessageId }) => messageId === null && afterMessageId === message.id);
     const isUnderWay = [...chat.questions.values()].some(({ id }) => id === message.id) || (!next && chat.running.length > 0);
-    if (isUnderWay) rows.push({ key: `t ${message.id}`, message: null, isStreaming: true, isQueued: Boolean(next) });
+    const isQueued = rows.some((row) => row.isStreaming); // an earlier answer comes first
+    if (isUnderWay) rows.push({ key: `t ${message.id}`, message: null, isStreaming: !isQueued, isQueued });
     else if (wordless) rows.push({ key: `e ${message.id}`, message: null, ending: wordless, question: message, place: empty });
   });
   return rows;
@@ -60,11 +61,11 @@ function showRow(item, row, context, acts) {
   const count = message ? showParts(parts, message, { ...context, isStreaming }) : 0;
   if (isStreaming && count === 0) {
     if (parts.firstElementChild?.className !== "text thinking") parts.replaceChildren(h("div", { className: "text thinking" }));
-    setAttribute(parts.firstElementChild, "aria-label", row.isQueued ? "Waits for its turn" : "Thinking");
+    setAttribute(parts.firstElementChild, "aria-label", "Thinking");
   } else if (count === 0) {
     parts.replaceChildren();
   }
-  const text = endingText(ending);
+  const text = row.isQueued ? "Waits for its turn." : endingText(ending);
   end.hidden = !text;
   setText(end, text);
   setClass(end, `ending ${ending?.outcome ?? ""}`);
