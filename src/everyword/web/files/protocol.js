@@ -178,8 +178,7 @@ export class Chat {
     const anew = replay && chunk.type === "start"; // it comes with the whole message
     if (!stream || anew) {
       if (continuation && !this.bases.has(id)) this.bases.set(id, this.messages.findLast(({ role }) => role === "assistant") ?? null);
-      stream = { fold: new Fold(continuation && !anew ? this.bases.get(id) : null), seen: -1, isWhole: anew };
-      this.streams.set(id, stream);
+      this.streams.set(id, (stream = { fold: new Fold(continuation && !anew ? this.bases.get(id) : null), seen: -1, isWhole: anew }));
     }
     stream.replaying = replay && (stream.isWhole || !continuation); // nobody wants to see an answer shrink
     if (continuation && seq != null) {
