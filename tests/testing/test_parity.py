@@ -137,7 +137,7 @@ async def test_a_replay_that_loses_a_word_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(replays, "replay_from_fold", lambda fold: whole(fold)[:-1])
     with pytest.raises(AssertionError) as found:
         await assert_parity(chatting(["Hel", "lo ", "world"]), "hi", kills=False)
-    assert "cut after item 1: a late tab differs from the tab that asks" in str(found.value)
+    assert "cut after item 1 of answer 1: a late tab differs from the tab that asks" in str(found.value)
 
 
 async def test_an_event_stream_that_hides_an_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
