@@ -139,6 +139,10 @@ class Capped(Chat):
     max_persisted_messages = 4
 
 
+class Trusting(Chat):
+    trust_client_messages = True
+
+
 class Silent(AIChatAgent):
     """Has nothing to say."""
 
@@ -146,7 +150,7 @@ class Silent(AIChatAgent):
         return None
 
 
-AGENTS: Final = (Chat, Other, Latest, Merge, Drop, Patient, Capped, Silent)
+AGENTS: Final = (Chat, Other, Latest, Merge, Drop, Patient, Capped, Trusting, Silent)
 
 
 def _exchange(messages: list[UIMessage]) -> tuple[str, UIMessage | None]:

@@ -196,6 +196,7 @@ def walk(source: bytes) -> History:
         max_attempts=choices.of([5, 2, 1]),
         max_persisted_messages=choices.of([None, None, None, 3, 1]),
         has_response_hook=choices.of([False, True]),
+        trusts_client_messages=choices.of([False, True]),
     )
     history = History(rules)
     while choices.goes_on():

@@ -101,7 +101,9 @@ def test_the_id_of_an_answer_is_not_taken_for_a_question() -> None:
     told.talk("r1", "u1")
     with pytest.raises(MessageRefused, match="of another role"):
         told.ask("r2", user("u1"), user("a-r1", "I said this"))
-    assert told.put(user("a-r1", "I said this"), trusted=False) == []
+    with pytest.raises(MessageRefused, match="of another role"):
+        told.put(user("a-r1", "I said this"), trusted=False)
+    assert told.said() == ["hi", "fine"]
 
 
 def test_a_replaced_message_keeps_its_role() -> None:

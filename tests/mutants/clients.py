@@ -10,6 +10,7 @@ CORE = "tests/core/test_client_messages.py"
 CHECKED = "tests/messages/test_client_messages.py"
 READABLE = "tests/messages/test_readable.py"
 CALLS = "tests/server/test_hostile_calls.py"
+LISTS = "tests/core/test_client_lists.py"
 IDS = "tests/server/test_long_ids.py"
 
 CLIENTS = [
@@ -22,24 +23,59 @@ CLIENTS = [
     ),
     Mutant(
         "core/accept.py",
-        "        _check(_taken(command.messages or (), known_ids(state), trusted=False))",
+        "        check_questions(_taken(command.messages or (), known_ids(state), trusted=False))",
         "        pass",
         f"{CALLS}::test_no_call_that_a_client_made_up_runs_or_is_stored[request-user]",
         "a question brings any part with it",
     ),
     Mutant(
         "core/accept.py",
-        "    _check([message])\n",
+        "    check_questions([message])\n",
         "",
         f"{CORE}::test_an_edit_with_a_part_that_no_user_has_is_refused",
         "an edited question brings any part with it",
     ),
     Mutant(
-        "core/accept.py",
-        "        _check(message for _, message in changed)\n",
+        "core/client_lists.py",
+        "        check_questions([message])\n",
         "",
         f"{CORE}::test_a_synced_message_with_a_part_that_no_user_has_is_refused_with_the_whole_list",
         "a synced edit brings any part with it",
+    ),
+    Mutant(
+        "core/client_lists.py",
+        '    if message["role"] != "assistant" or not rules.trusts_client_messages:',
+        '    if message["role"] != "assistant":',
+        f"{LISTS}::test_a_list_with_anything_but_questions_changed_is_refused_as_a_whole",
+        "a client that is not trusted puts words into the model's mouth",
+    ),
+    Mutant(
+        "core/client_lists.py",
+        '        if place.role == "assistant" and still_streams(message):\n            continue',
+        "        if False:\n            continue",
+        f"{LISTS}::test_a_copy_that_still_streams_at_the_client_says_nothing",
+        "a page that is behind has its whole list refused",
+    ),
+    Mutant(
+        "messages/client_messages.py",
+        '    if part.get("state") not in _SETTLED or part.get("preliminary"):',
+        '    if part.get("state") not in _SETTLED:',
+        f"{LISTS}::test_a_call_that_could_be_answered_or_run_is_refused_from_a_trusted_client",
+        "a trusted client has a tool run with an input of its own",
+    ),
+    Mutant(
+        "messages/client_messages.py",
+        "        return copies.pop()",
+        "        return copies[-1]",
+        f"{LISTS}::test_an_open_call_is_not_doubled",
+        "a call can be approved, and run, twice",
+    ),
+    Mutant(
+        "messages/client_copies.py",
+        "    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value",
+        "    return value",
+        f"{LISTS}::test_a_copy_as_browsers_make_it_is_unchanged",
+        "a page cannot set its list because a stored number has a fraction",
     ),
     Mutant(
         "core/accept.py",

@@ -14,6 +14,7 @@ BAD = "tests/runtime/test_bad_situations.py"
 LIFETIMES = "tests/runtime/test_lifetimes.py"
 READERS = "tests/runtime/test_readers.py"
 CHAT = "tests/wire/test_chat.py"
+LEFT = "tests/wire/test_left_branches.py"
 
 MESSAGES = [
     Mutant(
@@ -131,10 +132,31 @@ RUNTIME = [
 
 WIRE = [
     Mutant(
+        "wire/left_branches.py",
+        "        return known.has_chunks and not known.is_hidden and self._is_told(known) and not",
+        "        return False and not",
+        f"{LEFT}::test_a_client_that_was_told_the_beginning_is_told_the_rest_and_then_the_new_branch",
+        "the old answer and the new one stand on one page",
+    ),
+    Mutant(
+        "wire/left_branches.py",
+        "            each.is_hidden = True\n        return",
+        "            pass\n        return",
+        f"{LEFT}::test_a_client_that_watched_and_asks_for_another_answer_forgets_the_old_one_at_once",
+        "the old answer comes back to the page that asked for another",
+    ),
+    Mutant(
+        "wire/left_branches.py",
+        "self.follows(each) and not each.is_joined and not self._is_mine(each.origin)",
+        "self.follows(each)",
+        f"{LEFT}::test_a_client_that_reads_the_old_answer_as_its_own_and_asks_for_another_is_told_the_rest",
+        "asking for another answer is an error on the page",
+    ),
+    Mutant(
         "wire/chat.py",
         "        if self._mode is _Mode.OFFERED and self._offered == event.turn:\n            return recovered\n"
-        "        if not known.is_hidden",
-        "        if not known.is_hidden",
+        "        if self._passed_over",
+        "        if self._passed_over",
         f"{CHAT}::test_a_probe_while_a_turn_streams_is_offered_it_and_gets_nothing_of_it_until_it_acknowledges",
         "a client gets live chunks and then the same ones again",
     ),

@@ -104,16 +104,17 @@ class Tab:
 class Target:
     """One agent, and the ways to it."""
 
-    def __init__(self, server: LocalServer, name: str) -> None:
+    def __init__(self, server: LocalServer, name: str, agent: type[Chat] = Chat) -> None:
         self.server, self.name = server, name
-        self.http = server.http(Chat, name)
+        self.path = f"{agent.__name__.lower()}/{name}"
+        self.http = server.http(agent, name)
         self.network = server.network()
 
     @asynccontextmanager
     async def tab(self) -> AsyncIterator[Tab]:
         """Open a socket; it is closed, and done with, at the end."""
         try:
-            yield Tab(await self.network.connect(f"http://localhost/agents/chat/{self.name}", {}))
+            yield Tab(await self.network.connect(f"http://localhost/agents/{self.path}", {}))
         finally:
             await self.network.aclose()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from everyword.core.replay import TurnReplay
 from everyword.events import (
     AttemptStarted,
     CallAnswered,
@@ -16,7 +17,6 @@ from everyword.events import (
     Chunk,
     Event,
     HookDone,
-    LeafMoved,
     MessageEnded,
     MessagesPut,
     Outcome,
@@ -27,7 +27,7 @@ from everyword.events import (
     TurnRetargeted,
 )
 from everyword.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from everyword.wire.chat import IGNORED, ChatView, KnownTurn, NeedsReplay, Replay, Snapshot
+from everyword.wire.chat import IGNORED, ChatView, KnownTurn, NeedsReplay, Snapshot
 from everyword.wire.parse import ResumeAck, ResumeRequest
 
 BODY = Raw(b'{"id":"a1","role":"assistant","parts":[]}')
@@ -101,12 +101,16 @@ class Tab:
     def __init__(self, *events: Event, socket: str = "me", present: tuple[str, ...] = (), **snapshot: Any) -> None:
         self.shown: list[tuple[NodeId, bytes, bool]] = []
         self.followed: set[int] = set()
+        """Nodes with something behind them."""
+        self.left: set[NodeId] = set()
+        """Nodes of branches that are not shown."""
         self.view = Twins(
             Snapshot(Seq(0), **snapshot),
             socket=socket,
             owner="pk-me",
             transcript=lambda: self.shown,
             is_present=lambda owner: owner in present,
+            is_shown=lambda node: node not in self.left,
             is_followed=lambda node: node in self.followed,
         )
         self.seq = 0
@@ -242,7 +246,7 @@ def test_an_acknowledgement_of_another_turn_than_the_running_one_is_ignored_and_
 def test_an_acknowledged_running_turn_is_replayed_completed_and_then_live() -> None:
     tab = Tab(accepted(origin="other"), chunk(0))
     tab.asks()
-    replay = Replay(Seq(5), RequestId("r1"), chunks=[(None, b'{"type":"start"}'), (None, b'{"type":"start-step"}')])
+    replay = TurnReplay(Seq(5), RequestId("r1"), chunks=[(None, b'{"type":"start"}'), (None, b'{"type":"start-step"}')])
     frames = decoded(tab.view.replayed(replay))
     assert kinds(frames) == ["chunk", "chunk", "complete"]
     assert all(frame["replay"] for frame in frames)
@@ -256,7 +260,9 @@ def test_an_acknowledged_running_turn_is_replayed_completed_and_then_live() -> N
 def test_an_acknowledged_completed_turn_is_replayed_with_its_done() -> None:
     tab = Tab(accepted(), chunk(0), message_ended(), ended())
     assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
-    replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED, message_ids=[MessageId("u1")])
+    replay = TurnReplay(
+        Seq(5), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED, message_ids=[MessageId("u1")]
+    )
     frames = decoded(tab.view.replayed(replay))
     assert kinds(frames) == ["chunk", "done", "chat_messages"]
     assert frames[1] == {
@@ -274,7 +280,7 @@ def test_an_acknowledged_completed_turn_is_replayed_with_its_done() -> None:
 def test_a_late_acknowledgement_after_an_error_gets_the_chunks_and_then_the_error_in_one_frame() -> None:
     tab = Tab(accepted(), chunk(0), chunk(1), message_ended(), ended(Outcome.ERROR, error="boom"))
     assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
-    replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}"), (None, b"{}")], outcome=Outcome.ERROR, error="boom")
+    replay = TurnReplay(Seq(5), RequestId("r1"), [(None, b"{}"), (None, b"{}")], outcome=Outcome.ERROR, error="boom")
     frames = decoded(tab.view.replayed(replay))
     assert kinds(frames) == ["chunk", "chunk", "complete", "done", "chat_messages"]
     wanted = {"body": "boom", "done": True, "error": True, "replay": True, "outcome": "error"}
@@ -283,14 +289,14 @@ def test_a_late_acknowledgement_after_an_error_gets_the_chunks_and_then_the_erro
 
 def test_an_acknowledgement_of_an_unknown_turn_gets_a_bare_done() -> None:
     tab = Tab()
-    frames = decoded(tab.view.replayed(Replay(Seq(0), RequestId("r9"), is_known=False)))
+    frames = decoded(tab.view.replayed(TurnReplay(Seq(0), RequestId("r9"), is_known=False)))
     assert frames == [{"type": "cf_agent_use_chat_response", "id": "r9", "body": "", "done": True, "replay": True}]
 
 
 def test_a_turn_that_ended_between_offer_and_acknowledgement_is_replayed_and_its_end_comes_live() -> None:
     tab = Tab(accepted(origin="other"), chunk(0))
     tab.asks()
-    replay = Replay(Seq(9), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED)
+    replay = TurnReplay(Seq(9), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED)
     assert kinds(decoded(tab.view.replayed(replay))) == ["chunk", "complete"]
     frames = tab.happens(chunk(1), message_ended(), ended())
     assert kinds(frames) == ["done", "chat_messages"]
@@ -299,7 +305,7 @@ def test_a_turn_that_ended_between_offer_and_acknowledgement_is_replayed_and_its
 def test_a_second_acknowledgement_replays_again() -> None:
     tab = Tab(accepted(origin="other"), chunk(0))
     tab.asks()
-    replay = Replay(Seq(5), RequestId("r1"), [(None, b"{}")])
+    replay = TurnReplay(Seq(5), RequestId("r1"), [(None, b"{}")])
     first = tab.view.replayed(replay)
     assert tab.acknowledges() is not None
     assert tab.view.replayed(replay) == first
@@ -331,63 +337,6 @@ def test_everybody_gets_the_transcript_of_a_continuation_and_its_frames_are_mark
     frames = tab.happens(chunk(0), message_ended(), ended())
     assert kinds(frames) == ["chunk", "chat_messages", "done"]
     assert frames[0]["continuation"] is True and frames[2]["continuation"] is True
-
-
-def test_who_answered_is_offered_the_continuation_unasked_and_nothing_is_held_back() -> None:
-    """P-64."""
-    tab = Tab(accepted(kind=TurnKind.CONTINUATION, origin="me", owner="pk-me"))
-    assert kinds(tab.happens(chunk(0), chunk(1))) == ["resuming", "chunk", "chunk"]
-    assert kinds(tab.happens(message_ended(), ended())) == ["chat_messages", "done"]
-
-
-def test_who_takes_the_unasked_offer_is_sent_every_chunk_under_its_number_and_nothing_without_one() -> None:
-    """P-64."""
-    tab = Tab(accepted(kind=TurnKind.CONTINUATION, origin="me", owner="pk-me"))
-    tab.happens(chunk(0))
-    input_again, body = b'{"type":"tool-input-available"}', b'{"type":"text-delta","id":"t","delta":"x"}'
-    chunks = [(None, input_again), (0, body)]
-    replay = Replay(Seq(2), RequestId("r1"), chunks=chunks, is_continuation=True)
-    told = decoded(tab.view.replayed(replay))
-    assert [frame.get("seq") for frame in told] == [0, None]
-    assert told[-1]["replayComplete"] is True
-    assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "chat_messages", "done"]
-
-
-# -- answers with something behind them -----------------------------------------------------------------------------
-
-
-WRITTEN = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', True), (NodeId(3), b'{"id":"u2"}', False)]
-
-
-def test_an_answer_with_a_question_behind_it_is_placed_once_as_soon_as_it_can_be_shown() -> None:
-    """P-44."""
-    tab = Tab(accepted(1, origin="other"), accepted(2, origin="other"))
-    tab.followed, tab.shown = {2}, [WRITTEN[0], WRITTEN[2]]
-    assert kinds(tab.happens(chunk(0))) == ["chunk"]
-    tab.shown = WRITTEN
-    told = tab.happens(chunk(1), chunk(2), chunk(3))
-    assert kinds(told) == ["chunk", "chat_messages", "chunk", "chunk"]
-    assert [message["id"] for message in told[1]["messages"]] == ["u1", "a1", "u2"]
-
-
-def test_who_connects_or_joins_is_shown_where_the_running_answer_belongs_before_its_stream() -> None:
-    """P-44."""
-    tab = Tab(open=[known(has_chunks=True)])
-    tab.followed, tab.shown = {2}, WRITTEN
-    assert kinds(decoded(tab.view.connected())) == ["chat_messages", "resuming"]
-    joining = Tab(accepted(1, origin="other"), chunk(0))
-    joining.followed, joining.shown = {2}, WRITTEN
-    told = decoded(joining.view.replayed(Replay(Seq(2), RequestId("r1"), chunks=[(None, b'{"type":"start"}')])))
-    assert kinds(told) == ["chat_messages", "chunk", "complete"]
-
-
-def test_a_last_answer_whose_end_was_not_told_is_left_out_of_a_transcript_and_one_in_the_middle_is_not() -> None:
-    """P-44."""
-    tab = Tab(accepted(1, origin="other"), chunk(0))
-    tab.shown = [WRITTEN[0], (NodeId(2), b'{"id":"a1"}', False)]
-    assert [each["id"] for each in tab.happens(LeafMoved(NodeId(2)))[0]["messages"]] == ["u1"]
-    tab.shown = [*tab.shown, WRITTEN[2]]
-    assert [each["id"] for each in tab.happens(LeafMoved(NodeId(2)))[0]["messages"]] == ["u1", "a1", "u2"]
 
 
 def test_a_client_that_never_acknowledges_gets_the_transcript_and_the_end() -> None:
@@ -494,19 +443,19 @@ def test_who_merely_watched_a_turn_that_was_cleared_is_made_to_forget_it() -> No
     ]
     assert kinds(Tab(accepted(origin="me"), chunk(0)).happens(cleared)) == ["done"]
     joined = Tab(accepted(origin="other"), chunk(0))
-    joined.view.replayed(Replay(Seq(5), RequestId("r1")))
+    joined.view.replayed(TurnReplay(Seq(5), RequestId("r1")))
     assert kinds(joined.happens(cleared)) == ["done"]
 
 
 def test_who_joined_a_turn_gets_the_transcript_after_its_end() -> None:
     tab = Tab(accepted(origin="other"), chunk(0))
-    tab.view.replayed(Replay(Seq(5), RequestId("r1")))
+    tab.view.replayed(TurnReplay(Seq(5), RequestId("r1")))
     assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "done", "chat_messages"]
 
 
 def test_who_joined_a_continuation_gets_the_transcript_before_its_end() -> None:
     tab = Tab(accepted(origin="other", kind=TurnKind.CONTINUATION), chunk(0))
-    tab.view.replayed(Replay(Seq(5), RequestId("r1"), is_continuation=True))
+    tab.view.replayed(TurnReplay(Seq(5), RequestId("r1"), is_continuation=True))
     assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "chat_messages", "done"]
 
 

@@ -94,7 +94,8 @@ def test_an_unreadable_older_message_is_left_out() -> None:
     [
         (frame("cf_agent_chat_request_cancel", id="r1"), CancelTurn("r1")),  # type: ignore[arg-type]
         (frame("cf_agent_chat_clear"), ClearChat()),
-        (frame("cf_agent_chat_messages", messages=[USER, 7]), SyncMessages([USER])),
+        (frame("cf_agent_chat_messages", messages=[USER]), SyncMessages([USER])),
+        (frame("cf_agent_chat_messages", messages=[7, USER]), SyncMessages([USER], is_whole=False)),
         (frame("cf_agent_stream_resume_request", probeId="p"), ResumeRequest("p")),
         (frame("cf_agent_stream_resume_request"), ResumeRequest(None)),
         (frame("cf_agent_stream_resume_ack", id="r1"), ResumeAck("r1")),  # type: ignore[arg-type]

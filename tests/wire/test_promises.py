@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from everyword.core.replay import TurnReplay
 from everyword.events import CallAnswered, ChatCleared, Event, MessagesPut, Outcome, Placed, TurnKind, to_raw
 from everyword.ids import CallId, Generation, MessageId, NodeId, RequestId, Seq
 from everyword.wire import frames
-from everyword.wire.chat import Replay
 from everyword.wire.parse import BadRequest, Other, parse
 from tests.wire.test_chat import BODY, Tab, Told, accepted, chunk, decoded, ended, kinds, known, message_ended
 
@@ -26,7 +26,7 @@ def observer(role: str) -> Tab:
     tab.shown = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', False)]
     if role == "joined":
         tab.asks()
-        tab.view.replayed(Replay(Seq(2), RequestId("r1"), [(None, b"{}")]))
+        tab.view.replayed(TurnReplay(Seq(2), RequestId("r1"), [(None, b"{}")]))
     return tab
 
 
@@ -86,7 +86,7 @@ def test_an_acknowledged_turn_is_replayed_and_goes_on_live_without_a_gap_or_a_do
     tab.asks()
     assert tab.happens(chunk(1)) == []
     tab.acknowledges()
-    tab.view.replayed(Replay(Seq(4), RequestId("r1"), [(None, b"{}")]))
+    tab.view.replayed(TurnReplay(Seq(4), RequestId("r1"), [(None, b"{}")]))
     assert tab.view.passed(Told(chunk(2)), RequestId("r1")) == []
     assert [frame["seq"] for frame in tab.happens(chunk(3), chunk(4))] == [3, 4]
 

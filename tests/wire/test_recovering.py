@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from everyword.core.replay import TurnReplay
 from everyword.events import AttemptDelayed, AttemptStarted, ChatCleared, Chunk, Event, Outcome, TurnEnded, TurnKind
 from everyword.ids import Attempt, Generation, RequestId, Seq, TurnId
-from everyword.wire.chat import KnownTurn, Replay
+from everyword.wire.chat import KnownTurn
 from tests.wire.test_chat import Tab, Told, accepted, decoded, ended, kinds, known, message_ended
 
 TRUE = {"type": "cf_agent_chat_recovering", "recovering": True, "id": "r1"}
@@ -141,7 +142,7 @@ def test_a_word_that_only_the_replay_shows_takes_it_back_once() -> None:
     tab = watching()
     tab.asks()
     tab.happens(begun(2))
-    tab.view.replayed(Replay(Seq(9), RequestId("r1"), [(None, b"{}")]))
+    tab.view.replayed(TurnReplay(Seq(9), RequestId("r1"), [(None, b"{}")]))
     passed = decoded(tab.view.passed(Told(word(1, attempt=2)), RequestId("r1")))
     assert passed == [FALSE]
     assert decoded(tab.view.passed(Told(word(2, attempt=2)), RequestId("r1"))) == []
@@ -151,7 +152,7 @@ def test_a_word_that_only_the_replay_shows_takes_it_back_once() -> None:
 def test_a_turn_that_recovered_and_ended_before_its_replay_leaves_nobody_recovering() -> None:
     tab = watching(begun(2))
     tab.asks()
-    tab.view.replayed(Replay(Seq(9), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED))
+    tab.view.replayed(TurnReplay(Seq(9), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED))
     assert recovering(tab.happens(word(1, attempt=2), message_ended(), ended())) == [False]
 
 
@@ -254,5 +255,5 @@ def test_whoever_comes_whenever_knows_after_every_event_whether_the_answer_recov
         if acts[place] == "ask":
             tab.asks()
         elif acts[place] == "ack" and (here := folded(events[: place + 1])[0]):
-            tab.view.replayed(Replay(Seq(place), here[0].request))
+            tab.view.replayed(TurnReplay(Seq(place), here[0].request))
     assert all(one is not other for one, other in pairwise(told)), "a change is told once"

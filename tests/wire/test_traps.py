@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from everyword.core.replay import TurnReplay
 from everyword.events import CallAnswered, ChatCleared, Event, Outcome, TurnKind, to_raw
 from everyword.ids import CallId, Generation, NodeId, RequestId, Seq
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
 from everyword.messages.normalise import Normaliser
 from everyword.wire import frames
-from everyword.wire.chat import NeedsReplay, Replay
+from everyword.wire.chat import NeedsReplay
 from everyword.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse
 from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
@@ -28,7 +29,7 @@ def test_an_announcement_may_come_twice_and_each_is_good_for_a_whole_replay() ->
         ("r1", "p1"),
         ("r1", "p2"),
     ]
-    replay = Replay(Seq(3), RequestId("r1"), [(None, b'{"type":"start"}')])
+    replay = TurnReplay(Seq(3), RequestId("r1"), [(None, b'{"type":"start"}')])
     assert tab.view.replayed(replay) == tab.view.replayed(replay)
 
 
@@ -37,7 +38,7 @@ def test_every_frame_of_a_replayed_continuation_says_that_it_is_one(outcome: Out
     """Trap 2: chunks, the control frame and the end alike."""
     opened = [accepted(kind=TurnKind.CONTINUATION, owner="pk-me"), chunk(0)]
     tab = Tab(*opened) if outcome is None else Tab(*opened, message_ended(), ended(outcome, error="boom"))
-    replay = Replay(Seq(5), RequestId("r1"), [(0, b"{}"), (1, b"{}")], is_continuation=True, outcome=outcome)
+    replay = TurnReplay(Seq(5), RequestId("r1"), [(0, b"{}"), (1, b"{}")], is_continuation=True, outcome=outcome)
     told = [frame for frame in decoded(tab.view.replayed(replay)) if frame["type"] != "cf_agent_chat_messages"]
     assert len(told) >= 3
     assert all(frame["continuation"] is True and frame["replay"] is True for frame in told)

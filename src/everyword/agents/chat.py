@@ -68,6 +68,13 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     together. `drop`: it is refused. `steer`: the model reads it before its next step.
     """
 
+    trust_client_messages: bool = False
+    """Whether clients may add and change assistant messages with `setMessages`.
+
+    A client then decides what the assistant said, including tool calls and their results, and the model believes it.
+    A call without an output is the server's: what a client stores is never run. Set it only if you trust every client.
+    """
+
     max_attempts: int = 5
     """How often a turn is tried without progress when the process dies, the model stalls, or a failure may pass.
 
@@ -199,6 +206,7 @@ class ChatResponder:
             max_total_attempts=agent.max_total_attempts,
             max_running_time=round(agent.max_running_time * 1000),
             max_persisted_messages=agent.max_persisted_messages,
+            trusts_client_messages=agent.trust_client_messages,
             has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
             policy=_policy(agent.message_concurrency),
             stall_after=None if agent.stall_timeout is None else round(agent.stall_timeout * 1000),

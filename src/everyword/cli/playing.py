@@ -21,8 +21,9 @@ from ..events import Chunk, Event, MessageEnded, TurnAccepted, TurnEnded, decode
 from ..ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId
 from ..messages.message import UIMessage
 from ..runtime.directory import Loaded
+from ..runtime.replays import by_number, read_replay
 from ..runtime.tail import Committed
-from ..server.replays import read_replay, take_snapshot
+from ..server.snapshots import take_snapshot
 from ..wire.chat import ChatView
 from ..wire.client import ChatProtocol
 from ..wire.parse import ResumeAck, ResumeRequest
@@ -202,7 +203,10 @@ class _Moment:
 
     async def replay(self, view: ChatView, request: RequestId) -> list[bytes]:
         needed = view.acknowledged(ResumeAck(request))
-        return view.replayed(await read_replay(self._loaded, needed.request)) if needed is not None else []
+        if needed is None:
+            return []
+        replay = await read_replay(self._loaded, needed.request)
+        return view.replayed(await by_number(self._loaded, replay) if replay.is_continuation else replay)
 
     @property
     def _loaded(self) -> Loaded:

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from ..errors import BadMessage, MessageRefused, Rejected, TooManyQueued
+from ..errors import MessageRefused, Rejected, TooManyQueued
 from ..events import (
     Event,
     MessageReplaced,
@@ -27,9 +27,10 @@ from ..events import (
     to_raw,
 )
 from ..ids import MessageId, Millis, NodeId, TurnId
-from ..messages.client_messages import check_client_message
 from ..messages.message import is_part
+from .client_lists import changes_of, check_questions
 from .commands import Continue, OpenStream, Place, PutMessages, Submit
+from .sanitize import sanitized
 from .state import Node, Rules, State, Turn
 from .transitions import Status
 from .tree import known_ids, node_of_message, shown_path
@@ -57,7 +58,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
         return []
     _refuse_when_full(state, rules)
     if not command.trusted:
-        _check(_taken(command.messages or (), known_ids(state), trusted=False))
+        check_questions(_taken(command.messages or (), known_ids(state), trusted=False))
     before, superseded, merged = _apply_policy(state, command)
     if command.policy.name == "drop" and superseded is None:
         return _drop(state, command)
@@ -173,12 +174,12 @@ def put_messages(state: State, command: PutMessages, rules: Rules) -> list[Event
     Raises:
         MessageRefused: a client may not have one of them stored; then none is.
     """
-    known = known_ids(state)
-    messages = command.messages if command.trusted else [m for m in command.messages if m["role"] == "user"]
-    changed, new = _changed(state, messages, rules), [m for m in messages if m["id"] not in known]
-    if not command.trusted:
-        _check(message for _, message in changed)
-        _check(new)
+    if command.trusted:
+        known = known_ids(state)
+        changed = _changed(state, command.messages, rules)
+        new = [message for message in command.messages if message["id"] not in known]
+    else:
+        changed, new = changes_of(state, command.messages, rules)
     events = _replacements(changed, rules, cause=command.cause, origin=command.origin)
     placed = _chain(state, new, state.leaf, rules)
     if placed:
@@ -215,7 +216,7 @@ def _is_edit(message: JsonObject, place: Node, rules: Rules) -> bool:
         raise MessageRefused(f"unable to take message {message['id']!r}; that is the id of a message of another role")
     if not _differs(message, place, rules):
         return False
-    _check([message])
+    check_questions([message])
     return True
 
 
@@ -230,15 +231,6 @@ def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, tru
     return taken[::-1]
 
 
-def _check(messages: Iterable[JsonObject]) -> None:
-    """Refuse messages that a client may not have stored. Those that are stored already are not checked again."""
-    for message in messages:
-        try:
-            check_client_message(message)
-        except BadMessage as exc:
-            raise MessageRefused(str(exc)) from exc
-
-
 def _chain(state: State, messages: Iterable[JsonObject], parent: NodeId | None, rules: Rules) -> list[Placed]:
     """Place messages one below the other, the first below `parent`; a repeated id is placed once."""
     placed: list[Placed] = []
@@ -248,17 +240,10 @@ def _chain(state: State, messages: Iterable[JsonObject], parent: NodeId | None, 
             continue
         seen.add(message["id"])
         node = NodeId(_next_node(state, placed))
-        kept = _sanitized(message, rules)
+        kept = sanitized(message, rules)
         placed.append(Placed(node, parent, MessageId(message["id"]), message["role"], to_raw(kept)))
         parent = node
     return placed
-
-
-def _sanitized(message: JsonObject, rules: Rules) -> JsonObject:
-    try:
-        return rules.sanitize(message)
-    except Exception as exc:
-        raise Rejected("unable to store the message; the agent could not prepare it for storage") from exc
 
 
 def _next_node(state: State, placed: Sequence[Placed]) -> int:
@@ -270,7 +255,7 @@ def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
         return False
     # Parts that are none are in no stored message: a client that sends them with it has changed nothing.
     readable = {**message, "parts": [part for part in message["parts"] if is_part(part)]}
-    kept: object = msgspec.json.decode(msgspec.json.encode(_sanitized(readable, rules)))
+    kept: object = msgspec.json.decode(msgspec.json.encode(sanitized(readable, rules)))
     stored: object = msgspec.json.decode(place.body)
     return kept != stored
 
@@ -296,7 +281,7 @@ def _replacements(
     changed: Iterable[tuple[NodeId, JsonObject]], rules: Rules, *, cause: str = "saved", origin: str | None = None
 ) -> list[Event]:
     return [
-        MessageReplaced(node, to_raw(_sanitized(message, rules)), cause=cause, origin=origin)
+        MessageReplaced(node, to_raw(sanitized(message, rules)), cause=cause, origin=origin)
         for node, message in changed
     ]
 

@@ -182,7 +182,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class PutMessages(msgspec.Struct, frozen=True):
-    """Store messages without a turn. Untrusted lists may add and edit user messages only (R-8)."""
+    """Store messages without a turn. What an untrusted list may add and change is in the rules of its agent (R-8)."""
 
     messages: Sequence[dict[str, Any]]
     trusted: bool = True

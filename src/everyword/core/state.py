@@ -251,5 +251,7 @@ class Rules:
     """What a call of our own tools says that a turn's end left without an output."""
     server_tools: frozenset[str] = frozenset()
     """Tools that run here: clients cannot give their results."""
+    trusts_client_messages: bool = False
+    """Whether clients may add and change assistant messages (R-8)."""
     sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
     """Pure (R-25): given a message, returns what is to be kept of it."""

@@ -6,21 +6,25 @@ and lenient; `check_client_message` is applied only to messages that are about t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 from ..errors import BadMessage
 from ..ids import cut_id, id_problem
-from .message import ROLES, UIMessage
+from .client_copies import part_key, still_streams
+from .message import ROLES, UIMessage, is_part
 from .part_shapes import checked_part
 
-__all__ = ["RESERVED", "check_client_message", "read_client_messages"]
+__all__ = ["RESERVED", "check_client_message", "checked_answer", "read_client_messages"]
 
 JsonObject = dict[str, Any]
 
 RESERVED: Final = frozenset({"data-pydantic-ai"})
 """Data parts that only our own code writes: what they carry goes to a model as it is, and is not a user's to say."""
+
+_SETTLED: Final = ("output-available", "output-error", "output-denied")
 
 
 def read_client_messages(raw: list[Any]) -> tuple[list[JsonObject], str | None]:
@@ -49,20 +53,84 @@ def check_client_message(message: JsonObject) -> None:
     Raises:
         BadMessage: its id is too long, or a part is not one of those; the text says which.
     """
+    _check_id(message["id"])
+    for position, part in enumerate(message["parts"]):
+        if (problem := _type_problem(part) or _question_problem(part) or _shape_problem(part)) is not None:
+            raise BadMessage(f"unable to take message {message['id']!r}; {problem} (part {position})")
+
+
+def checked_answer(message: JsonObject, stored: JsonObject | None) -> JsonObject:
+    """Check an assistant message that a trusted client adds, or puts in the place of `stored`; return what to keep.
+
+    It may hold every part of the AI SDK but two kinds: a call without its output, which could be answered or run with
+    an input that the client chose, and data that only our own code writes. Of these, copies of what `stored` holds stay
+    as they are stored.
+
+    Raises:
+        BadMessage: its id is too long, it is not complete, or it has a part that it may not have; the text says which.
+    """
     name = message["id"]
+    _check_id(name)
+    if still_streams(message):
+        raise BadMessage(f"unable to take message {name!r}; a part of it still streams")
+    try:
+        own = _by_key((stored or {}).get("parts", ()))
+        parts = [_checked_answer_part(part, own) for part in message["parts"]]
+    except RecursionError:
+        raise BadMessage(f"unable to take message {name!r}; it is nested too deeply") from None
+    except BadMessage as exc:
+        raise BadMessage(f"unable to take message {name!r}; {exc}") from exc
+    return {**message, "parts": parts}
+
+
+def _by_key(parts: Iterable[JsonObject]) -> dict[bytes, list[JsonObject]]:
+    found: dict[bytes, list[JsonObject]] = {}
+    for part in parts:
+        if is_part(part):
+            found.setdefault(part_key(part), []).append(part)
+    return found
+
+
+def _checked_answer_part(part: Any, own: dict[bytes, list[JsonObject]]) -> Any:
+    """Return the stored part that this one is a copy of, or the part itself if a trusted client may write it.
+
+    A stored part is used once: a second copy of an open call could be answered, and so run, a second time.
+    """
+    if is_part(part) and (copies := own.get(part_key(part))):
+        return copies.pop()
+    if (problem := _type_problem(part) or _answer_problem(part) or _shape_problem(part)) is not None:
+        raise BadMessage(problem)
+    return part
+
+
+def _check_id(name: str) -> None:
     if (problem := id_problem(name, "its id")) is not None:
         raise BadMessage(f"unable to take message {cut_id(name)!r}; {problem}")
-    for position, part in enumerate(message["parts"]):
-        if (problem := _part_problem(part)) is not None:
-            raise BadMessage(f"unable to take message {name!r}; {problem} (part {position})")
 
 
-def _part_problem(part: Any) -> str | None:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if not isinstance(kind, str):
-        return "a part must be an object with a type"
+def _type_problem(part: Any) -> str | None:
+    return None if is_part(part) else "a part must be an object with a type"
+
+
+def _question_problem(part: JsonObject) -> str | None:
+    kind: str = part["type"]
     if kind not in ("text", "file") and not kind.startswith("data-"):
         return f"a user message may have text, file and data parts, and no part of type {cut_id(kind)!r}"
+    return None
+
+
+def _answer_problem(part: JsonObject) -> str | None:
+    kind: str = part["type"]
+    if kind != "dynamic-tool" and not kind.startswith("tool-"):
+        return None
+    if part.get("state") not in _SETTLED or part.get("preliminary"):
+        return "a call without its output is the server's to write"
+    call = part.get("toolCallId")
+    return id_problem(call, "the id of a call") if isinstance(call, str) else None
+
+
+def _shape_problem(part: JsonObject) -> str | None:
+    kind: str = part["type"]
     if kind in RESERVED:
         return f"a part of type {kind!r} is the server's to write"
     try:

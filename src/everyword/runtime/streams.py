@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 from ..core.commands import Begin, Emit, Emitted, Finish, OpenStream
+from ..core.replay import BEFORE_ALL
 from ..core.state import State, Turn
 from ..core.transitions import Status
 from ..errors import UnknownTurn
-from ..events import Chunk, Outcome, TurnKind, decode_event
+from ..events import Outcome, TurnKind
 from ..ids import AgentId, Attempt, MessageId, Millis, RequestId, TurnId
 from ..rows import TurnRow
 from .api import StreamRecord
 from .directory import Directory
+from .replays import read_numbered
 
 __all__ = ["Streams", "chunk_text"]
 
@@ -60,9 +64,8 @@ class Streams:
         return gone
 
     async def chunks(self, turn: TurnId) -> list[tuple[int, str]]:
-        stored = await self._directory.store.read_turn(self._agent, turn)
-        events = [decode_event(row.body) for row in stored]
-        return [(event.index, chunk_text(bytes(event.body))) for event in events if isinstance(event, Chunk)]
+        stored = await read_numbered(self._directory.store, self._agent, turn, BEFORE_ALL, sys.maxsize)
+        return [(chunk.index, chunk_text(bytes(chunk.body))) for chunk in stored]
 
 
 def chunk_text(body: bytes) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ..core.state import State
 from ..core.tree import known_ids, shown_path
+from ..messages.client_copies import is_equal
 from ..wire.parse import ChatRequest, SyncMessages
 
-__all__ = ["is_new", "is_stale", "was_refused"]
+__all__ = ["is_new", "is_stale", "is_stored"]
 
 
-def was_refused(state: State, frame: SyncMessages) -> bool:
-    """Tell whether the stored conversation differs from the list that a client set."""
-    stored = [node.id for _, node in shown_path(state)]
-    return [message["id"] for message in frame.messages] != stored
+def is_stored(state: State, frame: SyncMessages) -> bool:
+    """Tell whether the stored conversation is the list that a client set."""
+    path = shown_path(state)
+    if [message["id"] for message in frame.messages] != [node.id for _, node in path]:
+        return False
+    stored = (msgspec.json.decode(node.shown or b"") for _, node in path)
+    return all(map(is_equal, frame.messages, stored))
 
 
 def is_stale(state: State, frame: ChatRequest) -> bool:

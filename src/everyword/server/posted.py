@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from ..codec.encode import encode_parts
 from ..core.commands import Answer
+from ..core.replay import BEFORE_ALL
 from ..core.state import Node, State, Turn
 from ..core.transitions import Status
 from ..core.tree import node_of_message
@@ -42,9 +43,6 @@ from .sharing import Sharing
 from .streams import OpenTurn, Pieces, open_turn_frames, sent
 
 __all__ = ["Standing", "find_standing", "standing_frames", "take_answers"]
-
-BEFORE_ALL: Final = -1
-"""The cursor of somebody who has no chunk of a turn, and wants them all as they are."""
 
 _FINISHED: Final = encode_sse(b'{"type":"finish"}') + DONE
 

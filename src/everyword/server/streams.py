@@ -12,17 +12,15 @@ from typing import Any
 
 import msgspec
 
-from ..codec.compact import replay_from_fold
-from ..codec.encode import encode_parts
+from ..core.replay import Chunks, few_chunks, message_chunks
 from ..core.state import State, Turn
 from ..errors import AgentGone, AgentStopped, LogError
-from ..events import Chunk, Outcome, TurnEnded, decode_event, turn_of
+from ..events import Chunk, Outcome, TurnEnded, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import LogStore
-from ..messages.chunks import encode_chunk
-from ..messages.message import UIMessage
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
+from ..runtime.replays import read_numbered
 from ..runtime.subscription import Subscription
 from ..runtime.tail import Committed
 from ..wire.sse import KEEP_ALIVE, chunk_event, encode_sse, log_event, terminal_events
@@ -150,18 +148,8 @@ def _open_turn(turn: Turn) -> JsonObject:
         "node": turn.node,
         "status": turn.status,
         "attempt": turn.attempt,
-        "chunks": [msgspec.Raw(body) for body in _so_far(turn)],
+        "chunks": [msgspec.Raw(body) for _, body in few_chunks(turn)],
     }
-
-
-def _so_far(turn: Turn) -> list[bytes]:
-    """Return an open turn in few chunks. Transient parts are not in the message, but they are still news (R-12).
-
-    A continuation begins with its message's first step: clients cannot join in the middle of one.
-    """
-    if turn.fold is None or (turn.fold.is_empty and not turn.chunks):
-        return []
-    return [*map(encode_chunk, replay_from_fold(turn.fold)), *turn.transients]
 
 
 # -- one turn ----------------------------------------------------------------------------------------------------
@@ -235,8 +223,8 @@ async def find_open_turn(loaded: Loaded, sharing: Sharing, request: RequestId | 
 
 
 def _opened(loaded: Loaded, sharing: Sharing, state: State, turn: Turn) -> OpenTurn:
-    *few, newest = _so_far(turn) or [b""]
-    told = [*map(encode_sse, few), *([encode_sse(newest, event_id=turn.chunks - 1)] if newest else [])]
+    few = [body for _, body in few_chunks(turn)]
+    told = [*map(encode_sse, few[:-1]), *(encode_sse(newest, event_id=turn.chunks - 1) for newest in few[-1:])]
     questions = frozenset(other.id for other in state.chat_turns() if not other.is_continuation and other is not turn)
     head = loaded.actor.tail.head
     return OpenTurn(turn.id, turn.request, head, turn.chunks, sharing.streamed(told), questions)
@@ -278,7 +266,7 @@ async def ended_turn_frames(
     if missed is None:
         async with sharing.making:
             message = await _stored_message(store, agent, row)
-            missed = sharing.streamed(encode_sse(encode_chunk(chunk)) for chunk in message)
+            missed = sharing.streamed(encode_sse(body) for _, body in message)
             del message
     async for piece in sent(missed):
         yield piece
@@ -299,8 +287,7 @@ async def _missed(
     if after >= chunks:
         return None
     async with sharing.making:
-        stored = [decode_event(row.body) for row in await store.read_turn(agent, turn)]
-        wanted = [event for event in stored if isinstance(event, Chunk) and after < event.index < chunks]
+        wanted = await read_numbered(store, agent, turn, after, chunks)
         if len(wanted) != chunks - 1 - after:
             return None
         slices: list[Slice] = []
@@ -309,13 +296,9 @@ async def _missed(
         return slices
 
 
-async def _stored_message(store: LogStore, agent: AgentId, row: TurnRow) -> list[JsonObject]:
+async def _stored_message(store: LogStore, agent: AgentId, row: TurnRow) -> Chunks:
     """Return the chunks of the message that the turn left; none when it left none, or the message is gone."""
-    body = next((message.body for message in (await store.conversation(agent))[1] if message.node == row.node), None)
-    if body is None or row.kind.is_bare:
+    if row.kind.is_bare:
         return []
-    chunks = encode_parts(UIMessage.decode(body), open_parts={}, is_replay=True)
-    if row.status == Outcome.COMPLETED.value:
-        finish: JsonObject = {"type": "finish"}
-        chunks.append({**finish, "finishReason": row.finish_reason} if row.finish_reason is not None else finish)
-    return chunks
+    body = next((message.body for message in (await store.conversation(agent))[1] if message.node == row.node), None)
+    return message_chunks(body, Outcome(row.status), row.finish_reason)

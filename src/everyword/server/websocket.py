@@ -21,6 +21,7 @@ from ..agents import AIChatAgent
 from ..agents.connections import Connection
 from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
 from ..core.project import turn_row
+from ..core.replay import TurnReplay
 from ..core.state import RECENT_TURNS, State
 from ..errors import (
     AgentGone,
@@ -38,10 +39,11 @@ from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..runtime.outbox import Outbox
+from ..runtime.replays import by_number, read_replay
 from ..runtime.subscription import PAGE, PAGE_BYTES, Subscription
 from ..runtime.tail import Committed
 from ..wire import frames
-from ..wire.chat import ChatView, Replay
+from ..wire.chat import ChatView
 from ..wire.parse import (
     AnswerCall,
     BadCall,
@@ -61,12 +63,12 @@ from ..wire.parse import (
 from ..wire.streams import StreamView
 from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
 from .hosting import Host, agent_of
-from .lists import is_new, is_stale, was_refused
+from .lists import is_new, is_stale, is_stored
 from .presence import Presence
 from .receiving import refusal_of, text_of
-from .replays import read_replay, take_snapshot
 from .runs import RunFeeds
 from .sharing import SLICE, Piece, Sharing, joined
+from .snapshots import take_snapshot
 
 __all__ = ["FRAMES", "SocketSettings", "serve_socket"]
 
@@ -371,6 +373,8 @@ class _Socket:
             return
         async with self._settings.sharing.making:
             replay = await read_replay(self._loaded, needed.request)
+            if replay.is_continuation:
+                replay = await by_number(self._loaded, replay)
             is_open = view.is_open(needed.request)
             outgoing = self._settings.sharing.cut(view.replayed(replay))
         replay = replace(replay, chunks=())  # they are in what goes out
@@ -378,7 +382,7 @@ class _Socket:
         if replay.is_known and replay.outcome is None and is_open:
             await self._pass_over(view, replay)
 
-    async def _pass_over(self, view: ChatView, replay: Replay) -> None:
+    async def _pass_over(self, view: ChatView, replay: TurnReplay) -> None:
         """Move the cursor to where the replay was taken; what else happened until there is told."""
         while self._subscription.cursor < replay.head:
             await self._tell(await self._subscription.poll(Seq(replay.head)), lambda part: _passed(view, replay, part))
@@ -476,14 +480,17 @@ class _Socket:
                 assert_never(frame)
 
     async def _sync(self, frame: SyncMessages) -> None:
-        """Store what is new in a client's list; the client is sent the stored one if the two differ afterwards."""
+        """Store a client's list, or nothing of it; the client is sent the stored one if that is another (R-8)."""
         actor = self._loaded.actor
-        events: Sequence[object] = ()
         try:
-            events = await actor.ask(PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial))
-        except MessageRefused as exc:
+            if not frame.is_whole:
+                raise MessageRefused("unable to take the messages; one of them has no id, no role or no parts")
+            await actor.ask(PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial))
+        except (AgentStopped, MailboxFull):
+            raise
+        except Rejected as exc:
             log.info("%r refused the messages of %s: %s", actor.agent, self._serial, exc)
-        if not events or await actor.inspect(lambda state: was_refused(state, frame)):
+        if not await actor.inspect(lambda state: is_stored(state, frame)):
             self._show()
 
     def _answer(self, frame: AnswerCall) -> Command:
@@ -577,7 +584,7 @@ class _Socket:
             self._outbox.post(frames.terminal(request, Outcome.ERROR, error=text))
 
 
-def _passed(view: ChatView, replay: Replay, page: list[Committed]) -> list[bytes]:
+def _passed(view: ChatView, replay: TurnReplay, page: list[Committed]) -> list[bytes]:
     return [
         frame
         for each in page

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from ..core.replay import TurnReplay
 from ..events import (
     AttemptDelayed,
     AttemptStarted,
@@ -36,9 +37,10 @@ from ..events import (
 )
 from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
 from . import frames
+from .left_branches import LeftBranches
 from .parse import ResumeAck, ResumeRequest
 
-__all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Replay", "Snapshot"]
+__all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Snapshot"]
 
 IGNORED = 4
 """So often a client may ask as if it had been shown nothing: a request may have lain somewhere for a while."""
@@ -88,11 +90,11 @@ class KnownTurn:
     is_saved: bool = False
     """Its message has ended and may be shown."""
     is_hidden: bool = False
-    """Its branch was not shown when it spoke: a stream without its beginning helps nobody, so the rest stays unsaid."""
+    """Its branch is not shown, and this connection is told nothing of it any more but its end."""
+    is_told: bool = False
+    """This connection was told its chunks from the first one on."""
     is_joined: bool = False
     """This connection acknowledged the turn's stream, and so reads it as its own."""
-    is_heard: bool = False
-    """This connection was sent its chunks from the first one on."""
     is_placed: bool = False
     """A transcript had its message, so that the client knows where it belongs."""
     outcome: Outcome | None = None
@@ -120,23 +122,6 @@ class NeedsReplay:
     """The acknowledged turn has to be read from the committed state; then call `replayed`."""
 
     request: RequestId
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """A turn as the committed state at `head` has it: chunks with their indexes, and how it ended, if it did.
-
-    `is_known` is False for a request that was never accepted, or belongs to a conversation that was cleared.
-    """
-
-    head: Seq
-    request: RequestId
-    chunks: Sequence[tuple[int | None, bytes]] = ()
-    is_continuation: bool = False
-    outcome: Outcome | None = None
-    error: str | None = None
-    message_ids: Sequence[MessageId] = ()
-    is_known: bool = True
 
 
 class _Mode(enum.Enum):
@@ -167,6 +152,7 @@ class ChatView:
         self._socket, self._owner = socket, owner
         self._transcript, self._is_present = transcript, is_present
         self._is_shown, self._is_followed = is_shown, is_followed
+        self._left = LeftBranches(is_shown, self._is_mine)
         self._open = {known.turn: known for known in snapshot.open}
         self._last_ended, self._once_recovered = snapshot.last_ended, snapshot.recovered
         self._mode = _Mode.LIVE
@@ -277,7 +263,7 @@ class ChatView:
             return None
         return NeedsReplay(frame.id)
 
-    def replayed(self, replay: Replay) -> list[bytes]:
+    def replayed(self, replay: TurnReplay) -> list[bytes]:
         """Return the frames of a replay (B2's second table).
 
         The caller then hands over the events up to `replay.head` with `passed`, if the turn is still open there;
@@ -289,12 +275,12 @@ class ChatView:
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
         here = next((known for known in self._open.values() if known.request == replay.request), None)
         # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
-        is_numbered = replay.is_continuation and here is not None and here.is_heard
+        is_numbered = replay.is_continuation and here is not None and here.is_told
         sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
             self._go_live()
-            here.is_joined = True
+            here.is_joined, here.is_hidden = True, False
             if replay.outcome is not None:
                 self._passed_over = here.turn  # its transcript and its end are on their way
             return [*self._placed(here), *sent, complete]
@@ -360,6 +346,9 @@ class ChatView:
             return []
         recovered = self._recovered(known) if known.recovers_with == event.attempt else []
         is_first, known.has_chunks = not known.has_chunks, True
+        if self._left.hides(known):
+            self._is_doubted = True
+            return recovered
         if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(known):
             self._offer(known)
             return [*recovered, frames.resuming(known.request)]
@@ -369,11 +358,9 @@ class ChatView:
             recovered = [*recovered, frames.resuming(known.request)]
         if self._mode is _Mode.OFFERED and self._offered == event.turn:
             return recovered
-        if not known.is_hidden and not self._is_shown(known.node):
-            known.is_hidden = self._is_doubted = True
-        if self._passed_over == event.turn or known.is_hidden:
+        if self._passed_over == event.turn:
             return recovered
-        known.is_heard = known.is_heard or is_first
+        known.is_told = known.is_told or is_first
         if self._flowing != event.turn:
             self._flowing = event.turn
             self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
@@ -421,7 +408,7 @@ class ChatView:
                 return [self._messages()] if not self._is_mine(event.origin) or self._has_been_shown else []
             case LeafMoved():
                 self._is_doubted = self._is_doubted or bool(self._open)
-                return [self._messages()]
+                return [*self._left.forget(self._open.values()), self._messages()]
             case MessagesRemoved():
                 return [self._messages()] if event.cause != "cap" else []
             case ChatCleared():
@@ -447,7 +434,12 @@ class ChatView:
         self._is_doubted = self._is_doubted or len(self._open) > 1
         if not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
             return []
-        if self._is_mine(event.origin) and not self._has_been_shown:
+        if not self._is_mine(event.origin):
+            # A client that follows an answer of the branch that is left now is shown the new branch after its end.
+            return [] if any(map(self._left.follows, self._open.values())) else [self._messages()]
+        if forgotten := self._left.forget(self._open.values()):
+            return [*forgotten, self._messages()]
+        if not self._has_been_shown:
             return []
         # A transcript that was on its way when this connection asked has wiped the question from its screen.
         return [self._messages()]
@@ -457,6 +449,8 @@ class ChatView:
         if known is None:
             return []
         known.is_saved = True
+        if not self._is_shown(known.node):
+            return []
         if known.is_joined or (self._mode is _Mode.OFFERED and self._offered == event.turn):
             return []  # told with the end
         if self._is_mine(known.origin) and not known.is_continuation and not event.sanitized:
@@ -512,6 +506,8 @@ class ChatView:
             # A client that only watches puts its half of the answer back when the turn is done, even if it was this
             # client that cleared; after an error frame it forgets it.
             return [frames.response(known.request, "", done=False, error=True), terminal]
+        if self._left.follows(known):
+            return [terminal, self._messages()]  # after the end: before it, a client keeps the answer that it reads
         if known.is_joined and known.is_saved:
             if known.is_continuation:
                 # Before the end: a client is ready with the end, and its calls must read as they are stored by then.
@@ -537,7 +533,7 @@ class ChatView:
     # -- small words -----------------------------------------------------------------------------------------------
 
     def _streaming(self) -> KnownTurn | None:
-        return next((known for known in self._open.values() if known.has_chunks), None)
+        return next((each for each in self._open.values() if each.has_chunks and self._is_shown(each.node)), None)
 
     def _recovers(self, event: AttemptStarted | AttemptDelayed) -> list[bytes]:
         """Note the attempt whose first word ends a recovery; tell of one that is news."""

@@ -58,6 +58,8 @@ class SyncMessages:
     """`cf_agent_chat_messages` from a client: its `setMessages`."""
 
     messages: list[JsonObject]
+    is_whole: bool = True
+    """False if the list had something in it that cannot be read as a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ def _sync(frame: JsonObject) -> ClientFrame | None:
     raw = frame.get("messages")
     if not isinstance(raw, list):
         return None
-    return SyncMessages(read_client_messages(raw)[0])
+    messages, _ = read_client_messages(raw)
+    return SyncMessages(messages, is_whole=len(messages) == len(raw))
 
 
 def _resume(frame: JsonObject) -> ClientFrame:

@@ -3,6 +3,7 @@
 const seen = {
   statuses: [], // every change
   shrinks: [], // a message that lost text, or went away: {id, from, to}
+  screens: [], // the ids and roles of all messages, whenever they change: [[id, role], ...]
   calls: [], // [callback, what it was given]
   drawn: 0, // when the last render was committed
 };
@@ -17,6 +18,8 @@ export function note(callback, given) {
 export function look(chat) {
   seen.drawn = performance.now();
   if (seen.statuses.at(-1) !== chat.status) seen.statuses.push(chat.status);
+  const screen = chat.messages.map(({ id, role }) => [id, role]);
+  if (JSON.stringify(seen.screens.at(-1)) !== JSON.stringify(screen)) seen.screens.push(screen);
   const now = new Map(chat.messages.map((message) => [message.id, length(message)]));
   for (const [id, from] of before) {
     const to = now.get(id) ?? -1;

@@ -1,0 +1,149 @@
+"""A turn as somebody is told of it who was not there, from any cursor: made here for every wire, which only encodes it.
+
+There are two ways to tell what was said. *In few chunks*: the message so far, made from what the chunks fold to. *By
+number*: the very chunks of the log behind a cursor, each with its index, for readers that drop what they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ..codec.compact import replay_from_fold
+from ..codec.encode import encode_parts
+from ..events import Chunk, Event, Outcome, TurnAccepted, decode_event
+from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
+from ..messages.calls import is_settled, tool_name, tool_parts
+from ..messages.chunks import encode_chunk
+from ..messages.message import UIMessage
+from ..rows import TurnRow
+from .state import State, Turn
+
+__all__ = ["BEFORE_ALL", "Chunks", "TurnReplay", "announced", "few_chunks", "message_chunks", "numbered", "replay_row"]
+__all__ += ["replay_turn"]
+
+BEFORE_ALL = -1
+"""The cursor of somebody who has no chunk of a turn."""
+
+Chunks = Sequence[tuple[int | None, bytes]]
+"""Chunks with their indexes; one that was made from several, or from a message, has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReplay:
+    """A turn as the committed state at `head` has it: what was said, and how it ended, if it did.
+
+    `is_known` is False for a request that was never accepted, or belongs to a conversation that was cleared.
+    """
+
+    head: Seq
+    request: RequestId
+    chunks: Chunks = ()
+    turn: TurnId = TurnId(0)
+    count: int = 0
+    """How many chunks the turn has: the cursor behind what is told here is one less."""
+    is_continuation: bool = False
+    message: UIMessage | None = field(default=None, compare=False)
+    """What a continuation extends, as it stands."""
+    outcome: Outcome | None = None
+    error: str | None = None
+    reason: str | None = None
+    message_ids: Sequence[MessageId] = ()
+    is_known: bool = True
+
+
+def replay_turn(state: State, turn: Turn, head: Seq) -> TurnReplay:
+    """Return a turn that the state remembers, in few chunks."""
+    if turn.accepted.generation != state.generation or turn.accepted.dropped:
+        return TurnReplay(head, turn.request, is_known=False)
+    return TurnReplay(
+        head,
+        turn.request,
+        turn=turn.id,
+        chunks=few_chunks(turn) if turn.fold is not None else _left_by(state, turn),
+        count=turn.chunks,
+        is_continuation=turn.is_continuation,
+        message=_standing(state, turn) if turn.is_continuation else None,
+        outcome=turn.outcome,
+        error=turn.error,
+        reason=turn.reason,
+        message_ids=turn.accepted.message_ids,
+    )
+
+
+def replay_row(state: State, row: TurnRow, head: Seq) -> TurnReplay:
+    """Return a turn that ended longer ago than the state remembers, made from the message that it left."""
+    accepted, outcome = decode_event(row.accepted), Outcome(row.status)
+    return TurnReplay(
+        head,
+        row.request,
+        turn=row.turn,
+        chunks=message_chunks(_body(state, row.node), outcome, row.finish_reason) if not row.kind.is_bare else (),
+        count=row.chunks,
+        outcome=outcome,
+        error=row.error,
+        reason=row.reason,
+        message_ids=accepted.message_ids if isinstance(accepted, TurnAccepted) else (),
+    )
+
+
+def few_chunks(turn: Turn) -> Chunks:
+    """Return an open turn in few chunks, a continuation with the whole message that it extends.
+
+    Transient parts are not in the message, but they are still news (R-12).
+    """
+    if turn.fold is None or (turn.fold.is_empty and not turn.chunks):
+        return []
+    return [(None, body) for body in [*map(encode_chunk, replay_from_fold(turn.fold)), *turn.transients]]
+
+
+def message_chunks(body: bytes | None, outcome: Outcome | None, finish_reason: str | None) -> Chunks:
+    """Return the chunks of the message that an ended turn left. Live, only one that completed has said `finish`."""
+    if body is None:
+        return []
+    chunks = encode_parts(UIMessage.decode(body), open_parts={}, is_replay=True)
+    if outcome is Outcome.COMPLETED:
+        reason = {} if finish_reason is None else {"finishReason": finish_reason}
+        chunks.append({"type": "finish", **reason})
+    return [(None, encode_chunk(chunk)) for chunk in chunks]
+
+
+def _left_by(state: State, turn: Turn) -> Chunks:
+    return message_chunks(_body(state, turn.node), turn.outcome, turn.finish_reason)
+
+
+def _body(state: State, node: NodeId) -> bytes | None:
+    place = state.nodes.get(node)
+    return place.body if place is not None else None
+
+
+def numbered(events: Iterable[Event], after: int, count: int) -> list[Chunk]:
+    """Return a turn's chunks behind `after`, as far as the events have them: they may be pruned."""
+    return [event for event in events if isinstance(event, Chunk) and after < event.index < count]
+
+
+def announced(message: UIMessage | None, chunks: Chunks) -> Chunks:
+    """Return the inputs of the message's calls whose outputs are among the chunks, or may still come.
+
+    A page that joins a continuation may begin with an empty message, and throws at the output of a call that it does
+    not know. One that knows the call is told nothing new.
+    """
+    said = b"".join(body for _, body in chunks)
+    inputs: list[tuple[int | None, bytes]] = []
+    for part in tool_parts(message) if message is not None else ():
+        quoted = msgspec.json.encode(part["toolCallId"])
+        is_input_here = any(b'"tool-input-' in body and quoted in body for _, body in chunks)
+        if not is_input_here and (quoted in said or not is_settled(part) or part["state"] == "approval-responded"):
+            chunk = {"type": "tool-input-available", "toolCallId": part["toolCallId"], "toolName": tool_name(part)}
+            dynamic = {"dynamic": True} if part["type"] == "dynamic-tool" else {}
+            inputs.append((None, encode_chunk({**chunk, "input": part.get("input", {}), **dynamic})))
+    return inputs
+
+
+def _standing(state: State, turn: Turn) -> UIMessage | None:
+    if turn.fold is not None:
+        return turn.fold.message()
+    body = _body(state, turn.node)
+    return UIMessage.decode(body) if body is not None else None

@@ -1,0 +1,49 @@
+"""What a new connection is told of the committed state, read between two commits."""
+
+from __future__ import annotations
+
+from ..core.state import State, Turn
+from ..events import TurnKind
+from ..ids import Seq
+from ..runtime.directory import Loaded
+from ..wire.chat import KnownTurn, Snapshot
+
+__all__ = ["take_snapshot"]
+
+
+async def take_snapshot(loaded: Loaded) -> Snapshot:
+    """Return what a new connection needs to know, and the cursor from which it goes on."""
+    return await loaded.actor.inspect(lambda state: _snapshot(state, loaded.actor.tail.head))
+
+
+def _snapshot(state: State, head: Seq) -> Snapshot:
+    last = state.last_ended
+    recovered = [turn for turn in (*state.ended.values(), *state.open.values()) if turn.attempt > 1]
+    return Snapshot(
+        head,
+        [_known(turn) for turn in state.chat_turns()],
+        _known(last) if last is not None else None,
+        recovered=recovered[-1].request if recovered else None,
+        runs=[(run.started, run.ended) for run in state.runs.values()],
+        streams={
+            turn.id: (turn.request, turn.accepted.message_id)
+            for turn in state.open.values()
+            if turn.accepted.kind is TurnKind.RSM
+        },
+    )
+
+
+def _known(turn: Turn) -> KnownTurn:
+    accepted = turn.accepted
+    return KnownTurn(
+        turn.id,
+        turn.request,
+        turn.node,
+        turn.is_continuation,
+        origin=accepted.origin,
+        owner=accepted.owner,
+        message_ids=accepted.message_ids,
+        has_chunks=turn.chunks > 0,
+        outcome=turn.outcome,
+        recovers_with=turn.recovers_with,
+    )
