@@ -13,7 +13,7 @@ import msgspec
 
 from ..client import ChatClient
 from ..errors import CallFailed, ChatFailed, EverywordError
-from ..messages.calls import is_tool_part
+from ..messages.calls import is_open, is_tool_part
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.sse import SseParser
@@ -21,7 +21,7 @@ from ..wire.client_unheard import MARK
 from .local import LocalServer
 from .network import Network
 
-__all__ = ["PATIENT", "Page", "Sight", "Stream", "Tab", "find_difference", "plain"]
+__all__ = ["PATIENT", "Page", "Sight", "Stream", "Tab", "find_difference", "in_stream", "plain", "settled_since"]
 
 PATIENT: Final = 50
 """How often an observer is asked again before what it shows is taken for what it will show."""
@@ -81,11 +81,14 @@ class Tab:
                 return True
         return False
 
+    @property
+    def messages(self) -> list[JsonObject]:
+        return [dict(message) for message in self.chat.protocol.messages]
+
     def sight(self) -> Sight:
         protocol = self.chat.protocol
         endings = {request: (end.outcome, end.error) for request, end in protocol.endings.items()}
-        messages = [dict(message) for message in protocol.messages]
-        return Sight(messages, endings, self.chat.status in ("submitted", "streaming"), list(protocol.problems))
+        return Sight(self.messages, endings, self.chat.status in ("submitted", "streaming"), list(protocol.problems))
 
 
 @dataclass
@@ -206,6 +209,29 @@ def plain(message: JsonObject) -> JsonObject:
         else:
             kept.append(dict(part))
     return {"id": message["id"], "role": message["role"], "parts": kept}
+
+
+def in_stream(message: JsonObject) -> JsonObject:
+    """Return what people can tell apart of a message while it is written: no chunk says that a call was approved."""
+    shown = plain(message)
+    parts = [
+        {**part, "state": "input-available"} if part.get("state") == "approval-responded" else part
+        for part in shown["parts"]
+    ]
+    return {**shown, "parts": parts}
+
+
+def settled_since(stored: JsonObject, streamed: JsonObject) -> JsonObject:
+    """Return a streamed message with the calls that were open when its stream ended as they are stored.
+
+    What is answered after the next answer has begun is in no stream: clients are sent the message.
+    """
+    by_call = {part["toolCallId"]: part for part in stored["parts"] if is_tool_part(part)}
+    parts = [
+        by_call.get(part["toolCallId"], part) if is_tool_part(part) and is_open(part) else part
+        for part in streamed["parts"]
+    ]
+    return {**streamed, "parts": parts}
 
 
 def find_difference(expected: Any, found: Any, path: str = "") -> str | None:

@@ -45,7 +45,7 @@ class _Answer:
 
 
 class Pace:
-    """Counts the places of a play at which it can be interrupted, and holds it once at a chosen one.
+    """Counts the places of a play at which it can be interrupted, and holds it from a chosen one on, until `release`.
 
     Such places are the beginning of every answer, the end of each of its items, and whatever a player calls one.
     `is_held` tells that it is held.
@@ -54,7 +54,7 @@ class Pace:
     def __init__(self) -> None:
         self.is_held = asyncio.Event()
         self.held = ""
-        """The place at which it is held, in words."""
+        """The first place at which it is held, in words."""
         self._places = 0
         self._hold: int | None = None
         self._released = asyncio.Event()
@@ -80,8 +80,8 @@ class Pace:
     async def place(self, name: str) -> None:
         """Stand still if this is the place."""
         place, self._places = self._places, self._places + 1
-        if place == self._hold and not self._released.is_set():
-            self.held = name
+        if self._hold is not None and place >= self._hold and not self._released.is_set():
+            self.held = self.held or name
             self.is_held.set()
             await self._released.wait()
 

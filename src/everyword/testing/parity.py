@@ -64,7 +64,7 @@ async def assert_parity(
     runs = _Runs(agent, [script] if isinstance(script, str | Act) else list(script), kind, is_seamless)
     peace = await runs.play("in peace")
     cut = 0
-    while cuts and await runs.cut_at(cut * every):
+    while cuts and await runs.cut_at(cut * every, cuts_asker=cut % 2 == 1):
         cut += 1
     died = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ class _Runs:
             await stage.played()
             return await stage.compare()
 
-    async def cut_at(self, place: int) -> bool:
+    async def cut_at(self, place: int, *, cuts_asker: bool = False) -> bool:
         """Play with a cut at this place of the answers and what is done meanwhile; False when there is none."""
         async with self._stage(f"cut at place {place}") as stage:
             stage.pace.hold_at(place)
@@ -93,7 +93,7 @@ class _Runs:
             try:
                 if await comes(stage.pace.is_held, playing):
                     stage.where = f"cut {stage.pace.held}"
-                    await stage.interrupt()
+                    await stage.interrupt(cuts_asker=cuts_asker)
                 await playing
             finally:
                 playing.cancel()

@@ -35,10 +35,15 @@ class Player:
         self._tab, self._other, self._pace, self._is_strict = tab, other, pace, is_strict
         self.is_waiting = asyncio.Event()
         """Set while nothing is being done: before the next act, something has to happen."""
+        self.doing: acts.Act | None = None
+        """The part of the script that is being played."""
+        self.acts = 0
+        """How many acts were begun."""
 
     async def play(self, script: Sequence[str | acts.Act]) -> None:
         for each in script:
-            match act := acts.as_act(each):
+            self.doing = act = acts.as_act(each)
+            match act:
                 case acts.Meanwhile():
                     await self._overlap(act)
                 case acts.AskAndStop():
@@ -88,6 +93,7 @@ class Player:
 
     async def _begin(self, act: acts.Act, tab: Tab, standstill: Standstill | None = None) -> Ending:
         """Do something, as the tab shows the conversation; return what waits for its end."""
+        self.acts += 1
         await tab.settle()
         match act:
             case acts.Ask():

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from ..core.state import State
+from ..core.tree import active_path
 from ..events import TurnKind
 from ..ids import agent_id
 from ..messages.message import UIMessage
 from .acts import Act
 from .local import LocalServer
-from .observers import PATIENT, JsonObject, Page, Stream, Tab, find_difference, plain
+from .observers import PATIENT, JsonObject, Page, Stream, Tab, find_difference, in_stream, plain, settled_since
 from .pace import Pace
 from .play import Player
 
@@ -72,52 +73,71 @@ class Stage:
     async def played(self) -> None:
         await self._player.play(self._script)
 
-    async def interrupt(self) -> None:
+    async def interrupt(self, *, cuts_asker: bool) -> None:
         """While the play stands still: cut a tab off, let others come, and compare what all of them show."""
         await asyncio.gather(*(tab.settle() for tab in self._tabs))
-        self._tabs[2].network.cut()
+        for tab in [self._live, self._tabs[2]] if cuts_asker else [self._tabs[2]]:
+            tab.network.cut()
         await self.look()
 
     async def look(self) -> None:
         """While the play stands still: let others come, compare what all of them show, and let it go on."""
-        while not self._player.is_waiting.is_set():  # it may go on before this is heard
-            await self._player.is_waiting.wait()
         late = await self._tab("a late tab").open()
         self._tabs.append(late)
         self._streams.append(Stream("a late event stream", late))
-        page = Page("a page of the AI SDK", self.server, self._kind, NAME)
-        self._pages[page] = await self._inspect(_answers_due)
-        await page.open()
-        await self._agree(page)
+        while True:
+            done = self._player.acts
+            page = await self._open_page()
+            difference = await self._find_disagreement(page)
+            if difference is None:
+                break
+            if self._player.acts == done:
+                raise AssertionError(f"{self.where}: {difference}")
+            await self._close_page(page)  # something was asked after it was opened, of which it is not told
         self._follow()
         self.pace.release()
 
-    async def _agree(self, page: Page) -> None:
-        """Have all tabs and the page show the same messages in the same order, and as much of them.
+    async def _open_page(self) -> Page:
+        while not self._player.is_waiting.is_set():  # it may go on before this is heard
+            await self._player.is_waiting.wait()
+        await asyncio.gather(self._live.noted(), self._other.noted())
+        page = Page("a page of the AI SDK", self.server, self._kind, NAME)
+        self._pages[page] = []
+        await page.open()
+        self._pages[page] = await self._inspect(_answers_due)
+        return page
 
-        A continuation is its owner's to see until it ends (B2): then only the order is compared.
+    async def _close_page(self, page: Page) -> None:
+        del self._pages[page]
+        await page.close()
+
+    async def _find_disagreement(self, page: Page) -> str | None:
+        """Wait until all tabs and the page show the same messages in the same order, and as much of them.
+
+        Returns how they differ, if they do in the end. A continuation is its owner's to see until it ends (B2): then
+        only the order is compared. A tab that shows the beginning of an answer whose branch was left is told the rest
+        of it, and only then the new branch (R-5).
         """
-        is_continuing = await self._inspect(_is_continuing)
+        is_continuing, left = await self._inspect(_is_continuing), await self._inspect(_left)
 
         def shown() -> dict[str, list[JsonObject]]:
-            seen = {tab.label: list(map(plain, tab.sight().messages)) for tab in self._tabs}
-            seen[page.label] = list(map(plain, page.messages))
-            return {label: list(map(_named, each)) if is_continuing else each for label, each in seen.items()}
+            seen = {tab.label: list(map(in_stream, tab.messages)) for tab in self._tabs}
+            seen[page.label] = list(map(in_stream, page.messages))
+            current = {label: each for label, each in seen.items() if not left & _ids(each)}
+            return {label: list(map(_named, each)) if is_continuing else each for label, each in current.items()}
 
+        found: list[str | None] = []
         for _ in range(PATIENT):
             await asyncio.gather(*(tab.settle() for tab in self._tabs))
-            first, *others = shown().values()
-            if all(first == other for other in others):
-                break
-        live, seen = self._live, shown()
-        expected = seen.pop(live.label)
-        for label, messages in seen.items():
-            self._same_order(label, expected, messages, norm=live.label)
-            self._same(label, expected, messages, norm=live.label)
-        stored = [message.to_dict() for message in await live.chat.history()]
-        # A last answer that is being written is left to its stream (P-44).
-        is_writing = len(stored) < len(expected) and expected[-1]["role"] == "assistant"
-        self._same_order("what is stored", expected[:-1] if is_writing else expected, stored, norm=live.label)
+            stored = [message.to_dict() for message in await self._live.chat.history()]
+            (norm, expected), *others = shown().items()
+            # A last answer that is being written is left to its stream (P-44).
+            is_writing = len(stored) < len(expected) and expected[-1]["role"] == "assistant"
+            found = [self._differ(label, expected, messages, norm) for label, messages in others]
+            found.append(self._differ_in_order("what is stored", expected[: -1 if is_writing else None], stored, norm))
+            if not any(found):
+                return None
+        return next(filter(None, found))
 
     async def compare(self) -> list[JsonObject]:
         """Compare everybody with what is stored; return that."""
@@ -157,7 +177,6 @@ class Stage:
 
     def _check_tab(self, tab: Tab, stored: list[JsonObject], known: Known, must_know: set[str]) -> None:
         sight = tab.sight()
-        self._same_order(tab.label, stored, list(sight.messages))
         self._same(tab.label, stored, list(sight.messages))
         told = {request: end for request, end in sight.endings.items() if request in known}
         self._same(tab.label, [known[request] for request in told], list(told.values()), "endings")
@@ -176,7 +195,8 @@ class Stage:
                 written[message.id] = message  # the last turn of a message has all of it
         for name, message in written.items():
             if name in by_id:
-                self._same(stream.label, [plain(by_id[name])], [plain(message.to_dict())])
+                seen = message.to_dict() if name == stored[-1]["id"] else settled_since(by_id[name], message.to_dict())
+                self._same(stream.label, [plain(by_id[name])], [plain(seen)])
         for request, (outcome, error) in known.items():
             if outcome == "error" and request in stream.seen:
                 self._same(stream.label, [error], [stream.failures.get(request)], "error text")
@@ -186,7 +206,7 @@ class Stage:
         there = _ids(stored)
         shown = [message for message in page.messages if message["id"] in there]
         known = [message for message in stored if message["id"] in _ids(shown)]
-        self._same_order(page.label, known, shown)
+        self._check(self._differ_in_order(page.label, known, shown))
         for name in self._pages[page]:
             if name in there and name not in page.told:
                 raise AssertionError(f"{self.where}: {page.label} was not told of the answer {name}")
@@ -195,27 +215,39 @@ class Stage:
         for message in (message for message in shown if message["id"] in page.told):
             whole = by_id[message["id"]]
             if message["id"] not in extended:
-                self._same(page.label, [plain(whole)], [plain(message)])
+                self._same(page.label, [plain(whole)], [plain(settled_since(whole, message))])
             elif not _spoken(whole)["text"].startswith(_spoken(message)["text"]):
                 self._same(page.label, [_spoken(whole)], [_spoken(message)])
-
-    def _same_order(
-        self, label: str, expected: list[JsonObject], found: list[JsonObject], norm: str = "what is stored"
-    ) -> None:
-        self.comparisons += 1
-        if [message["id"] for message in expected] != [message["id"] for message in found]:
-            raise AssertionError(
-                f"{self.where}: {label} differs from {norm} in which messages there are, or in their order.\n"
-                f"  {norm}: {_outline(expected)}\n  {label}: {_outline(found)}"
-            )
 
     def _same(
         self, label: str, expected: list[Any], found: list[Any], what: str = "messages", norm: str = "what is stored"
     ) -> None:
-        self.comparisons += 1
-        difference = find_difference(expected, found, what)
+        self._check(self._differ(label, expected, found, norm, what))
+
+    def _check(self, difference: str | None) -> None:
         if difference is not None:
-            raise AssertionError(f"{self.where}: {label} differs from {norm}.\n  {difference}")
+            raise AssertionError(f"{self.where}: {difference}")
+
+    def _differ(
+        self, label: str, expected: list[Any], found: list[Any], norm: str = "what is stored", what: str = "messages"
+    ) -> str | None:
+        """Return in words how what somebody shows differs from the norm; None if it does not."""
+        self.comparisons += 1
+        if what == "messages" and (difference := self._differ_in_order(label, expected, found, norm)) is not None:
+            return difference
+        difference = find_difference(expected, found, what)
+        return f"{label} differs from {norm}.\n  {difference}" if difference is not None else None
+
+    def _differ_in_order(
+        self, label: str, expected: list[JsonObject], found: list[JsonObject], norm: str = "what is stored"
+    ) -> str | None:
+        self.comparisons += 1
+        if [message["id"] for message in expected] == [message["id"] for message in found]:
+            return None
+        return (
+            f"{label} differs from {norm} in which messages there are, or in their order.\n"
+            f"  {norm}: {_outline(expected)}\n  {label}: {_outline(found)}"
+        )
 
     async def _idle(self) -> None:
         """Wait until nothing runs or waits: by the server's word, not by a client's."""
@@ -245,7 +277,10 @@ class Stage:
         }
 
     def describe(self) -> str:
-        return "\n".join(f"  {tab.label} sees {tab.sight()}" for tab in self._tabs)
+        """Return in words how far the play is, and what everybody shows."""
+        shown = {tab.label + " waits, and" * tab.sight().is_waiting: _outline(tab.messages) for tab in self._tabs}
+        lines = [f"the play is at {self._player.doing}", *(f"{label} shows: {each}" for label, each in shown.items())]
+        return "\n".join(f"  {line}" for line in lines)
 
     async def close(self) -> None:
         for stream in self._streams:
@@ -258,6 +293,12 @@ class Stage:
 
 def _is_continuing(state: State) -> bool:
     return state.current is not None and state.current.is_continuation
+
+
+def _left(state: State) -> set[str]:
+    """Return the ids of the answers that are being written on a branch that is not shown."""
+    path = set(active_path(state))
+    return {str(state.nodes[turn.node].id) for turn in state.chat_turns() if turn.node not in path}
 
 
 def _is_busy(state: State) -> bool:
