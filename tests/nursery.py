@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 PROGRAMS: Final = (
     *("tests.browser.serving", "tests.browser.recovering", "tests.browser.showing"),
-    *("tests.client.serving", "tests.crash.team"),
+    *("tests.client.serving", "tests.crash.team", "tests.crash.counting"),
 )
 """What is run by tests that kill it; all of it is imported before, and none of it may start a thread by that."""
 

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tools import reference
-
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 BUILD = ROOT / "build"
@@ -83,12 +81,10 @@ def stage(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, folder)
     taken: set[Path] = set()
-    whole = {reference.path_of(package): reference.render(package, whole=True) for package in reference.PACKAGES}
     pages = {page: page.relative_to(DOCS) for page in DOCS.rglob("*.md")}
     pages |= {ROOT / name: Path(place) for name, place in OUTSIDE.items()}
     for page, place in pages.items():
-        text = whole.get(page) or page.read_text(encoding="utf-8")
-        (folder / place).write_text(prepare(text, page, place, taken), encoding="utf-8")
+        (folder / place).write_text(prepare(page.read_text(encoding="utf-8"), page, place, taken), encoding="utf-8")
     for file in taken:
         copy = folder / "files" / file.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -100,20 +96,6 @@ def stage(folder: Path) -> None:
 def settings(source: str, target: str) -> dict[str, Any]:
     """Return what the generator is told: two folders beside its settings, and nothing that loads from elsewhere."""
     index = (DOCS / "README.md").read_text(encoding="utf-8")
-    documented = {
-        "show_source": False,
-        "show_root_heading": True,
-        "show_root_full_path": False,
-        "show_root_members_full_path": False,
-        "show_symbol_type_heading": True,
-        "heading_level": 3,
-        "members_order": "source",
-        "separate_signature": True,
-        "show_signature_annotations": True,
-        "show_if_no_docstring": False,
-        "filters": ["!^_"],
-        "show_bases": False,
-    }
     schemes = [("default", "auto", "light", "dark"), ("slate", "auto-dark", "dark", "light")]
     return {
         "site_name": "everyword",
@@ -143,10 +125,7 @@ def settings(source: str, target: str) -> dict[str, Any]:
             *("admonition", "attr_list", "md_in_html", "tables", {"toc": {"permalink": True}}),
             *("pymdownx.superfences", "pymdownx.inlinehilite", {"pymdownx.highlight": {"pygments_lang_class": True}}),
         ],
-        "plugins": [
-            "search",
-            {"mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT / "src")], "options": documented}}}},
-        ],
+        "plugins": ["search"],
     }
 
 

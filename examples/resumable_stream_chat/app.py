@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from everyword import Agent, ChatError, Everyword, ResumableStreamManager, callable
+from everyword import Agent, ChatError, Everyword, ResumableStreamManager, callable_method
 from everyword.agents.stream_manager import GenerateAIResponseOptions, SentMessage, StreamHistory
 
 PAGE = Path(__file__).parent / "page"
@@ -55,23 +55,23 @@ class StreamChat(Agent):
             await options.process_chunk(f"{words[index]} ", index)
         return " ".join(words)
 
-    @callable
+    @callable_method
     async def send_message(self, content: str) -> SentMessage:
         if not content.strip():
             raise ChatError("Say something first.")
         return await self.streams.send_message(content)
 
-    @callable
+    @callable_method
     async def get_stream_history(self, stream_id: str) -> StreamHistory:
         return await self.streams.get_stream_history(stream_id)
 
-    @callable
+    @callable_method
     async def last_failure(self) -> str | None:
         """Return the newest stream if it failed: what an open page was told, a new one asks for."""
         rows = await self.sql("select id, status from stream_metadata order by rowid desc limit 1")
         return rows[0]["id"] if rows and rows[0]["status"] == "error" else None
 
-    @callable
+    @callable_method
     async def clear_history(self) -> None:
         await self.streams.clear_history()
         await self.set_state(self.initial_state)

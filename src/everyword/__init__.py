@@ -22,11 +22,13 @@ from .agents import (
     Turn,
     Wait,
     agent_tool,
+    callable_method,
     create_ui_message_stream,
     get_current_agent,
+    scheduled,
     tool,
 )
-from .agents import callable_ as callable
+from .agents import callable_method as callable
 from .agents.resumable import ResumableStream
 from .agents.stream_manager import ResumableStreamManager
 from .codec.lifecycle import LifecycleTracker, create_lifecycle_tracker
@@ -73,11 +75,13 @@ __all__ = [
     "__version__",
     "agent_tool",
     "callable",
+    "callable_method",
     "convert_to_model_messages",
     "create_lifecycle_tracker",
     "create_ui_message_stream",
     "get_current_agent",
     "prune_messages",
+    "scheduled",
     "tool",
     "validate_ui_messages",
 ]

@@ -2,6 +2,7 @@
 
     EverywordError
     ├── UsageError            the developer: fix the call
+    │   └── BrokenApp
     ├── ChatError             the developer, on purpose: its text is shown to clients
     │   ├── ModelError
     │   └── ToolError
@@ -47,7 +48,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = ["AgentGone", "AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced"]
-__all__ += ["FiberCancelled", "FoldError", "NoJsonForm"]
+__all__ += ["BrokenApp", "FiberCancelled", "FoldError", "NoJsonForm"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += ["MailboxFull", "MessageRefused", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued"]
 __all__ += ["ToolError"]
@@ -79,6 +80,12 @@ class UsageError(EverywordError):
     """The call makes no sense as written; fixing the code is the only cure."""
 
     code = "usage"
+
+
+class BrokenApp(UsageError):
+    """An app cannot be imported, because its own code fails; the text is the traceback of that code."""
+
+    code = "broken_app"
 
 
 class ChatError(EverywordError):

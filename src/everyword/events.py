@@ -36,10 +36,22 @@ class TurnKind(enum.Enum):
     """Answers the user's messages with a new assistant message."""
     CONTINUATION = "continuation"
     """Extends an existing assistant message, after a tool result, an approval or a request to go on."""
+    CALLS = "calls"
+    """Runs calls of an older answer that a person approved too late for a continuation; no client streams it (R-3)."""
     STREAM = "stream"
     """A bare stream of a ResumableStream: opaque chunks, no message; its caller drives it."""
     RSM = "rsm"
     """A bare stream of a ResumableStreamManager, whose chunks retention leaves alone."""
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether the turn answers in the conversation, and clients watch it."""
+        return self is TurnKind.CHAT or self is TurnKind.CONTINUATION
+
+    @property
+    def extends(self) -> bool:
+        """Whether the turn goes on with a message that is there already."""
+        return self is TurnKind.CONTINUATION or self is TurnKind.CALLS
 
     @property
     def is_bare(self) -> bool:
@@ -78,7 +90,7 @@ class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
     """A turn exists, with the messages that asked for it and a reserved place for its answer.
 
     `message_ids` are the ids of the user messages that the turn answers (`messageIds` on its terminal).
-    For a continuation, `node` and `message_id` are those of the message it extends.
+    For a continuation, and for late calls, `node` and `message_id` are those of the message it extends.
     """
 
     turn: TurnId
@@ -162,9 +174,11 @@ class CallAnswered(_Event, frozen=True, tag="call.answered"):
     kind: AnswerKind
     value: Raw
     turn: TurnId | None = None
-    """The open turn that streams the message, when it still does (R-1)."""
+    """The open turn that writes the message, when one does (R-1)."""
     by: str | None = None
     origin: str | None = None
+    auto_continue: bool = True
+    """False when the client that answered goes on by itself: the turn that writes the message must not (R-3)."""
 
 
 class CallStarted(_Event, frozen=True, tag="call.started"):
@@ -280,12 +294,16 @@ class JobAdded(_Event, frozen=True, tag="job.added"):
     due: Millis
     payload: Raw = ABSENT
     rule: str | None = None
-    """When it comes again: a cron line, or milliseconds."""
+    """When it comes again: a cron line, or milliseconds. Of one that comes once, the delay that was asked for."""
     zone: str | None = None
     """The time zone of a cron line."""
     max_attempts: int = 5
     number: int = 0
     """Counts the agent's jobs: queued ones run in this order."""
+    key: str | None = None
+    """The name of a schedule: there is one of each (R-33)."""
+    is_declared: bool = False
+    """Whether the agent's class declares it, and so decides how long it stays."""
 
 
 class JobStarted(_Event, frozen=True, tag="job.started"):

@@ -382,7 +382,7 @@ class Tap:
 @pytest.mark.parametrize("gives_another", [False, True])
 async def test_whatever_an_answer_is_read_from_is_closed_once(gives_another: bool) -> None:
     tap = Tap(gives_another=gives_another)
-    items = answer_items(tap)
+    items = answer_items(tap, "the answer")
     assert await anext(items) == "word"
     await items.aclose()
     assert set(tap.closings) == {1}

@@ -138,7 +138,7 @@ async def test_everything_that_an_agent_has_and_runs_is_gone_and_so_are_those_be
         await quiet()
         assert Chat.heard.count("turn over") == Chat.heard.count("gone") == 2
         assert here.forgotten == [AGENT, CHILD]
-        here.clock.advance(3_600_000)
+        here.clock.advance(3_600)
         await quiet()
         assert await is_empty(store, AGENT, CHILD)
         assert len(here.directory) == 0
@@ -201,7 +201,7 @@ async def test_an_agent_may_destroy_itself_as_it_starts() -> None:
     store = MemoryLog()
     async with world(store) as here:
         await here.agent.set_state(1)
-        here.clock.advance(200_000)
+        here.clock.advance(200)
         await until(lambda: len(here.directory) == 0)
         Chat.destroys_at_start = True
         with pytest.raises(AgentGone, match="as it was loaded"):
@@ -261,7 +261,7 @@ async def test_a_store_that_cannot_is_tried_again_by_itself_and_nobody_uses_the_
         with pytest.raises(LogUnavailable):
             await here.agent.load()
         store.is_stuck = False
-        here.clock.advance(60_000)
+        here.clock.advance(60)
         await until(lambda: "start ann" in Chat.heard[2:])
         assert await is_empty(store, AGENT, CHILD)
         assert here.agent.state is None

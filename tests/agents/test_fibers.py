@@ -380,7 +380,7 @@ async def test_a_hook_that_raises_is_asked_again_after_a_pause_and_not_for_ever(
             await until(lambda asked=asked: len(Worker.heard) == asked)
             await quiet()
             assert len(Worker.heard) == asked
-            clock.advance(30_000)
+            clock.advance(30)
         await quiet()
         (found,) = await agent.list_fibers()
         assert (found.status, len(Worker.heard)) == ("set-aside", MOST_ATTEMPTS - 1)
@@ -471,7 +471,7 @@ async def test_a_fiber_whose_agent_lost_its_store_is_handed_back_in_the_same_pro
             await waiting
         store.is_full = False
         Worker.gate.set()
-        clock.advance(1_000)
+        clock.advance(1)
         await until(lambda: (2, 2) in Worker.heard)
         await quiet()
         assert (await agent.list_fibers())[0].status == "done"
@@ -483,7 +483,7 @@ async def test_a_fiber_whose_agent_lost_its_store_is_handed_back_in_the_same_pro
 async def unloads(clock: ManualClock, agent: Worker) -> bool:
     """Tell whether the agent is unloaded once it was idle for long."""
     for _ in range(4):
-        clock.advance(100_000)
+        clock.advance(100)
         await quiet(20)
     directory = agent._port._directory  # type: ignore[attr-defined]
     return directory.peek(AGENT) is None

@@ -98,7 +98,7 @@ async def pass_over(serving: Served, milliseconds: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while clock.now() + milliseconds not in clock._sleepers.values():  # noqa: ASYNC110 - a clock tells nobody
             await asyncio.sleep(0)
-    clock.advance(milliseconds)
+    clock.advance(milliseconds / 1000)
 
 
 async def hang(attempt: int) -> None:

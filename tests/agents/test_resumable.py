@@ -195,7 +195,7 @@ async def test_an_ended_streams_chunks_go_after_the_retention_and_its_end_stays(
         await stream.store_chunk(running, "going on")
         await stream.mark_error(ended, "boom")
         assert await stream.cleanup() == 0
-        clock.advance(25 * 60 * 60 * 1000)
+        clock.advance(25 * 60 * 60)
         await stream.cleanup()
         connection = Connection()
         assert await stream.replay_terminal_chunks_by_request_id(connection, "r1")

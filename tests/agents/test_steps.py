@@ -85,7 +85,7 @@ def calls_of(message: UIMessage) -> dict[str, Any]:
 async def answer(serving: Served, call_id: str, given: Any, *, is_last: bool = True) -> None:
     async with serving.directory.attach(AGENT) as loaded:
         await loaded.actor.ask(Answer(CallId(call_id), given, RequestId(f"go on {call_id}")))
-    serving.clock.advance(1_000)
+    serving.clock.advance(1)
     if is_last:
         await serving.agent._port.wait_until_idle()
 

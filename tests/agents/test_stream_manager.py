@@ -478,13 +478,13 @@ async def test_cleaning_up_removes_old_finished_streams_and_never_a_running_one(
         old = await talk.streams.send_message("one")
         failed = await talk.streams.send_message("two fail")
         await over(talk, failed["streamId"])
-        clock.advance(5 * DAY)
+        clock.advance((5 * DAY) / 1000)
         young = await talk.streams.send_message("three")
         await over(talk, young["streamId"])
         running = await talk.streams.send_message("four hold:a five")
         await until(lambda: len(script.asked) == 4)
         assert await talk.streams.cleanup_old_streams() == 0
-        clock.advance(3 * DAY)
+        clock.advance((3 * DAY) / 1000)
         assert await talk.streams.cleanup_old_streams() == 2
         assert await talk.streams.cleanup_old_streams() == 0
         for sent, text, count in ((old, "", 1), (failed, "", 1), (young, "three ", 1), (running, "four ", 1)):
@@ -504,7 +504,7 @@ async def test_retention_leaves_streams_to_their_manager(store: LogStore) -> Non
     async with talking(store, clock) as (talk, directory):
         sent = await talk.streams.send_message("one two")
         await over(talk, sent["streamId"])
-        clock.advance(30 * DAY)
+        clock.advance((30 * DAY) / 1000)
         assert (await directory.store.prune(clock.now())).chunks == 0
         assert text_of(await talk.streams.get_stream_history(sent["streamId"])) == "one two "
 

@@ -151,7 +151,7 @@ async def test_an_object_that_was_taken_before_a_crash_is_not_asked_for_again() 
     async with served(thinker(script, Dies), store) as serving:
         task = asyncio.create_task(think(serving).run_turn("order?", output_type=Order))
         while not task.done():
-            serving.clock.advance(60_000)
+            serving.clock.advance(60)
             await asyncio.sleep(0)
         assert task.result() == ORDER
     kinds = [stored.kind for stored in store._logs[AGENT].events]

@@ -195,7 +195,7 @@ async def test_a_busy_provider_is_asked_again_within_bounds(
     async with over_openai(provider) as (serving, agent):
         asking = asyncio.create_task(agent.run_turn("hi"))
         while not asking.done():
-            serving.clock.advance(60_000)
+            serving.clock.advance(60)
             await asyncio.sleep(0)
         result = asking.result()
     assert (result.status, len(provider.bodies)) == (status, asked)
@@ -210,7 +210,7 @@ async def test_a_connection_that_breaks_keeps_what_was_said_and_the_next_attempt
     async with over_openai(provider) as (serving, agent):
         asking = asyncio.create_task(agent.run_turn("hi"))
         while not asking.done():
-            serving.clock.advance(60_000)
+            serving.clock.advance(60)
             await asyncio.sleep(0)
         result = asking.result()
     assert result.message is not None and result.message.text == "Grüß Gott 🙂"

@@ -66,5 +66,5 @@ async def answer(serving: Served, call_id: str, given: CallAnswer) -> None:
     """Answer a call as a client would, and wait for what follows."""
     async with serving.directory.attach(AGENT) as loaded:
         await loaded.actor.ask(Answer(CallId(call_id), given, RequestId(f"go on {call_id}")))
-    serving.clock.advance(1_000)
+    serving.clock.advance(1)
     await serving.agent._port.wait_until_idle()

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from everyword.agents import Agent, AIChatAgent, Turn, tool
-from everyword.cli.playground import playground
+from everyword.cli.playground import playground, playground_beside
 from everyword.errors import ChatError
 from everyword.server import Everyword
 from everyword.testing import Gate
@@ -44,6 +46,8 @@ class Parrot(AIChatAgent):
                     self.broadcast(frame)
                 case {"fail": text}:
                     raise ChatError(text)
+                case {"break": text}:
+                    raise ValueError(text)
                 case {"call": name, **given}:
                     await turn.call_tool(name, **given)
                 case str() if said.startswith(item):
@@ -97,19 +101,25 @@ class Stage:
 
 
 @asynccontextmanager
-async def playing(folder: Path | None = None, *, bare: bool = False) -> AsyncIterator[Stage]:
+async def playing(
+    folder: Path | None = None, *, bare: bool = False, base_path: str = "/agents", mounted: bool = False
+) -> AsyncIterator[Stage]:
     """Serve the playground with a Parrot, on a file in the folder or in memory, and start a browser.
 
-    With `bare`, only the page, as anybody may mount it.
+    With `bare`, only the page, as anybody may mount it; `mounted`, beside another application that has the Parrot.
     """
     gates: dict[str, Gate] = defaultdict(Gate)
     parrot: type[Parrot] = type("Parrot", (Parrot,), {"gates": gates})
-    app = Everyword([parrot, Lamp], store=str(folder / "log.db") if folder is not None else "memory:")
+    store = str(folder / "log.db") if folder is not None else "memory:"
+    app = Everyword([parrot, Lamp], store=store, base_path=base_path)
     app.grace = 0.0
     shown = Page(["parrot"], behind=app) if bare else playground(app)
+    if mounted:
+        outer = Starlette(routes=[Mount("/api", app)], lifespan=app.lifespan)
+        shown = playground_beside(outer, app, f"/api{app.base_path}")
     async with serving(shown) as url, browsing() as browser:
         try:
-            yield Stage(url, browser, app.get(parrot, "main"))
+            yield Stage(f"{url}/playground" if mounted else url, browser, app.get(parrot, "main"))
         finally:
             for gate in gates.values():
                 gate.open()

@@ -173,6 +173,11 @@ class Tab:
         """Wait until the server has sent this many frames of a type, on any of the tab's sockets."""
         self._loop.run(self._until_frames(lambda: len(self.received(kind)), times))
 
+    def until_chunk(self, kind: str) -> None:
+        """Wait until the server has sent a chunk of this type."""
+        frames = "cf_agent_use_chat_response"
+        self._loop.run(self._until_frames(lambda: sum(f'"{kind}"' in f["body"] for f in self.received(frames)), 1))
+
     def until_told(self, outcome: str) -> None:
         """Wait until the server has told this tab of a turn that ended so."""
         kind = "cf_agent_use_chat_response"

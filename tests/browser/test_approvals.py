@@ -30,8 +30,12 @@ def until_asked(tab: Tab) -> None:
     tab.until("c?.messages.some(m => m.parts.some(p => p.state === 'approval-requested'))")
 
 
+def calls_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [part for message in messages for part in message["parts"] if part["type"] == "tool-refund"]
+
+
 def call_of(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    (part,) = (part for message in messages for part in message["parts"] if part["type"] == "tool-refund")
+    (part,) = calls_of(messages)
     return part
 
 
@@ -101,6 +105,19 @@ def test_a_refused_call_is_never_run_and_the_model_is_told(chat: Chat) -> None:
     assert [made["continuation"] for made in chat.calls] == [False, True]
 
 
+def test_a_refused_call_reads_as_refused_while_its_answer_goes_on(chat: Chat) -> None:
+    tab, other = asked(chat, [*DEAR, {"then": ["As you ", {"gate": "more"}, "wish."]}])
+    say(tab, False)
+    for each in (tab, other):
+        each.until_ends("As you ")
+        each.until_still()
+        assert {part["state"] for part in calls_of(each.messages)} == {"output-denied"}
+    chat.open("more")
+    settled(chat, tab, other, text="One moment. As you wish.")
+    states = tab.seen("states")["call-1"]
+    assert "approval-responded" not in states[states.index("output-denied") :], states
+
+
 @pytest.mark.obligation("003-35")
 def test_whether_a_call_needs_a_word_depends_on_its_input(chat: Chat) -> None:
     tab = chat.tab()
@@ -148,4 +165,99 @@ def test_a_question_to_a_person_outlives_the_server_and_is_answered_after_a_relo
     other.until_connected()
     say(tab, True)
     settled(mortal, tab, other, text=DONE)
+    assert effects(mortal) == ["refund"]
+
+
+# -- approved when the conversation has gone on ----------------------------------------------------------------------
+
+SECOND = ["Some", {"gate": "second"}, "thing else."]
+
+
+def overtaken(chat: Chat) -> tuple[Tab, Tab]:
+    """Return two tabs that show a call which waits for a word, and below it half of the next answer."""
+    tab, other = asked(chat, REFUND)
+    tab.ask(SECOND)
+    for each in (tab, other):
+        each.until_ends("Some")
+    return tab, other
+
+
+def until_refunded(*tabs: Tab) -> None:
+    for tab in tabs:
+        tab.until("c.messages.some(m => m.parts.some(p => p.output === 'refunded 200'))")
+
+
+@pytest.mark.parametrize("when", ["while it streams", "when it has ended"])
+def test_a_call_approved_behind_a_later_answer_is_run_where_it_stands(chat: Chat, when: str) -> None:
+    tab, other = overtaken(chat)
+    if when == "when it has ended":
+        chat.open("second")
+        for each in (tab, other):
+            each.until_answer("Something else.")
+            each.until_ready()
+    before = {each: (each.ids, len(each.seen("orders"))) for each in (tab, other)}
+    say(other, True)
+    until_refunded(tab, other)
+    chat.open("second")
+    for each in (tab, other):
+        each.until_answer("Something else.")
+        each.until_ready()
+        each.until_still()
+        ids, orders = before[each]
+        assert (each.ids, each.seen("orders")[orders:]) == (ids, []), "nothing jumped, and nothing was there twice"
+    assert_in_step(chat, tab, other)
+    assert effects(chat) == ["refund"]
+    tab.ask(["What ", "now?"])
+    tab.until_answer("What now?")
+    tab.until_ready()
+    assert (effects(chat), len(chat.calls)) == (["refund"], 3)
+
+
+def test_a_call_refused_behind_a_later_answer_says_so_and_nothing_moves(chat: Chat) -> None:
+    tab, other = overtaken(chat)
+    chat.open("second")
+    for each in (tab, other):
+        each.until_answer("Something else.")
+        each.until_ready()
+    orders = [len(each.seen("orders")) for each in (tab, other)]
+    say(tab, False)
+    for each, count in zip((tab, other), orders, strict=True):
+        each.until("c.messages.some(m => m.parts.some(p => p.state === 'output-denied'))")
+        each.until_ready()
+        assert each.seen("orders")[count:] == []
+    assert_in_step(chat, tab, other)
+    assert (effects(chat), len(chat.calls)) == ([], 2)
+
+
+def test_a_question_right_behind_an_approval_is_answered_after_the_call_has_run(chat: Chat) -> None:
+    tab, other = asked(chat, REFUND)
+    tab.run(
+        "([text]) => { window.chat.addToolApprovalResponse({id: 'approve-call-1', approved: true});"
+        " window.chat.sendMessage({text}); }",
+        ['["What ", "now?"]'],
+    )
+    for each in (tab, other):
+        each.until_answer("What now?")
+        each.until_ready()
+        each.until_still()
+    assert_in_step(chat, tab, other)
+    assert tab.texts[1::2] == [DONE, "What now?"]
+    assert effects(chat) == ["refund"]
+
+
+def test_a_late_approval_outlives_the_server(mortal: Chat, killable_server: KillableServer) -> None:
+    tab, other = overtaken(mortal)
+    mortal.open("second")
+    for each in (tab, other):
+        each.until_answer("Something else.")
+        each.until_ready()
+        each.expect_complaints(NETWORK)
+    killable_server.restart()
+    for each in (tab, other):
+        each.reload()
+        until_asked(each)
+        each.until_connected()
+    say(tab, True)
+    until_refunded(tab, other)
+    assert_in_step(mortal, tab, other)
     assert effects(mortal) == ["refund"]

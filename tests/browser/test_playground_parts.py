@@ -95,6 +95,17 @@ async def test_markdown_becomes_elements() -> None:
         assert tab.problems == []
 
 
+@pytest.mark.parametrize("where", [{"base_path": "/"}, {"mounted": True}, {"mounted": True, "base_path": "/"}])
+async def test_the_page_finds_agents_at_the_root_and_in_another_application(where: dict[str, Any]) -> None:
+    async with playing(**where) as stage:
+        tab = await stage.open()
+        await tab.ask("hello")
+        await expect(tab.answers).to_have_text(["You said: hello"])
+        await expect(tab.page.locator("#conversations li")).to_contain_text(["hello"])
+        await expect(tab.page.locator("#link")).to_have_text("live")
+        assert tab.problems == []
+
+
 async def test_nothing_that_is_said_is_more_than_text() -> None:
     async with playing() as stage:
         tab = await stage.open()
@@ -216,6 +227,25 @@ async def test_a_call_that_asks_is_answered_in_one_tab_and_settled_in_both(word:
             assert tab.problems == []
 
 
+@pytest.mark.parametrize("word", ["Approve", "Deny"])
+async def test_a_word_on_an_earlier_answer_changes_it_where_it_stands(word: str) -> None:
+    async with playing() as stage:
+        one, two = await stage.open(), await stage.open()
+        await play(one, "May I? ", {"call": "pay", "amount": 7}, "Thanks.")
+        await expect(two.page.locator(".ask")).to_be_visible()
+        await play(one, "Something else.")
+        for tab in (one, two):
+            await expect(tab.answers.last).to_contain_text("Something else.")
+        await two.page.get_by_role("button", name=word).click()
+        for tab in (one, two):
+            state = {"Approve": "done", "Deny": "denied"}[word]
+            await expect(tab.answers.first.locator(".tool")).to_have_attribute("data-state", state)
+            await expect(tab.page.locator(".ask")).to_be_hidden()
+            await expect(tab.answers).to_have_count(2)
+            await expect(tab.answers.last).to_contain_text("Something else.")
+            assert tab.problems == []
+
+
 async def test_the_page_answers_a_tool_that_is_its_own() -> None:
     async with playing() as stage:
         tab = await stage.open()
@@ -320,6 +350,23 @@ async def test_an_answer_that_fails_without_a_word_says_so_and_can_be_tried_agai
         await tab.ask("something else")
         await expect(tab.answers.last).to_contain_text("You said: something else")
         assert tab.problems == []
+
+
+@pytest.mark.parametrize("words", [[], ["half a sentence"]])
+async def test_the_developer_reads_why_an_answer_failed_and_others_do_not(words: list[str]) -> None:
+    safe = "Something went wrong while answering. Please try again."
+    async with playing() as stage:
+        tab = await stage.open()
+        await play(tab, *words, {"break": "OPENAI_API_KEY is not set"})
+        shown = tab.page.locator("#messages .ending.error")
+        await expect(shown).to_have_text(f"{safe} ValueError: OPENAI_API_KEY is not set")
+        await tab.page.reload()
+        await expect(shown).to_have_text(f"{safe} ValueError: OPENAI_API_KEY is not set")
+        assert tab.problems == []
+    async with playing(bare=True) as stage:
+        tab = await stage.open()
+        await play(tab, *words, {"break": "OPENAI_API_KEY is not set"})
+        await expect(tab.page.locator("#messages .ending.error")).to_have_text(safe)
 
 
 async def test_clear_forgets_the_conversation_in_every_tab_also_while_it_is_answered() -> None:

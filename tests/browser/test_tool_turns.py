@@ -145,6 +145,34 @@ def test_without_auto_continuation_the_answer_waits_for_the_page_to_go_on(chat: 
     assert_in_step(chat, tab)
 
 
+def test_without_auto_continuation_an_answer_given_while_the_step_runs_does_not_go_on_either(chat: Chat) -> None:
+    tab = chat.tab(autoContinueAfterToolResult=False)
+    tab.ask(
+        [
+            "Let me see. ",
+            call("locate", place="here"),
+            "Hm. ",
+            {"gate": "mid"},
+            "Well. ",
+            {"then": ["You are in Bern."]},
+        ]
+    )
+    until_tool(tab, "input-available")
+    tab.until_ends("Hm. ")
+    tab.call("addToolOutput", {"toolCallId": "call-1", "toolName": "locate", **BERN})
+    tab.until_chunk("tool-output-available")
+    chat.open("mid")
+    tab.until_ready()
+    tab.until_ends("Well. ")
+    assert chat.until_result()["status"] == "completed"
+    assert_in_step(chat, tab)
+    tab.run("() => { window.chat.sendMessage(); }")
+    tab.until_ends("You are in Bern.")
+    tab.until_ready()
+    assert len(chat.calls) == 2
+    assert_in_step(chat, tab)
+
+
 def test_a_tool_of_the_page_can_be_answered_after_a_reload_and_a_restart_of_the_server(
     mortal: Chat, killable_server: KillableServer
 ) -> None:

@@ -162,6 +162,45 @@ def test_a_persons_word_is_taken_and_the_answer_goes_on(chat: Chat, is_approved:
     assert_in_step(chat, tab)
 
 
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_a_word_on_an_earlier_message_is_taken_and_that_message_is_updated(chat: Chat, is_approved: bool) -> None:
+    chat.kind = "tooled"
+    tab = plain_tab(chat)
+    call = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "refund", "input": {"amount": 500}}
+    tab.ask(["Asking. ", call, {"then": ["Settled."]}])
+    tab.until("c.messages.at(-1)?.parts.some(p => p.state === 'approval-requested') && c.status === 'ready'")
+    tab.ask(["Something ", "else."])
+    tab.until_answer("Something else.", status="ready")
+    orders = len(tab.seen("orders"))
+    tab.call("addToolApprovalResponse", {"id": "approve-c1", "approved": is_approved})
+    tab.until("c.messages[1].parts.some(p => p.state === 'approval-responded')")
+    tab.call("sendMessage")
+    state = "output-available" if is_approved else "output-denied"
+    tab.until("c.messages[1].parts.some(p => p.state === arg) && c.status === 'ready'", state)
+    assert_in_step(chat, tab)
+    assert (tab.seen("orders")[orders:], len(chat.calls)) == ([], 2)
+    assert next(part for part in chat.stored[1]["parts"] if "approval" in part)["state"] == state
+
+
+def test_a_question_that_is_sent_with_an_approval_is_answered_after_the_call_has_run(chat: Chat) -> None:
+    chat.kind = "tooled"
+    tab = plain_tab(chat)
+    call = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "refund", "input": {"amount": 500}}
+    tab.ask(["Asking. ", call, {"then": ["Settled."]}])
+    tab.until("c.messages.at(-1)?.parts.some(p => p.state === 'approval-requested') && c.status === 'ready'")
+    shown_now = tab.messages
+    part = next(part for part in shown_now[1]["parts"] if "approval" in part)
+    part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": True}}
+    tab.call("setMessages", shown_now)
+    tab.ask(["Something ", "else."])
+    tab.until_answer("Something else.", status="ready")
+    stored = next(part for part in chat.stored[1]["parts"] if "approval" in part)
+    assert (stored["state"], stored["output"]) == ("output-available", "refunded 500")
+    tab.reload()
+    tab.until_answer("Something else.", status="ready")
+    assert_in_step(chat, tab)
+
+
 def test_a_connection_that_is_lost_mid_stream_is_taken_up_where_the_server_is(chat: Chat) -> None:
     link = chat.link()
     tab = plain_tab(chat, link=link, own=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from everyword.core.continuations import continuation_is_due
 from everyword.core.state import State
 from everyword.core.tree import shown_path
-from everyword.core.wanted import continuation_is_due
 from everyword.events import Chunk, TurnAccepted, TurnEnded, decode_event
 from everyword.ids import AgentId
 from everyword.log.base import Stored
@@ -99,7 +99,8 @@ def _check_ends(findings: Findings, agent: AgentId, log: list[Stored], state: St
 def _check_hooks(findings: Findings, agent: AgentId, rows: Projections, hooks: list[list[str]]) -> None:
     told = {request: status for _, request, status in hooks}
     for row in rows.turns.values():
-        if not row.is_open and row.status != "skipped" and told.get(row.request) != row.status:
+        is_heard_of = not row.is_open and row.status != "skipped" and row.kind.is_chat
+        if is_heard_of and told.get(row.request) != row.status:
             findings.blame(
                 f"{agent}: the hook was told {told.get(row.request)} of {row.request}, which is {row.status}"
             )

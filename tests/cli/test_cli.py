@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from everyword import __version__
 from everyword.cli import main
 from everyword.cli.loading import load_app
-from everyword.errors import UsageError
+from everyword.errors import BrokenApp, UsageError
 from everyword.server import Everyword
 
 APP = """
@@ -163,5 +164,57 @@ def test_an_app_that_cannot_be_found_is_a_sentence(
 def test_a_module_that_an_app_itself_misses_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hungry.py").write_text("import surely_not_there", encoding="utf-8")
-    with pytest.raises(ModuleNotFoundError, match="surely_not_there"):
+    with pytest.raises(BrokenApp, match="surely_not_there"):
         load_app("hungry")
+
+
+LIBRARY = """
+def build(what):
+    try:
+        return {}[what]
+    except KeyError as exc:
+        raise ValueError(f"no {what} here") from exc
+"""
+
+BROKEN = {
+    "missing module": ("import surely_not_there", 1, "ModuleNotFoundError: No module named 'surely_not_there'"),
+    "syntax": ("x = 1\nif x\n", 2, "SyntaxError: expected ':'"),
+    "a library of the user": ("from my_library import build\nbuild('roof')", 2, "ValueError: no roof here"),
+    "our own refusal": (
+        "from everyword import Everyword, AIChatAgent\nclass Chat(AIChatAgent): ...\napp = Everyword(Chat)",
+        3,
+        "UsageError: unable to serve Chat; give a list of classes: Everyword([Chat])",
+    ),
+    "our own refusal of a tool": (
+        "from everyword import tool\n@tool(timeout='5')\ndef look() -> None: ...",
+        2,
+        "UsageError: unable to make the tool 'look'; timeout is str, not a number of seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("named", ["broken.py", "broken"])
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("command", ["serve", "dev"])
+def test_an_app_that_cannot_be_imported_shows_its_own_frames_and_no_others(
+    command: str,
+    case: str,
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, line, error = BROKEN[case]
+    (tmp_path / "broken.py").write_text(text, encoding="utf-8")
+    (tmp_path / "my_library.py").write_text(LIBRARY, encoding="utf-8")
+    for module in ("broken", "my_library"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    arguments = [command, named, "--port", "0", *(["--no-reload"] if command == "dev" else [])]
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert f'broken.py", line {line}' in said
+    assert said.rstrip().endswith(error), said
+    shown = [Path(name).name for name in re.findall(r'File "(.*?)"', said)]
+    assert set(shown) <= {"broken.py", "my_library.py"}, said
+    assert len(shown) <= 4

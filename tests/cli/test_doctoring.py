@@ -17,10 +17,12 @@ from everyword.cli import main
 from everyword.cli.copying import Copied, read_log, write_agent
 from everyword.cli.examining import examine
 from everyword.cli.readonly import ReadOnlyLog
-from everyword.events import decode_event, encode_event
+from everyword.core.commands import SetState
+from everyword.events import decode_event, encode_event, to_raw
 from everyword.ids import AgentId, Millis
 from everyword.log.sqlite.store import SqliteLog
-from everyword.testing import Gate
+from everyword.runtime.directory import Directory
+from everyword.testing import Gate, ScriptedResponder
 from tests.cli.kit import damage, speaker
 from tests.core.histories import History, histories
 from tests.server.kit import chat, question, talking
@@ -228,3 +230,44 @@ async def test_an_agent_that_never_rests_is_not_judged(stored: Path) -> None:
     examined = await examine(store, ANN, Millis(0))
     assert examined.is_busy and examined.findings == []
     await store.aclose()
+
+
+APP = """
+from everyword import Agent, Everyword
+
+class Note(Agent):
+    initial_state = {"n": 0}
+
+class Store(Agent):
+    aliases = ["shop"]
+    sub_agents = [Note]
+
+app = Everyword([Store], store="unused.db")
+other = 5
+"""
+
+
+def test_two_agents_of_one_name_and_one_class_are_found_when_the_app_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, file = str(tmp_path / "log.db"), tmp_path / "shop_of_the_doctor.py"
+    file.write_text(APP, encoding="utf-8")
+    asyncio.run(_set_states(database, ["shop/ann", "store/ann", "shop/bob", "store/cleo", "shop/ann/sub/note/n"]))
+    assert main(["doctor", "--db", database]) == 0, "the file alone does not say which kinds are one class's"
+    assert "two agents" not in capsys.readouterr().out
+    assert main(["doctor", "--db", database, "--app", str(file)]) == 1
+    told = capsys.readouterr().out
+    assert told.count("two agents") == 1 and "shop/ann and store/ann" in told
+    assert main(["doctor", "--db", database, "--app", str(file), "--json"]) == 1
+    told_as_json = json.loads(capsys.readouterr().out)
+    assert (told_as_json["doubles"], told_as_json["isHealthy"]) == ([["shop/ann", "store/ann"]], False)
+    assert main(["doctor", "--db", database, "--app", f"{file}:other"]) == 2
+    assert "it is no Everyword" in capsys.readouterr().err
+
+
+async def _set_states(database: str, agents: list[str]) -> None:
+    directory = Directory(SqliteLog(database), lambda agent: ScriptedResponder([]))
+    async with directory:
+        for agent in agents:
+            async with directory.attach(AgentId(agent)) as loaded:
+                await loaded.actor.ask(SetState(to_raw({"n": 1})))

@@ -37,9 +37,8 @@ async def _dump(path: Path, agent: str = "chat/ann") -> list[object]:
     name = AgentId(agent)
     log = [(each.at, each.kind, each.turn, each.body) for each in await read_log(store, name)]
     rows = [
-        await store.agent_row(name),
         await store.turns(name),
-        (await store.conversation(name))[1],
+        await store.conversation(name),
         await store.kept(name),
     ]
     wake = (await store.standing(name))[1]
@@ -64,7 +63,7 @@ def test_a_log_written_in_two_goes_has_the_rows_that_it_had_while_it_lived(
             assert await write_agent(store, ANN, events[:cut]) == cut
         assert await write_agent(store, ANN, events) == len(events) - cut
         assert await write_agent(store, ANN, events) == 0
-        assert await store.agent_row(ANN) == history.rows.agent
+        assert (await store.conversation(ANN))[0] == history.rows.agent
         assert {row.turn: row for row in await store.turns(ANN)} == history.rows.turns
         assert {row.node: row for row in (await store.conversation(ANN))[1]} == history.rows.messages
         assert await store.next_wake() == wanted(history.state, events[-1].at).wake

@@ -10,12 +10,15 @@ import httpx
 import msgspec
 import pytest
 
+from everyword.agents import AIChatAgent, Turn
+from everyword.agents.tools import tool
+from everyword.cli.opening import find_turn
 from everyword.cli.playing import Frame, Play, Role, read_play
 from everyword.cli.readonly import ReadOnlyLog
 from everyword.core.commands import Answer
 from everyword.errors import LogCorrupt, UsageError
 from everyword.ids import AgentId, CallId, RequestId, TurnId
-from everyword.messages.calls import Approval
+from everyword.messages.calls import Approval, tool_parts
 from tests.cli.kit import PAY, damage
 from tests.server.kit import PATIENCE, ask, chat, question, scripted
 
@@ -93,6 +96,52 @@ async def test_a_continuation_goes_on_for_every_client(tmp_path: Path) -> None:
         assert _answer(play) == play.stored.to_dict(), cut
         await _frames(play, "reconnecting", at=cut, back=cut + 2)
         assert _answer(play) == play.stored.to_dict(), cut
+    await store.aclose()
+
+
+class Payer(AIChatAgent):
+    """Pays what a person approved, and says a word to everything else."""
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        async for step in turn.steps():
+            async for chunk in step.run(PAY[:1] if turn.id == "pay" else ["A word."]):
+                yield chunk
+
+    @tool(needs_approval=True)
+    async def pay(self, sum: int) -> str:
+        return f"paid {sum}"
+
+
+Payer.__name__ = "Chat"
+
+
+async def _approved_late(path: Path) -> None:
+    """Leave a store behind with a call that was approved when another question had been answered."""
+    app = chat(Payer, store=str(path))
+    async with (
+        app,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://localhost/agents/{ANN}") as client,
+    ):
+        await ask(client, question("u1", "pay"), idempotency_key="pay")
+        await ask(client, question("u2", "else"), idempotency_key="else")
+        async with (await app.start()).directory.attach(ANN) as loaded:
+            await loaded.actor.ask(Answer(CallId("k1"), Approval(True), RequestId("late")))
+        assert await app.get(Payer, "ann").wait_until_stable(PATIENCE)
+
+
+async def test_a_late_call_is_played_as_clients_were_told_of_it(tmp_path: Path) -> None:
+    await _approved_late(tmp_path / "log.db")
+    store, play = await _play(tmp_path / "log.db", TurnId(3))
+    assert play.stored is not None and next(tool_parts(play.stored))["output"] == "paid 7"
+    for role in ("live", "watching"):
+        assert _types(await _frames(play, role)) == ["message_updated"]
+        assert _answer(play) == play.stored.to_dict(), role
+        assert [message["role"] for message in play.messages] == ["user", "assistant"] * 2
+    for cut in range(play.chunks + 1):
+        await _frames(play, "late", at=cut)
+        assert _answer(play) == play.stored.to_dict(), cut
+    assert (await find_turn(store, ANN, None)).turn == 2, "the newest that clients could watch"
+    assert (await find_turn(store, ANN, "late")).turn == 3
     await store.aclose()
 
 

@@ -55,7 +55,7 @@ def test_rebuilding_after_retention_changes_nothing(history: History) -> None:
 
 
 async def _rows(store: MemoryLog) -> Projections:
-    rows = Projections(await store.agent_row(AGENT))
+    rows = Projections((await store.conversation(AGENT))[0])
     rows.put(await store.turns(AGENT))
     rows.put((await store.conversation(AGENT))[1])
     return rows

@@ -50,6 +50,19 @@ async def test_dev_serves_the_page_in_front_of_an_app(tmp_path: Path) -> None:
             assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
 
 
+async def test_dev_prints_addresses_that_work_when_agents_are_at_the_root(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        APP.format(name="app").replace("[Echo]", "[Echo], base_path='/'"), encoding="utf-8"
+    )
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        await server.until("Ctrl\\+C")
+        assert f"at {url}/{{kind}}/{{name}}\n" in server.said
+        async with connect(f"{url}/echo/ann") as client:
+            assert (await client.get(f"{url}/settings.json")).json()["basePath"] == ""
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
 async def test_dev_serves_any_other_asgi_app_as_it_is(tmp_path: Path) -> None:
     outer = "from starlette.applications import Starlette\nfrom starlette.routing import Mount\n"
     outer += APP.format(name="inner") + "\napp = Starlette(routes=[Mount('/api', inner)], lifespan=inner.lifespan)\n"
@@ -270,6 +283,55 @@ async def test_a_log_that_cannot_be_used_is_a_sentence_and_not_a_traceback(tmp_p
         assert await server.until("Its folder must exist")
         assert await server.ended() == 1
         assert "Traceback" not in server.said
+
+
+async def test_an_app_that_fails_when_it_is_imported_shows_its_own_line_first(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from everyword import Everyword\napp = Everyword(chat)\n", encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        await server.until("NameError: name 'chat' is not defined")
+        assert await server.ended() == 2
+        first, place, *_ = server.said.splitlines()
+        assert first.startswith("Traceback") and place.endswith('app.py", line 2, in <module>')
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_second_server_on_a_file_says_at_once_that_it_waits_and_for_which_process(
+    command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app").replace("memory:", "log.db"), encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as first:
+        await first.url()
+        async with running(command, "app.py", "--port", "0", folder=tmp_path) as second:
+            await second.until(f"log.db'; another process \\(pid {first.process.pid}\\) holds it")
+            assert "http://" not in second.said
+            assert "stop the other server" in second.said
+            first.process.kill()
+            async with connect(f"{await second.url()}/agents/echo/ann") as client:
+                assert (await client.get("get-messages")).json() == []
+
+
+KEYLESS = """
+from everyword import Everyword, Think
+
+class Support(Think):
+    model = "openai:gpt-5.2"
+
+app = Everyword([Support], store="memory:")
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_missing_key_is_told_at_the_start(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "app.py").write_text(KEYLESS, encoding="utf-8")
+    async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+        await server.until("Support cannot answer: unable to use the model 'openai:gpt-5.2'; Set the `OPENAI_API_KEY`")
+        url = await server.url()
+        async with connect(f"{url}/agents/support/ann") as client:
+            assert (await client.get("get-messages")).json() == []
 
 
 def test_a_database_file_is_not_chosen_twice(capsys: pytest.CaptureFixture[str]) -> None:

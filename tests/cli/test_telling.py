@@ -134,6 +134,7 @@ def test_text_grows_and_reasoning_and_tools_have_lines_of_their_own() -> None:
         (FiberStarted(FiberId("f"), "index", attempt=2), "index runs in the background, attempt 2"),
         (HookDone(T), ""),
         (_accepted(TurnKind.CONTINUATION), "the answer goes on"),
+        (_accepted(TurnKind.CALLS), "approved calls of an earlier answer run"),
         (_accepted(TurnKind.STREAM), ""),
         (TurnEnded(T, Outcome.ABORTED, reason="cancelled"), "■ aborted, 0 chunks: cancelled"),
         (TurnEnded(T, Outcome.SKIPPED, reason="superseded"), "· skipped, 0 chunks: superseded"),

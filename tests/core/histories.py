@@ -30,6 +30,7 @@ from everyword.core.commands import (
     PutMessages,
     RemoveMessages,
     SetState,
+    StartCall,
     Submit,
 )
 from everyword.core.decide import decide
@@ -42,7 +43,7 @@ from everyword.core.wanted import wanted
 from everyword.errors import Rejected
 from everyword.events import Event, Outcome, TurnKind, to_raw
 from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
-from everyword.messages.calls import Approval, ToolError, ToolResult, open_calls
+from everyword.messages.calls import Approval, ToolError, ToolResult, open_calls, own_approval_id, tool_parts
 from everyword.messages.message import UIMessage
 from everyword.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
@@ -144,7 +145,7 @@ def fingerprint(state: State) -> dict[str, Any]:
             "message": turn.fold.message().to_dict() if turn.fold is not None else None,
             "ending": (turn.outcome, turn.reason, turn.error, turn.detail, turn.finish_reason, turn.usage),
             "times": (turn.accepted_at, turn.ended_at, turn.hook_due, turn.progressed_at),
-            "tries": (turn.recovers_with, dict(turn.calls)),
+            "tries": (turn.recovers_with, dict(turn.calls), sorted(turn.held)),
         }
 
     nodes = {n: (p.parent, p.id, p.role, p.at, p.body, p.draft) for n, p in sorted(state.nodes.items())}
@@ -197,6 +198,7 @@ def walk(source: bytes) -> History:
         max_persisted_messages=choices.of([None, None, None, 3, 1]),
         has_response_hook=choices.of([False, True]),
         trusts_client_messages=choices.of([False, True]),
+        server_tools=frozenset({"pay"}),
     )
     history = History(rules)
     while choices.goes_on():
@@ -212,6 +214,9 @@ def next_command(choices: Choices, history: History) -> Command:
     moves = ["submit", "odd"]
     if work.run is not None and current is None:
         moves += ["begin"] * 8
+    late = state.open[work.calls] if work.calls is not None else None
+    if late is not None:
+        moves += ["late"] * 6
     if current is not None:
         moves += ["emit"] * 10 + ["finish"] * 3 + ["answer"] * 3 + ["cancel", "restart", "delay", "submit"]
         moves += ["interrupt", "overtake"]
@@ -223,7 +228,12 @@ def next_command(choices: Choices, history: History) -> Command:
         case "begin":
             assert work.run is not None
             turn = state.open[work.run]
-            return Place(turn.id, deferred_messages(choices, history)) if turn.accepted.deferred else Begin(turn.id)
+            return (
+                Place(turn.id, deferred_messages(choices, history)) if turn.accepted.deferred else begin(history, turn)
+            )
+        case "late":
+            assert late is not None
+            return run_late(choices, history, late)
         case "restart":
             assert current is not None
             return Begin(current.id, "crash")
@@ -234,9 +244,11 @@ def next_command(choices: Choices, history: History) -> Command:
             assert current is not None
             return Interrupt(current.id, Attempt(current.attempt))
         case "overtake":
-            return Begin(choices.of(list(state.open)))
+            return begin(history, state.open[choices.of(list(state.open))])
         case "emit":
             assert current is not None
+            if calls := approved_calls(current):
+                return start_or_settle(choices, current, choices.of(calls))
             return Emit(current.id, Attempt(current.attempt), emitted(*chunks_for(choices, current)))
         case "finish":
             assert current is not None
@@ -253,6 +265,36 @@ def next_command(choices: Choices, history: History) -> Command:
         case "show":
             return MoveLeaf(choices.of(list(state.nodes)))
     return odd(choices, history)
+
+
+def begin(history: History, turn: Turn) -> Begin:
+    return Begin(turn.id, calls=RequestId(history.fresh("l")))
+
+
+def approved_calls(turn: Turn) -> list[CallId]:
+    """Return the calls of our own tool in a turn's message that may run."""
+    parts = tool_parts(turn.fold.message()) if turn.fold is not None else ()
+    return [CallId(part["toolCallId"]) for part in parts if part.get("state") == "approval-responded"]
+
+
+def start_or_settle(choices: Choices, turn: Turn, call: CallId) -> Command:
+    """Run a call as its tool would: started first, then its output; now and then it dies in between."""
+    attempt = Attempt(turn.attempt)
+    if choices.rarely():
+        return Begin(turn.id, "crash")
+    if turn.calls.get(call) != attempt and not choices.rarely():
+        return StartCall(turn.id, attempt, call, "pay")
+    output = {"type": "tool-output-available", "toolCallId": call, "output": "paid"}
+    return Emit(turn.id, attempt, emitted(output))
+
+
+def run_late(choices: Choices, history: History, turn: Turn) -> Command:
+    """Choose what becomes of approved calls that run beside the chat."""
+    if turn.attempt == 0:
+        return begin(history, turn)
+    if calls := approved_calls(turn):
+        return start_or_settle(choices, turn, calls[0])
+    return choices.of([finish(choices, turn.id, turn.attempt), Cancel(turn.request)])
 
 
 def shown(history: History) -> list[JsonObject]:
@@ -342,6 +384,9 @@ def chunks_for(choices: Choices, turn: Turn) -> list[JsonObject]:
         [{"type": "finish", "finishReason": "stop", "messageMetadata": {"n": number}}],
         [{"type": "text-delta", "id": "nobody", "delta": "lost"}],
     ]
+    pay = f"p{turn.id}-{number}"
+    asked = {"type": "tool-approval-request", "toolCallId": pay, "approvalId": own_approval_id(pay)}
+    options += [[{"type": "tool-input-available", "toolCallId": pay, "toolName": "pay", "input": {}}, asked]] * 2
     for place, name in turn.fold.open_parts.items():
         kind = message.parts[place]["type"]
         options += [[{"type": f"{kind}-delta", "id": name, "delta": "more "}]] * 3
@@ -357,7 +402,7 @@ def chunks_for(choices: Choices, turn: Turn) -> list[JsonObject]:
 def answer(choices: Choices, history: History) -> Command:
     state = history.state
     calls = ["unknown"]
-    for turn in state.chat_turns():
+    for turn in state.message_turns():
         if turn.fold is not None:
             calls += [part["toolCallId"] for part in open_calls(turn.fold.message())] * 4
     for node in state.nodes.values():
@@ -406,4 +451,4 @@ def odd(choices: Choices, history: History) -> Command:
 
 def is_waiting_for_a_person(state: State) -> bool:
     """Whether all that is open are bare streams and continuations that wait for another answer."""
-    return all(turn.is_continuation and turn.status is Status.ACCEPTED for turn in state.chat_turns())
+    return all(turn.is_continuation and turn.status is Status.ACCEPTED for turn in state.message_turns())

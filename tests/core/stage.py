@@ -103,7 +103,7 @@ class Stage(History):
     # -- running -------------------------------------------------------------------------------------------
 
     def begin(self, turn: int, cause: AttemptCause = "first", *, fresh: bool = False) -> list[Event]:
-        return self.tell(Begin(TurnId(turn), cause, fresh))
+        return self.tell(Begin(TurnId(turn), cause, fresh, calls=RequestId(f"calls-{turn}")))
 
     def delay(self, turn: int, cause: AttemptCause = "retry", *, attempt: int = 1) -> list[Event]:
         return self.tell(Delay(TurnId(turn), Attempt(attempt), cause))

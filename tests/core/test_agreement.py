@@ -15,7 +15,7 @@ from everyword.core.transcript import Transcript
 from everyword.core.tree import active_path, known_ids, shown_path
 from everyword.core.wanted import wanted
 from everyword.events import AttemptStarted, Event, MessagesRemoved, Outcome, TurnAccepted
-from everyword.ids import Attempt, Millis, NodeId
+from everyword.ids import Attempt, Millis, NodeId, RequestId
 from tests.core.histories import History, Rows, histories
 
 MANY = settings(max_examples=150, deadline=None)
@@ -40,13 +40,14 @@ def test_what_is_wanted_can_be_done(history: History) -> None:
     for _, _, twin in again(history):
         state, now = twin.state, Millis(twin.now)
         work = wanted(state, now)
-        if work.stop is not None:
-            attempt = Attempt(state.open[work.stop].attempt)
-            assert decide(state, Finish(work.stop, attempt, Outcome.ABORTED), now, twin.rules)
-        if work.run is not None:
-            deferred = state.open[work.run].accepted.deferred
-            command = Place(work.run, []) if deferred else Begin(work.run, "crash")
-            assert decide(state, command, now, twin.rules)
+        for turn in work.stop:
+            attempt = Attempt(state.open[turn].attempt)
+            assert decide(state, Finish(turn, attempt, Outcome.ABORTED), now, twin.rules)
+        for wanted_turn in (work.run, work.calls):
+            if wanted_turn is not None:
+                deferred = state.open[wanted_turn].accepted.deferred
+                begin = Begin(wanted_turn, "crash", calls=RequestId(twin.fresh("l")))
+                assert decide(state, Place(wanted_turn, []) if deferred else begin, now, twin.rules)
 
 
 @MANY
@@ -112,7 +113,7 @@ def test_what_an_observer_saw_of_the_log_is_what_is_kept(history: History) -> No
     seen, state = Transcript(), history.state
     for event, _ in history.log:
         seen.apply(event)
-    written = {turn.node for turn in state.chat_turns() if turn.fold is not None}
+    written = {turn.node for turn in state.message_turns() if turn.fold is not None}
     kept = {node: msgspec.json.decode(place.body) for node, place in state.nodes.items() if place.body is not None}
     assert {node: message for node, message in seen.messages.items() if node not in written} == {
         node: message for node, message in kept.items() if node not in written

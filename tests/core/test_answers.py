@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from everyword.core.continuations import is_held
 from everyword.events import ABSENT, CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
+from everyword.ids import TurnId
 from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.core.histories import user
 from tests.core.stage import (
@@ -327,6 +329,30 @@ def test_without_auto_continue_an_answer_is_only_an_answer() -> None:
     assert list(told.state.open) == []
 
 
+def test_an_answer_without_auto_continue_holds_the_turn_that_streams() -> None:
+    told = streaming("k1")
+    assert not is_held(told.state, told.state.open[TurnId(1)])
+    events = told.answer("k1", OK, auto_continue=False)
+    assert (the(CallAnswered, events).turn, the(CallAnswered, events).auto_continue) == (1, False)
+    assert is_held(told.state, told.state.open[TurnId(1)])
+    restored, _ = told.restored()
+    assert is_held(restored, restored.open[TurnId(1)])
+
+
+def test_an_answer_that_goes_on_outweighs_one_that_does_not() -> None:
+    told = streaming("k1", "k2")
+    told.answer("k1", OK, auto_continue=False)
+    told.answer("k2", OK)
+    assert not is_held(told.state, told.state.open[TurnId(1)])
+
+
+def test_a_turn_is_held_by_its_last_step_alone() -> None:
+    told = streaming("k1")
+    told.answer("k1", OK, auto_continue=False)
+    told.emit(1, {"type": "start-step"}, call("k2"))
+    assert not is_held(told.state, told.state.open[TurnId(1)])
+
+
 def test_answers_given_together_make_one_continuation() -> None:
     told = stored("k1", "k2")
     told.answer("k1", OK, "c1", owner="pk-1", origin="s1")
@@ -351,15 +377,14 @@ def test_an_answer_without_auto_continue_delays_the_continuation_but_does_not_ta
     assert (moved.owner, moved.origin, moved.not_before) == ("pk-1", "s1", told.now + 50)
 
 
-def test_a_retargeted_continuation_belongs_to_its_new_target_in_every_respect() -> None:
+def test_an_answer_to_another_message_makes_a_continuation_of_its_own() -> None:
     told = stored("k1", "k2")
     told.answer("k1", OK, "c1")
     told.ask("r2", user("u2"))
-    told.begin(3)
+    assert endings(told.begin(3)) == [(2, "skipped", "target-not-last")]
     told.emit(3, call("k3"))
-    told.answer("k3", OK, "c2")
-    accepted = told.state.open[2].accepted  # type: ignore[index]
-    assert (accepted.node, accepted.message_id, accepted.parent) == (4, "a-r2", 3)
+    accepted = the(TurnAccepted, told.answer("k3", OK, "c2"))
+    assert (accepted.node, accepted.message_id, accepted.parent, accepted.during) == (4, "a-r2", 3, 3)
 
 
 def test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another() -> None:
@@ -392,12 +417,46 @@ def test_a_continuation_extends_the_message_with_the_answer_in_it() -> None:
     assert told.path == ["u1", "a-r1"]
 
 
-def test_a_continuation_whose_target_is_not_last_any_more_is_skipped() -> None:
+@pytest.mark.parametrize("policy", ["queue", "latest", "merge", "debounce"])
+def test_a_continuation_goes_before_a_question_that_follows_its_answer_at_once(policy: str) -> None:
     told = stored("k1")
     told.answer("k1", OK)
+    told.ask("r2", user("u2"), policy=policy)
+    told.wait(1000)
+    assert told.wanted().run == 2
+    assert kinds(told.begin(2)) == ["AttemptStarted"]
+    told.emit(2, *text("seen"))
+    told.finish(2)
+    assert told.wanted().run == 3
+    assert [part["type"] for part in told.message(2)["parts"]] == ["tool-look", "text"]
+
+
+def test_an_answer_given_while_a_question_waits_goes_on_before_it() -> None:
+    told = streaming("k1")
     told.ask("r2", user("u2"))
-    told.run(3, *text("something else"))
-    assert endings(told.begin(2)) == [(2, "skipped", "target-not-last")]
+    told.answer("k1", OK)
+    told.finish(1, finish_reason="tool-calls")
+    told.wait(50)
+    assert told.wanted().run == 3
+    assert kinds(told.begin(3)) == ["AttemptStarted"]
+
+
+@pytest.mark.parametrize("answer", [OK, ToolError("no"), YES, NO])
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_an_answer_given_once_the_next_answer_has_begun_only_changes_the_message(
+    answer: CallAnswer, *, has_ended: bool
+) -> None:
+    told = stored("k1")
+    told.ask("r2", user("u2"))
+    told.begin(2)
+    told.emit(2, *text("something else"))
+    if has_ended:
+        told.finish(2)
+    events = told.answer("k1", answer)
+    assert kinds(events) == ["CallAnswered"]
+    assert the(CallAnswered, events).turn is None
+    assert states(told.message(2)) != {"k1": "input-available"}
+    assert told.wanted().run == (None if has_ended else 2)
 
 
 def test_a_continuation_is_skipped_when_another_branch_is_shown() -> None:
@@ -407,6 +466,9 @@ def test_a_continuation_is_skipped_when_another_branch_is_shown() -> None:
     told.show(2)
     told.answer("k1", OK)
     told.show(4)
+    assert told.wanted().run is None and told.wanted().wake == told.now + 50
+    told.wait(50)
+    assert told.wanted().run == 3
     assert endings(told.begin(3)) == [(3, "skipped", "target-not-last")]
 
 
@@ -431,17 +493,6 @@ def test_a_continuation_is_not_skipped_when_an_answer_came_after_the_turn_had_st
     told.finish(1, finish_reason="stop")
     told.answer("k2", OK)
     assert kinds(told.begin(2)) == ["AttemptStarted"]
-
-
-def test_a_continuation_retargeted_to_a_streaming_message_is_skipped_when_that_one_stops_by_itself() -> None:
-    told = stored("k1", "k2")
-    told.answer("k1", OK, "c1")
-    told.ask("r2", user("u2"))
-    told.begin(3)
-    told.emit(3, call("k3"))
-    told.answer("k3", OK, "c2")
-    told.finish(3, finish_reason="stop")
-    assert endings(told.begin(2)) == [(2, "skipped", "already-answered")]
 
 
 @pytest.mark.parametrize("finish_reason", ["tool-calls", "length", None])

@@ -36,7 +36,7 @@ from everyword.events import (
     kind_of,
     turn_of,
 )
-from everyword.ids import Attempt, Millis, NodeId, TurnId
+from everyword.ids import Attempt, Millis, NodeId, RequestId, TurnId
 from everyword.log.base import REPLAYED
 from tests.core.histories import (
     History,
@@ -197,16 +197,16 @@ def test_a_bare_stream_is_never_pruned(history: History) -> None:
 def test_from_any_crash_point_every_turn_ends_or_waits_for_a_person(history: History, cut: int) -> None:
     """The process dies after any commit, and dies again at every attempt: the bound ends what never ends."""
     state, now, steps = refold(history.log[:cut]), history.now, 0
-    rules = Rules(max_attempts=history.rules.max_attempts)
+    rules = Rules(max_attempts=history.rules.max_attempts, server_tools=history.rules.server_tools)
     while True:
         now += 10_000
         work = wanted(state, Millis(now))
-        if work.stop is not None:
-            turn = state.open[work.stop]
+        if work.stop:
+            turn = state.open[work.stop[0]]
             command: Finish | Begin = Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED)
-        elif work.run is not None:
-            turn = state.open[work.run]
-            command = Begin(turn.id, "crash")
+        elif (next_turn := work.run or work.calls) is not None:
+            turn = state.open[next_turn]
+            command = Begin(turn.id, "crash", calls=RequestId(f"late-{steps}"))
             if turn.accepted.deferred:  # whoever knew its messages is gone
                 command = Finish(turn.id, Attempt(0), Outcome.ERROR, error="gone")
         else:

@@ -7,8 +7,8 @@ import pytest
 from everyword.core.commands import SetState
 from everyword.core.prune import is_redundant, state_is_prunable, turn_is_prunable
 from everyword.core.transcript import Ending, Transcript
-from everyword.events import Chunk, Event, Outcome, StateSet, TurnKind, to_raw
-from everyword.ids import Millis, TurnId
+from everyword.events import AttemptStarted, Chunk, Event, Outcome, StateSet, TurnKind, TurnRetargeted, to_raw
+from everyword.ids import Attempt, MessageId, Millis, NodeId, TurnId
 from everyword.messages.calls import Approval, ToolResult
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, approval, call, open_text, stage, states, text, text_of
@@ -153,19 +153,17 @@ def test_an_observer_that_missed_pruned_chunks_sees_the_same_in_the_end(cursor: 
 
 
 def test_a_continuation_is_seen_at_its_last_target() -> None:
+    """Older logs have continuations that were moved from one message to another."""
     told = stage()
-    told.ask("r1", user("u1"))
-    told.run(1, call("k1"), call("k2"), finish_reason="tool-calls")
-    told.answer("k1", ToolResult(1), "c1")
-    told.ask("r2", user("u2"))
-    told.begin(3)
-    told.emit(3, call("k3"))
-    told.answer("k3", ToolResult(1), "c2")
-    told.finish(3, finish_reason="tool-calls")
-    told.begin(2)
-    told.emit(2, *open_text("so"))
-    seen_last = watched(told).messages[4]  # type: ignore[index]
-    assert (seen_last["id"], text_of(seen_last)) == ("a-r2", "so")
+    told.talk("r1", "u1", "one")
+    told.talk("r2", "u2", "two")
+    told.go_on("c1")
+    moved = [event for event, _ in told.log]
+    moved.append(TurnRetargeted(TurnId(3), NodeId(2), MessageId("a-r1"), Millis(0)))
+    moved.append(AttemptStarted(TurnId(3), Attempt(1)))
+    moved += [Chunk(TurnId(3), Attempt(1), index, to_raw(chunk)) for index, chunk in enumerate(open_text(" more"))]
+    found = seen(moved).messages
+    assert (text_of(found[NodeId(2)]), text_of(found[NodeId(4)])) == ("one more", "two")
 
 
 def test_deltas_whose_beginning_was_pruned_are_passed_over() -> None:

@@ -404,7 +404,7 @@ def test_cancelling_a_running_turn_asks_it_to_stop() -> None:
     told = begun()
     assert told.cancel("r1", by="ann") == [CancelRequested(TurnId(1), by="ann")]
     assert status(told) is Status.CANCELLING
-    assert told.wanted().stop == 1
+    assert told.wanted().stop == (1,)
 
 
 def test_cancelling_twice_causes_nothing_more() -> None:

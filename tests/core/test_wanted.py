@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from everyword.core.wanted import NOW, Wanted, continuation_is_due, wanted
+from everyword.core.continuations import continuation_is_due
+from everyword.core.wanted import NOW, Wanted, wanted
 from everyword.events import Outcome
 from everyword.ids import Millis, TurnId
 from everyword.messages.calls import ToolResult
 from tests.core.histories import user
-from tests.core.stage import Stage, call, endings, open_text, stage, text
+from tests.core.stage import Stage, call, endings, kinds, open_text, stage, text
 
 OK = ToolResult({"ok": 1})
 
@@ -52,7 +53,7 @@ def test_a_turn_that_is_being_cancelled_should_stop_and_nothing_else_starts() ->
     told.ask("r2", user("u2"))
     told.begin(1)
     told.cancel("r1")
-    assert told.wanted() == Wanted(stop=TurnId(1), wake=NOW)
+    assert told.wanted() == Wanted(stop=(TurnId(1),), wake=NOW)
     told.finish(1)
     assert told.wanted() == Wanted(run=TurnId(2), wake=NOW)
 
@@ -111,14 +112,20 @@ def test_a_debounced_question_keeps_its_place() -> None:
     assert told.wanted() == Wanted(wake=Millis(told.now + 750))
 
 
-def test_a_continuation_that_only_waits_for_its_time_lets_a_question_pass() -> None:
+@pytest.mark.parametrize("policy", ["queue", "latest", "merge", "debounce"])
+def test_a_continuation_that_only_waits_for_its_time_goes_before_a_question(policy: str) -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.run(1, call("k1"), finish_reason="tool-calls")
     told.answer("k1", OK)
     assert told.wanted() == Wanted(wake=Millis(told.now + 50))
-    told.ask("r2", user("u2"))
+    told.ask("r2", user("u2"), policy=policy)
+    assert told.wanted() == Wanted(wake=Millis(told.now + 50))
+    told.wait(1000)
+    assert told.wanted().run == 2
+    told.run(2, *text("seen"))
     assert told.wanted().run == 3
+    assert told.path == ["u1", "a-r1", "u2"]
 
 
 def test_of_two_start_times_the_earlier_is_the_next_wake() -> None:
@@ -139,11 +146,12 @@ def test_a_continuation_in_the_middle_of_a_batch_waits_for_a_person_at_no_cost()
     assert not continuation_is_due(told.state, told.state.open[TurnId(2)])
 
 
-def test_a_question_ends_the_wait_of_a_parked_continuation_and_runs() -> None:
+def test_a_question_that_begins_ends_the_wait_of_a_parked_continuation() -> None:
     told = parked()
     told.ask("r2", user("u2"))
-    assert told.wanted().run == 2
-    assert endings(told.begin(2)) == [(2, "skipped", "target-not-last")]
+    assert told.wanted().run == 3
+    begun = told.begin(3)
+    assert (endings(begun), kinds(begun)[-1]) == ([(2, "skipped", "target-not-last")], "AttemptStarted")
     assert told.wanted().run == 3
 
 
@@ -155,12 +163,22 @@ def test_a_parked_continuation_is_due_when_the_batch_is_complete() -> None:
     assert told.wanted() == Wanted(run=TurnId(2), wake=NOW)
 
 
-def test_a_continuation_whose_target_is_not_last_any_more_is_due_so_that_it_can_be_skipped() -> None:
+def test_a_question_that_never_ran_leaves_a_parked_continuation_waiting() -> None:
     told = parked()
     told.ask("r2", user("u2"))
     told.cancel("r2")
+    assert told.wanted() == Wanted()
+    told.answer("k2", OK)
+    told.wait(50)
     assert told.wanted().run == 2
-    told.begin(2)
+    assert kinds(told.begin(2)) == ["AttemptStarted"]
+
+
+def test_a_continuation_whose_target_is_not_shown_any_more_is_due_so_that_it_can_be_skipped() -> None:
+    told = parked()
+    told.put({"id": "b1", "role": "assistant", "parts": [{"type": "text", "text": "Never mind."}]})
+    assert told.wanted().run == 2
+    assert endings(told.begin(2)) == [(2, "skipped", "target-not-last")]
     assert told.wanted() == Wanted()
 
 
@@ -200,7 +218,7 @@ def test_hooks_are_wanted_while_a_turn_is_being_cancelled() -> None:
     told.ask("r2", user("u2"))
     told.begin(2)
     told.cancel("r2")
-    assert told.wanted() == Wanted(stop=TurnId(2), hooks=(TurnId(1),), wake=NOW)
+    assert told.wanted() == Wanted(stop=(TurnId(2),), hooks=(TurnId(1),), wake=NOW)
 
 
 # -- the next process wants the same -----------------------------------------------------------------------

@@ -41,6 +41,13 @@ CALLS: dict[str, list[Call]] = {
     "early": [("k-early", "refund", {"amount": 700}), ("k-early-2", "linger", {})],
     "twice": [("k-twice", "refund", {"amount": 800})],
     "where": [("k-where", "where", {}), ("k-where-2", "send", {"to": "fay"})],
+    "late": [("k-late", "refund", {"amount": 600})],
+    "soon": [("k-soon", "refund", {"amount": 610})],
+    "halves": [("k-half-1", "refund", {"amount": 620}), ("k-half-2", "refund", {"amount": 630})],
+    "queued": [("k-queued", "refund", {"amount": 640}), ("k-queued-2", "linger", {})],
+    "beside": [("k-beside", "refund", {"amount": 650})],
+    "long": [("k-long", "linger", {})],
+    **{question: [] for question in ("talk", "next")},
 }
 
 
@@ -102,6 +109,8 @@ class Clerk:
     world: ClassVar[World]
     effects: ClassVar[Effects]
     told: ClassVar[list[UIMessage]]
+    read: ClassVar[dict[str, dict[str, str]]] = {}
+    """Question → the states of all calls of the conversation, as the model read them when it was first asked."""
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
         question = next(message.text for message in reversed(self.messages) if message.role == "user")
@@ -117,6 +126,8 @@ class Clerk:
 
     async def model(self, asked: Asked) -> AsyncIterator[Any]:
         answer = asked.answer
+        calls = [part for message in asked.messages for part in tool_parts(message)]
+        Clerk.read.setdefault(asked.question, {part["toolCallId"]: part["state"] for part in calls})
         if answer is not None:
             Clerk.told.append(answer)
         parts = {part["toolCallId"]: part for part in tool_parts(answer)} if answer is not None else {}

@@ -110,7 +110,7 @@ class Person:
             while not fact(await self.world.log()):
                 for _ in range(TICK):
                     await asyncio.sleep(0)
-                self.world.clock.advance(500)
+                self.world.clock.advance(0.5)
 
     async def once(self, what: str, ask: Callable[[], Awaitable[Any]]) -> None:
         if what not in payloads(await self.world.log()).values():

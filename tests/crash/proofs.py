@@ -65,8 +65,8 @@ async def check_projections(store: LogStore, agent: AgentId) -> None:
 async def _stored_rows(store: Any, agent: AgentId) -> Rows:
     admin: LogAdmin = store
     turns = {row.turn: row for row in await admin.turns(agent)}
-    messages = {row.node: row for row in (await store.conversation(agent))[1]}
-    return Rows(await store.agent_row(agent), turns, messages)
+    row, places = await store.conversation(agent)
+    return Rows(row, turns, {place.node: place for place in places})
 
 
 @dataclass(frozen=True)

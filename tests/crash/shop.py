@@ -1,7 +1,8 @@
 """A process that is killed while its tools have effects in a file: the file is the world, and says what happened.
 
 Run as a program it is a nursery: every line on its input, a list of arguments as JSON, begets one process. Arguments:
-the base class, the log, the file of effects, how it lives, and what to do: `ask QUESTION`, `approve CALL`, or `settle`.
+the base class, the log, the file of effects, how it lives, and what to do: `ask QUESTION`, `then QUESTION` for a second
+one, `approve CALL`, or `settle`.
 In a life of `work` tools answer after their effect, in one of `hang` they never do, and in one of `still` no time
 passes, so that nothing that was answered goes on. It says what it has seen, line by line: `did TOOL`, `asks`,
 `answered`, `settled`; the nursery says `pid N` and `dead`.
@@ -96,9 +97,10 @@ async def live(base: str, path: str, clock: Clock, action: str, what: str) -> No
         settings=Settings(grace=0.0),
     )
     async with asyncio.timeout(LIFETIME), directory, directory.attach(AGENT) as loaded:
-        if action == "ask":
-            question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": what}]}
-            await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), [question]))
+        if action in ("ask", "then"):
+            number = 1 if action == "ask" else 3
+            question = {"id": f"u{number}", "role": "user", "parts": [{"type": "text", "text": what}]}
+            await loaded.actor.ask(Submit(RequestId(f"r{number}"), MessageId(f"a{number}"), [question]))
         if action == "approve":
             events = await loaded.actor.ask(Answer(CallId(what), Approval(True), RequestId("r2")))
             report("answered" if any(isinstance(event, CallAnswered) for event in events) else "refused")

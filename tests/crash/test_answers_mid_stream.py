@@ -101,7 +101,7 @@ async def test_an_answer_given_while_it_streams_is_acted_on_once_whatever_reason
             await loaded.actor.ask(Answer(CallId("c1"), given, RequestId("more")))
         Teller.hold.set()
         assert (await asking).status == "completed"
-        serving.clock.advance(1_000)
+        serving.clock.advance(1)
         await serving.agent._port.wait_until_idle()
         answer = serving.agent.messages[-1]
     calls = {part["toolCallId"]: part["state"] for part in tool_parts(answer)}

@@ -40,7 +40,7 @@ async def hurry(clock: ManualClock) -> None:
     while True:
         for attempt in range(2, 6):
             if clock.now() + backoff(attempt) in clock._sleepers.values():
-                clock.advance(backoff(attempt))
+                clock.advance(backoff(attempt) / 1000)
         await asyncio.sleep(0)
 
 

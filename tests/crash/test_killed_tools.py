@@ -79,8 +79,8 @@ class Shop:
     def effects(self) -> list[str]:
         return self._effects.read_text(encoding="utf-8").splitlines() if self._effects.exists() else []
 
-    async def answer(self) -> tuple[str, Part]:
-        """Check the log; return the text of the answer and its call."""
+    async def answer(self, number: int = 1) -> tuple[str, Part]:
+        """Check the log; return the text of an answer and its call."""
         store = SqliteLog(self._log)
         await store.open()
         try:
@@ -91,7 +91,7 @@ class Shop:
             ]
         finally:
             await store.aclose()
-        (answer,) = (message for message in messages if message.role == "assistant")
+        (answer,) = (message for message in messages if message.id == f"a{number}")
         (part,) = tool_parts(answer)
         return answer.text, part
 
@@ -142,3 +142,26 @@ async def test_an_approved_tool_killed_behind_its_effect_is_not_run_again(shop: 
     text, part = await shop.answer()
     assert shop.effects == ["refund shop/ann/a1/k-refund"]
     assert (part["state"], text) == ("output-error", f"output-error: {INTERRUPTED}")
+
+
+@pytest.mark.crash
+async def test_a_call_approved_behind_a_later_answer_runs_once_whatever_is_killed(shop: Shop) -> None:
+    await shop.live("work", "ask", "refund", until="asks")
+    await shop.live("work", "then", "look", until="settled")
+    assert await shop.live("hang", "approve", "k-refund", until="did refund") == ["answered", "did refund"]
+    await shop.live("work", "settle", until="settled")
+    assert await shop.live("work", "approve", "k-refund", until="settled") == ["refused", "settled"]
+    text, part = await shop.answer()
+    assert shop.effects == ["look shop/ann/a3/k-look", "refund shop/ann/a1/k-refund"]
+    assert (part["state"], part["errorText"], text) == ("output-error", INTERRUPTED, "")
+    assert (await shop.answer(3))[0] == "output-available: done"
+
+
+@pytest.mark.crash
+async def test_a_call_approved_behind_a_later_answer_leaves_its_output_in_the_old_message(shop: Shop) -> None:
+    await shop.live("work", "ask", "refund", until="asks")
+    await shop.live("work", "then", "look", until="settled")
+    assert "did refund" in await shop.live("work", "approve", "k-refund", until="settled")
+    text, part = await shop.answer()
+    assert shop.effects == ["look shop/ann/a3/k-look", "refund shop/ann/a1/k-refund"]
+    assert (part["state"], part["output"], text) == ("output-available", "done", "")

@@ -64,7 +64,7 @@ async def twice(person: Person) -> None:
     answers = [Answer(call, Approval(True), RequestId(f"twice-more-{tab}")) for tab in (1, 2)]
     await asyncio.gather(*(person._actor.ask(answer) for answer in answers))
     await person.until(lambda: person.world.has(CallAnswered, call))
-    person.world.clock.advance(50)
+    person.world.clock.advance(0.05)
     await person.until(lambda: any(map(person.world.is_over, ("twice-more-1", "twice-more-2"))))
 
 

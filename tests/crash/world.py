@@ -143,7 +143,7 @@ class Person:
         call = self.world.asked_for(call)
         await self._actor.ask(Answer(CallId(call), answer, RequestId(continuation)))
         await self.until(lambda: self.world.has(CallAnswered, call))
-        self.world.clock.advance(50)
+        self.world.clock.advance(0.05)
 
     async def clear(self) -> None:
         await self.catch_up()  # a clear has no id: whether it happened must be read

@@ -236,8 +236,6 @@ class LogContract(StatesContract):
             await owner.append(fact("x"), rows=[FULL_TURN, message, agent_row(3, 5, 7, 14)])
             assert await store.turns(A) == [FULL_TURN]
             assert await store.find_turn(A, RequestId("r/ü")) == FULL_TURN
-            assert (await store.conversation(A))[1] == [message]
-            assert await store.agent_row(A) == agent_row(3, 5, 7, 14)
             assert await store.conversation(A) == (agent_row(3, 5, 7, 14), [message])
             assert await store.conversation(B) == (None, [])
         async with self.opened(tmp_path) as store:
@@ -272,8 +270,7 @@ class LogContract(StatesContract):
             changed = [turn_row(1, "cancelling"), message_row(2, body=b"new", parent=NodeId(1)), agent_row(leaf=2)]
             await owner.append(fact("y"), rows=changed)
             assert await store.turns(A) == changed[:1]
-            assert (await store.conversation(A))[1] == [message_row(1), changed[1]]
-            assert await store.agent_row(A) == changed[2]
+            assert await store.conversation(A) == (changed[2], [message_row(1), changed[1]])
             assert (await store.conversation(B))[1] == [message_row(2, role="other")]
 
     async def test_the_last_of_several_rows_with_one_key_counts(self, tmp_path: Path) -> None:
@@ -383,9 +380,8 @@ class LogContract(StatesContract):
         async with self.opened(tmp_path) as store:
             assert await store.read(A, Seq(0)) == []
             assert await store.read_turn(A, TurnId(1)) == []
-            assert (await store.conversation(A))[1] == []
             assert await store.turns(A) == []
-            assert (await store.agent_row(A), await store.find_turn(A, RequestId("r"))) == (None, None)
+            assert (await store.conversation(A), await store.find_turn(A, RequestId("r"))) == ((None, []), None)
             assert (await store.agents(), await store.next_wake(), await store.due(FOREVER)) == ([], None, [])
             assert (await store.activate(A)).epoch == 1
 
@@ -429,12 +425,12 @@ class LogContract(StatesContract):
             for turn in range(1, 7):
                 await owner.answer(turn, 90, ended_at=None if turn == 4 else turn)
             before = await read_all(store)
-            rows = (await store.turns(A), (await store.conversation(A))[1], await store.agent_row(A))
+            rows = (await store.turns(A), await store.conversation(A))
             assert await drain(store, 6, limit=64) == 4 * 90
             gone = {1, 2, 3, 5}
             kept = [each for each in before if not (each.kind == "chunk" and each.turn in gone)]
             assert await read_all(store, limit=50) == kept
-            assert (await store.turns(A), (await store.conversation(A))[1], await store.agent_row(A)) == rows
+            assert (await store.turns(A), await store.conversation(A)) == rows
             for after in range(0, owner.head, 13):
                 assert await store.read(A, Seq(after), 40) == [each for each in kept if each.seq > after][:40]
             activation = await store.activate(A)
@@ -492,6 +488,15 @@ class LogContract(StatesContract):
         async with self.opened(tmp_path) as store:
             assert await store.agents() == [C, A]
 
+    async def test_an_agent_is_there_once_something_was_appended(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            owner = await Owner.take(store)
+            assert (await store.has(A), await store.has(B)) == (False, False), "to take it is not enough"
+            await owner.append(fact("x"))
+            assert (await store.has(A), await store.has(B)) == (True, False)
+        async with self.opened(tmp_path) as store:
+            assert (await store.has(A), await store.has(B)) == (True, False)
+
     async def test_the_agents_below_one_are_found_by_their_path_and_have_a_log(self, tmp_path: Path) -> None:
         paths = ["/sub/k/b", "/sub/k/a", "/sub/k/a/sub/j/c", "/subs/k/d", "0", "/sub"]
         agents = [AgentId(f"{A}{path}") for path in paths]
@@ -516,7 +521,7 @@ class LogContract(StatesContract):
             rows: list[Row] = [ended_row(1, 4, "error"), turn_row(2), turn_row(3, "accepted"), message_row(7)]
             await store.replace_rows(A, iter(rows), Millis(30))
             assert (await store.turns(A), (await store.conversation(A))[1]) == (rows[:3], rows[3:])
-            assert (await store.agent_row(A), await store.due(FOREVER)) == (None, [(B, 1), (A, 30)])
+            assert ((await store.conversation(A))[0], await store.due(FOREVER)) == (None, [(B, 1), (A, 30)])
             assert [len(await store.read_turn(A, TurnId(n))) for n in (1, 2, 3)] == [3, 3, 0]
             await owner.append(chunk(3, 0), wake=Millis(30))
             assert len(await store.read_turn(A, TurnId(3))) == 1

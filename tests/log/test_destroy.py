@@ -64,14 +64,13 @@ async def everything(store: Store, agent: AgentId) -> object:
     return (
         await read_all(store, agent),
         await store.turns(agent),
-        (await store.conversation(agent))[1],
+        await store.conversation(agent),
         await store.kept(agent),
-        await store.agent_row(agent),
         [each for each in await store.due(FOREVER) if each[0] == agent],
     )
 
 
-NOTHING: object = ([], [], [], [], None, [])
+NOTHING: object = ([], [], (None, []), [], [])
 
 
 async def test_an_agent_and_all_below_it_are_gone_and_nobody_else_is(kind: str, tmp_path: Path) -> None:

@@ -11,9 +11,78 @@ STORE = "tests/log/test_destroy.py"
 RUNS = "tests/runtime/test_jobs.py"
 SHUTDOWN = "tests/runtime/test_shutdown.py"
 CRASHES = "tests/crash/test_every_job_append.py"
+SCHEDULES = "tests/agents/test_schedules.py"
 DRIVEN = "tests/server/test_server_driven.py"
+STATE = "tests/agents/test_state.py"
+KINDS = "tests/agents/test_kinds.py"
 
 BACKGROUND = [
+    # -- classes that change -----------------------------------------------------------------------------------
+    Mutant(
+        "runtime/names.py",
+        "            found = stored[0] if stored else others[0]\n",
+        "            found = others[0]\n",
+        f"{KINDS}::test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_class_is_renamed",
+        "a renamed class finds none of its agents",
+    ),
+    Mutant(
+        "runtime/names.py",
+        "        return databases is not None and bool(databases.has(agent))\n",
+        "        return False\n",
+        f"{KINDS}::test_what_has_only_a_database_or_only_a_state_is_found_too",
+        "a renamed class loses the databases of agents that have no log",
+    ),
+    Mutant(
+        "runtime/directory.py",
+        "            self.names.forget(each)\n",
+        "",
+        f"{KINDS}::test_a_destroyed_agent_is_made_anew_under_the_present_kind",
+        "a destroyed agent comes back under a kind that its class has no more",
+    ),
+    Mutant(
+        "agents/state.py",
+        "        return agent._upgraded(value)\n",
+        "        return value\n",
+        "tests/agents/test_state_models.py::"
+        "test_a_stored_state_that_does_not_fit_is_upgraded_and_not_written_before_the_next_one",
+        "a client is shown a state of the shape that the class had before",
+    ),
+    # -- the state ---------------------------------------------------------------------------------------------
+    Mutant(
+        "runtime/statedesk.py",
+        "loaded.states.newest(None if loaded.owner is reader else reader)",
+        "loaded.states.newest()",
+        f"{STATE}::test_a_state_is_the_agents_own_at_once_and_everybody_elses_when_committed",
+        "code outside of the agent reads a state that a crash could take back (I-3)",
+    ),
+    Mutant(
+        "runtime/statedesk.py",
+        "waiting if waiting is not None else loaded.agency.value",
+        "loaded.agency.value",
+        f"{STATE}::test_fifty_callers_at_once_lose_nothing[add]",
+        "callers that read and set the state at the same time lose each other's changes",
+    ),
+    Mutant(
+        "runtime/states.py",
+        " and not waiting.has_failed:\n",
+        ":\n",
+        "tests/runtime/test_states.py::test_a_state_that_failed_is_not_read_from_that_moment_on",
+        "a state is built on one that could not be committed",
+    ),
+    Mutant(
+        "runtime/statedesk.py",
+        "        loaded.users += 1",
+        "        loaded.users += 0",
+        f"{STATE}::test_an_agent_is_not_unloaded_before_its_states_are_committed",
+        "a state that no code awaits is lost when its agent is unloaded",
+    ),
+    Mutant(
+        "server/hosting.py",
+        "            await self._loaded.states.committed()  # the result may tell of states that are not yet\n",
+        "",
+        "tests/server/test_state.py::test_what_tells_of_a_state_leaves_behind_it[add_at_once-expected0]",
+        "the result of a call tells of a state that is not committed (I-3)",
+    ),
     # -- fibers ------------------------------------------------------------------------------------------------
     Mutant(
         "core/fibers.py",
@@ -107,6 +176,34 @@ BACKGROUND = [
         "        case JobEnded():\n            return []",
         f"{CRASHES}::test_dying_at_any_append_loses_no_work_and_acknowledges_none_twice[0-after]",
         "a job that was acknowledged is done again by the next process",
+    ),
+    Mutant(
+        "core/jobs.py",
+        ', order="deterministic")',
+        ")",
+        "tests/core/test_jobs.py::test_a_repeating_job_that_says_the_same_is_added_once",
+        "a payload whose members come in another order is scheduled twice",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "if job.added.job != command.within or",
+        "if True or",
+        f"{SCHEDULES}::test_a_method_that_schedules_its_own_key_again_goes_on_for_ever",
+        "a method that schedules itself again runs once and never again",
+    ),
+    Mutant(
+        "core/jobs.py",
+        "_added(each, number, due=found.due, is_declared=True)",
+        "_added(each, number, is_declared=True)",
+        f"{SCHEDULES}::test_code_that_scheduled_the_same_before_is_taken_over_at_its_time",
+        "a schedule that a class begins to declare loses its time",
+    ),
+    Mutant(
+        "runtime/schedules.py",
+        "    if not declared and not any(job.added.is_declared for job in state.jobs.values()):",
+        "    if not declared:",
+        f"{SCHEDULES}::test_a_class_that_declares_nothing_any_more_cancels_what_it_declared_and_nothing_else",
+        "the last schedule that a class declared is never cancelled",
     ),
     Mutant(
         "core/jobs.py",

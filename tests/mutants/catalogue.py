@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.mutants import layers
 from tests.mutants.background import BACKGROUND
 from tests.mutants.bounds import BOUNDS
+from tests.mutants.calls import CALLS
 from tests.mutants.clients import CLIENTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.outside import OUTSIDE
@@ -44,8 +45,8 @@ AGENTS = [
     ),
     Mutant(
         "agents/steps.py",
-        "            if message is not None and is_waiting(message):",
-        "            if message is not None and any(map(is_open_approval, tool_parts(message))):",
+        "            if (message is not None and is_waiting(message)) or",
+        "            if (message is not None and any(map(is_open_approval, tool_parts(message)))) or",
         f"{DYING}[AIChatAgent-early-before]",
         "the model hears that an approved call was interrupted, and then it is made",
     ),
@@ -87,7 +88,7 @@ AGENTS = [
     ),
     Mutant(
         "wire/chat.py",
-        "                return [] if self._is_mine(event.origin) else [frames.state(bytes(event.state))]",
+        "                return [] if self._turns.is_mine(event.origin) else [frames.state(bytes(event.state))]",
         "                return [frames.state(bytes(event.state))]",
         "tests/server/test_agents.py::test_a_state_goes_to_everybody_but_who_sent_it_and_to_the_hook",
         "who sets a state is told its own (R-21)",
@@ -365,14 +366,14 @@ CORE = [
     ),
     Mutant(
         "core/decide.py",
-        "current is not None and current is not turn:",
-        "current is not None and current is not turn and current.attempt > 1:",
+        "return state.current if state.current is not turn else None",
+        "return state.current if state.current is not turn and state.current.attempt > 1 else None",
         f"{INVARIANTS}::test_at_most_one_chat_turn_runs_and_indexes_have_no_gap",
         "two turns of one agent run side by side",
     ),
     Mutant(
         "core/evolve.py",
-        "    base = state.nodes[turn.node].body if turn.is_continuation and turn.node in state.nodes else None",
+        "    base = state.nodes[turn.node].body if turn.extends and turn.node in state.nodes else None",
         "    base = None",
         f"{INVARIANTS}::test_a_message_ends_as_what_its_chunks_fold_to",
         "a continuation overwrites the message that it extends",
@@ -478,31 +479,24 @@ CORE = [
         "a question to a person vanishes from the page (R-2)",
     ),
     Mutant(
-        "core/answers.py",
+        "core/continuations.py",
         "turn.is_continuation and turn.status is Status.ACCEPTED",
         "turn.is_continuation",
         f"{ANSWERS}::test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another",
         "an answer during a continuation is never gone on with (R-3)",
     ),
     Mutant(
-        "core/wanted.py",
+        "core/continuations.py",
         "    return body is None or not is_mid_batch(UIMessage.decode(body))",
         "    return True",
         f"{ANSWERS}::test_the_continuation_of_a_whole_batch_waits_for_the_whole_batch",
         "the model goes on with half of its results (R-3)",
     ),
-    Mutant(
-        "core/evolve.py",
-        "        parent=state.nodes[event.node].parent,\n",
-        "",
-        f"{ANSWERS}::test_a_retargeted_continuation_belongs_to_its_new_target_in_every_respect",
-        "a retargeted continuation sees another conversation (R-3)",
-    ),
     # -- turns (R-9, R-17, R-23, R-25, R-28) -------------------------------------------------------------------
     Mutant(
         "core/decide.py",
-        "    return [*_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]",
-        "    return [AttemptStarted(turn.id, attempt, cause)]",
+        "    return [*left, *_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]",
+        "    return [*left, AttemptStarted(turn.id, attempt, cause)]",
         f"{TURNS}::test_the_next_attempt_first_closes_what_the_dead_one_left_open",
         "a text part stays open for ever after a crash (R-17)",
     ),
@@ -530,7 +524,7 @@ CORE = [
     ),
     Mutant(
         "core/decide.py",
-        "    return rules.has_response_hook and not turn.accepted.kind.is_bare",
+        "    return rules.has_response_hook and turn.accepted.kind.is_chat",
         "    return rules.has_response_hook and turn.attempt > 0",
         f"{TURNS}::test_the_hook_is_due_for_every_ending_but_skipped",
         "nobody hears of turns that ended before they began (R-28)",
@@ -566,8 +560,8 @@ CORE = [
     ),
     Mutant(
         "core/wanted.py",
-        "            break  # a debounced question",
-        "            continue  # a debounced question",
+        "due or islice(questions, 1):",
+        "due or questions:",
         f"{WANTED}::test_a_debounced_question_keeps_its_place",
         "a later question overtakes one that waits (R-22)",
     ),
@@ -588,4 +582,5 @@ ALL = [
     *OUTSIDE,
     *RUNS,
     *CLIENTS,
+    *CALLS,
 ]

@@ -92,8 +92,8 @@ CLIENTS = [
         "a conversation that was stored under other rules cannot be gone on with",
     ),
     Mutant(
-        "core/decide.py",
-        '    if path[-1][1].role != "assistant":\n        return "target-not-an-answer"\n',
+        "core/continuations.py",
+        '    if state.nodes[turn.node].role != "assistant":\n        return "target-not-an-answer"\n',
         "",
         f"{CORE}::test_a_waiting_continuation_of_a_user_message_is_skipped",
         "a user's message becomes an assistant's",

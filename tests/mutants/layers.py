@@ -109,8 +109,8 @@ RUNTIME = [
     ),
     Mutant(
         "runtime/directory.py",
-        "if found is not None and is_usable and not found.actor.tail.closed:",
-        "if found is not None and is_usable:",
+        "if found is None or found.actor.tail.closed:",
+        "if found is None:",
         f"{BAD}::test_asking_while_the_disk_is_full_is_refused_with_the_reason_and_asking_again_works",
         "a client is handed an actor that has just died (R-27)",
     ),
@@ -132,8 +132,22 @@ RUNTIME = [
 
 WIRE = [
     Mutant(
+        "wire/handshake.py",
+        "        is_awaited, self.is_awaiting = self.is_awaiting, False",
+        "        is_awaited = self.is_awaiting",
+        "tests/wire/test_probes.py::test_a_probe_counts_for_one_stream",
+        "a page that was offered a stream shows its message twice",
+    ),
+    Mutant(
+        "core/replay.py",
+        'in ("output-available", "output-error") and part.get("approval") is None',
+        'is not None or part.get("approval") is None',
+        "tests/server/test_websocket.py::test_a_continuation_of_an_approved_call_is_replayed_chunk_by_chunk",
+        "an answer after an approval has its first parts twice",
+    ),
+    Mutant(
         "wire/left_branches.py",
-        "        return known.has_chunks and not known.is_hidden and self._is_told(known) and not",
+        "        return (known.is_told or known.is_joined) and not",
         "        return False and not",
         f"{LEFT}::test_a_client_that_was_told_the_beginning_is_told_the_rest_and_then_the_new_branch",
         "the old answer and the new one stand on one page",
@@ -147,16 +161,15 @@ WIRE = [
     ),
     Mutant(
         "wire/left_branches.py",
-        "self.follows(each) and not each.is_joined and not self._is_mine(each.origin)",
-        "self.follows(each)",
+        "[each for each in followed if not each.is_joined and each.origin != self._socket]",
+        "list(followed)",
         f"{LEFT}::test_a_client_that_reads_the_old_answer_as_its_own_and_asks_for_another_is_told_the_rest",
         "asking for another answer is an error on the page",
     ),
     Mutant(
         "wire/chat.py",
-        "        if self._mode is _Mode.OFFERED and self._offered == event.turn:\n            return recovered\n"
-        "        if self._passed_over",
-        "        if self._passed_over",
+        "        if known.is_passed_over or self._handshake.is_offered(event.turn):",
+        "        if known.is_passed_over:",
         f"{CHAT}::test_a_probe_while_a_turn_streams_is_offered_it_and_gets_nothing_of_it_until_it_acknowledges",
         "a client gets live chunks and then the same ones again",
     ),
@@ -168,7 +181,7 @@ WIRE = [
         "who comes back after an error does not see what was said before it",
     ),
     Mutant(
-        "wire/chat.py",
+        "wire/handshake.py",
         "last is not None and (last.outcome is Outcome.ERROR or",
         "last is not None and (False or",
         f"{CHAT}::test_a_probe_after_an_error_is_offered_the_failed_turn",

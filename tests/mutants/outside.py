@@ -130,9 +130,9 @@ OUTSIDE = [
         "a model reads the text of any exception",
     ),
     Mutant(
-        "agents/tools.py",
-        "        if client and needs_approval:\n",
-        "        if False:\n",
+        "agents/tool_options.py",
+        '    if options["client"] and approval:\n',
+        "    if False:\n",
         "tests/agents/test_tools.py::test_a_tool_of_the_page_that_needs_approval_is_refused",
         "a tool that needs approval runs and nobody is asked",
     ),

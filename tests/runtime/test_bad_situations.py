@@ -64,7 +64,7 @@ async def test_a_full_disk_loses_nothing_that_was_seen_and_the_turn_goes_on_when
         assert await written(store) == seen
         assert not ends(seen)
         store.failure = None
-        clock.advance(directory.settings.retry_after)
+        clock.advance(directory.settings.retry_after / 1000)
         await soon(lambda: directory.peek(AGENT) is not None)
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
@@ -109,7 +109,7 @@ async def test_an_agent_that_cannot_be_written_is_tried_less_and_less_often() ->
         store.failure = FULL
         gate.open()
         while len(store.tries) < 6:
-            clock.advance(250)
+            clock.advance(0.25)
             await rounds()
         waits = [later - earlier for earlier, later in zip(store.tries, store.tries[1:], strict=False)]
         assert waits == [1_000, 2_000, 4_000, 4_000, 4_000]
@@ -133,7 +133,7 @@ async def test_a_wake_table_that_cannot_be_read_is_tried_again_after_a_pause() -
         await rounds(100)
         assert store.tries <= 2
         before, store.is_broken = store.tries, False
-        clock.advance(directory.settings.retry_after)
+        clock.advance(directory.settings.retry_after / 1000)
         await soon(lambda: store.tries == before + 1)
 
 

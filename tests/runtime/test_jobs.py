@@ -128,11 +128,11 @@ async def test_cancelling_a_schedule_stops_the_run_that_it_has() -> None:
     Worker.gate.set()
     async with working(store, clock) as agent:
         planned = await agent.schedule(Every(minutes=1), "hang")
-        clock.advance(60_000)
+        clock.advance(60)
         await until(lambda: Worker.heard == ["begins"])
         assert await agent.cancel_schedule(planned.id)
         await until(lambda: Worker.heard == ["begins", "over"])
-        clock.advance(600_000)
+        clock.advance(600)
         await quiet()
         assert (await outcomes(store), len(Worker.heard)) == (["cancelled"], 2)
 
@@ -141,9 +141,9 @@ async def test_a_run_that_cancels_its_own_job_goes_on_to_its_end() -> None:
     store, clock = MemoryLog(), ManualClock()
     async with working(store, clock) as agent:
         await agent.schedule(Every(minutes=1), "tick")
-        clock.advance(60_000)
+        clock.advance(60)
         await until(lambda: Worker.heard == ["ticked"])
-        clock.advance(600_000)
+        clock.advance(600)
         await quiet()
         assert (agent.state, Worker.heard) == ("ticked", ["ticked"])
         assert await outcomes(store) == ["cancelled"]
@@ -167,14 +167,14 @@ async def test_a_run_that_breaks_in_our_own_code_is_looked_at_again_by_time(monk
         await until(lambda: broken == 1)
         await quiet()
         assert Worker.heard == []
-        clock.advance(500)
+        clock.advance(0.5)
         await until(lambda: broken == 0)
         await quiet()
         assert Worker.heard == []
-        clock.advance(1_000)
+        clock.advance(1)
         await until(lambda: Worker.heard == ["soon"])
         await quiet()
-        clock.advance(3_600_000)
+        clock.advance(3_600)
         await until(lambda: Worker.heard == ["soon", "much later"])
 
 
@@ -187,7 +187,7 @@ async def test_what_a_methods_own_code_raises_is_a_failure_and_it_is_tried_again
         await until(lambda: Worker.heard == ["fails"])
         await quiet()
         assert await outcomes(store) == ["retry"]
-        clock.advance(500)
+        clock.advance(0.5)
         await until(lambda: Worker.heard == ["fails", "fails"])
         await quiet()
         assert await outcomes(store) == ["retry", "done"]

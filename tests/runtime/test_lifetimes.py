@@ -47,10 +47,10 @@ async def test_a_debounced_turn_whose_process_died_starts_in_the_next_one_at_its
     await accepted(store, clock, "r1", policy="debounce")
     responder = ScriptedResponder(["fine"])
     async with running(store, responder, clock) as directory:
-        clock.advance(749)
+        clock.advance(0.749)
         await rounds()
         assert (len(directory), responder.calls) == (0, [])
-        clock.advance(1)
+        clock.advance(0.001)
         await eventually(lambda: has_ended(store))
     assert [call.attempt for call in responder.calls] == [1]
 
@@ -69,7 +69,7 @@ async def test_the_wake_table_is_read_again_in_good_time_and_once() -> None:
     async with running(store, ScriptedResponder(["fine"]), clock):
         await rounds()
         assert store.reads == 1
-        clock.advance(HORIZON // 2)
+        clock.advance((HORIZON // 2) / 1000)
         await rounds()
         assert store.reads == 2
 
@@ -171,11 +171,11 @@ async def test_an_idle_agent_is_unloaded_and_comes_back_as_it_was() -> None:
             await loaded.actor.ask(submit("r1"))
             await watcher.ended(1)
             before = await loaded.actor.inspect(texts)
-            clock.advance(10 * directory.settings.idle_after)
+            clock.advance((10 * directory.settings.idle_after) / 1000)
             await rounds()
             assert directory.peek(AGENT) is loaded, "somebody is attached"
         await asyncio.sleep(0)
-        clock.advance(directory.settings.idle_after)
+        clock.advance(directory.settings.idle_after / 1000)
         await soon(lambda: len(directory) == 0)
         async with directory.attach(AGENT) as again, watching(again) as watcher:
             assert again is not loaded
@@ -191,10 +191,10 @@ async def test_an_unloaded_agent_wakes_for_a_turn_whose_time_has_come() -> None:
         async with directory.attach(AGENT) as loaded:
             await loaded.actor.ask(submit("r1", policy="debounce"))
         await asyncio.sleep(0)
-        clock.advance(100)
+        clock.advance(0.1)
         await soon(lambda: len(directory) == 0)
         assert not ends(await written(store))
-        clock.advance(650)
+        clock.advance(0.65)
         await eventually(lambda: has_ended(store))
 
 
@@ -204,7 +204,7 @@ async def test_an_agent_with_a_running_turn_is_never_unloaded() -> None:
         async with directory.attach(AGENT) as loaded:
             await loaded.actor.ask(submit("r1"))
             await gate.reached.wait()
-        clock.advance(10 * directory.settings.idle_after)
+        clock.advance((10 * directory.settings.idle_after) / 1000)
         await rounds()
         assert directory.peek(AGENT) is loaded
         gate.open()

@@ -54,7 +54,7 @@ async def pass_over(clock: ManualClock, milliseconds: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while clock.now() + milliseconds not in clock._sleepers.values():  # noqa: ASYNC110 - a clock tells nobody
             await asyncio.sleep(0)
-    clock.advance(milliseconds)
+    clock.advance(milliseconds / 1000)
 
 
 async def left_open(store: MemoryLog, clock: ManualClock) -> None:
@@ -80,7 +80,7 @@ async def recovered(store: MemoryLog, clock: ManualClock, responder: ScriptedRes
 async def test_the_hook_is_told_what_happened_and_the_answer_goes_on() -> None:
     store, clock = MemoryLog(), ManualClock()
     await left_open(store, clock)
-    clock.advance(5_000)
+    clock.advance(5)
     responder = Deciding(dying(Gate()), [Continue()])
     ended, _ = await recovered(store, clock, responder)
     assert ended.outcome is Outcome.COMPLETED
@@ -271,6 +271,6 @@ async def test_words_now_and_then_do_not_keep_a_turn_alive_that_is_silent_over_a
         gate = Gate()
         async with killed(store, ScriptedResponder([gate], rules=rules), clock):
             await gate.reached.wait()
-            clock.advance(40_000)
+            clock.advance(40)
     ended, _ = await recovered(store, clock, Deciding([], [], rules=rules))
     assert ended.outcome is Outcome.ERROR and ended.detail is not None and "no word in 80 s" in ended.detail

@@ -71,7 +71,7 @@ class Office:
     async def pass_time(self, seconds: int) -> None:
         """Let time pass, a second at a time, giving everybody their turn."""
         for _ in range(seconds):
-            self.clock.advance(1_000)
+            self.clock.advance(1)
             for _ in range(5):
                 await asyncio.sleep(0)
 

@@ -88,7 +88,7 @@ async def test_a_failure_that_may_pass_is_tried_again_as_often_after_a_shutdown(
         async with directory.attach(AGENT) as loaded, watching(loaded, 0) as watcher:
             await soon(lambda: len(responder.calls) == 1)
             await watcher.until(lambda event: type(event).__name__ == "AttemptDelayed")
-            clock.advance(60_000)
+            clock.advance(60)
             ended = await watcher.ended(1)
     assert [call.attempt for call in responder.calls] == [2, 3]
     assert ended.outcome is Outcome.ERROR

@@ -207,7 +207,7 @@ async def test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_the
             await loaded.actor.insist(Cancel(RequestId("r1")))
             await watcher.ended(1)
             await soon(lambda: bool(stops))
-            clock.advance(LET_GO)
+            clock.advance(LET_GO / 1000)
             await loaded.actor.ask(submit("r2"))
             await watcher.ended(2)
             await soon(attempt.done)
@@ -274,7 +274,7 @@ async def test_an_approval_survives_a_restart_and_its_continuation_extends_the_m
             answer = Answer(CallId("k1"), Approval(True), RequestId("c1"))
             assert await loaded.actor.ask(answer) != []
             assert await loaded.actor.ask(answer) == []
-            clock.advance(50)
+            clock.advance(0.05)
             ended = await watcher.ended(2)
         assert ended.outcome is Outcome.COMPLETED
         assert responder.calls[-1].partial is not None
@@ -359,7 +359,7 @@ async def test_a_debounced_question_starts_when_its_time_has_come() -> None:
             await watcher.ended(1)
             await loaded.actor.inspect(lambda state: None)
             assert len(responder.calls) == 1
-            clock.advance(750)
+            clock.advance(0.75)
             await watcher.ended(2)
 
 

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from everyword.agents import AIChatAgent
+from everyword.cli.playground import playground
 from everyword.errors import LogLocked, LogUnavailable, UsageError
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
@@ -64,6 +65,26 @@ async def test_mounted_with_its_lifespan_it_starts_and_stops_with_the_outer_appl
         assert store.opened == 1
         assert text_of(folded((await ask(client)).chunks)) == "Hello"
     assert (store.opened, store.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("base_path", ["/", "", "//"])
+async def test_agents_can_be_at_the_root_alone_mounted_and_behind_the_playground(base_path: str) -> None:
+    app = chat(scripted(["Hello"]), base_path=base_path)
+    app.is_development = True
+    assert app.base_path == ""
+    outer = Starlette(routes=[Mount("/api", app)], lifespan=app.lifespan)
+    for shown, prefix in ((app, ""), (outer, "/api"), (playground(app), "")):
+        async with serving(shown) as url, connect(url) as client:
+            answer = await client.post(f"{prefix}/chat/ann/chat", json=question())
+            assert answer.status_code == 200 and "Hello" in answer.text
+            missing = (await client.get(f"{prefix}/nobody/ann/get-messages")).text
+            assert "agents are at /{kind}/{name}, and the kinds here are: chat" in missing
+            assert (await client.get(f"{prefix}/healthz")).status_code == 200
+            if shown is not app and shown is not outer:
+                assert (await client.get("/settings.json")).json()["basePath"] == ""
+                listed = (await client.get("/playground/agents")).json()["agents"]
+                assert [(each["kind"], each["name"]) for each in listed] == [("chat", "ann")]
+                assert "<title>" in (await client.get("/")).text
 
 
 async def test_it_can_be_used_without_any_server_and_used_again() -> None:

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
 from everyword import AIChatAgent
-from everyword.agents import callable_
+from everyword.agents import callable_method
 from everyword.server import Connecting, Limits, Principal
 from everyword.server.gathering import GatheringProtocol
 from everyword.server.incoming import refusal
@@ -45,7 +45,7 @@ class Chat(AIChatAgent):
     async def on_request(self, request: Request) -> Any:
         return PlainTextResponse(str(len(await request.body())))
 
-    @callable_
+    @callable_method
     def add(self, amount: int) -> int:
         return amount + 1
 
@@ -67,7 +67,7 @@ async def test_states_calls_and_questions_beyond_the_limit_are_refused_as_such()
         told = await refused(client, type="rpc", id="c1", method="add", args=[1])
         assert (told["type"], told["id"], told["success"]) == ("rpc", "c1", False)
         client.frames.clear()
-        clock.advance(60_000)
+        clock.advance(60)
         await client.send(type="rpc", id="c2", method="add", args=[1])
         assert (await client.until(lambda frame: frame.get("id") == "c2"))["result"] == 2
         loaded = (await app.start()).directory.loaded()
@@ -103,7 +103,7 @@ async def test_a_refusal_does_not_come_in_the_middle_of_a_message_that_is_sent_i
             headers = {"prefer": "respond-async", "idempotency-key": "r1"}
             await client.post("chat", json=question(), headers=headers)
             await gate.reached.wait()
-            app.clock.advance(60_000)
+            app.clock.advance(60)
             await slow.upgrade()
             await slow.until(type="cf_agent_identity")
             slow.say(type="cf_agent_stream_resume_ack", id="r1")
@@ -149,7 +149,7 @@ async def test_bytes_count_over_all_sockets_and_bodies_of_a_principal() -> None:
                 assert int(answer.headers["retry-after"]) > 0
             assert (await client.get("get-messages", params={"who": "ann"})).status_code == 200, "reading is free"
             assert (await client.post("own", params={"who": "bob"}, json=question())).status_code == 200
-            clock.advance(60_000)
+            clock.advance(60)
             assert (await client.post("own", params={"who": "ann"}, json=question())).status_code == 200
 
 

@@ -44,7 +44,7 @@ async def test_no_turn_is_taken_once_the_file_is_gone(
             os.replace(tmp_path / "copy", path)
         else:
             path.unlink()
-        clock.advance(1000)
+        clock.advance(1)
         assert await failing(client, url) == {"status": "failing"}
         await ann.ask("r2")
         refused = await ann.ended("r2")
@@ -72,7 +72,7 @@ async def test_what_a_running_turn_says_after_that_is_shown_to_nobody(tmp_path: 
         await ann.until(lambda frame: "before" in str(frame.get("body")))
         await gate.reached.wait()
         (tmp_path / "chats.db").unlink()
-        clock.advance(1000)
+        clock.advance(1)
         await failing(client, url)
         gate.open()
         assert await _closed(ann) == TRY_LATER

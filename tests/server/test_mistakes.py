@@ -60,8 +60,8 @@ def app_of() -> Everyword:
     ("method", "args", "told", "logged"),
     [
         ("nobody", [], "Method nobody does not exist", "clients may call: add"),
-        ("hidden", [], "Method hidden is not callable", "put @callable on it if clients may"),
-        ("destroy", [], "Method destroy is not callable", "put @callable on it if clients may"),
+        ("hidden", [], "Method hidden is not callable", "put @callable_method on it if clients may"),
+        ("destroy", [], "Method destroy is not callable", "put @callable_method on it if clients may"),
         ("add", [], "missing a required argument: 'amount'. It takes (amount: int, by: str = 'me') -> int", ""),
         ("add", [1, "x", 3], "too many positional arguments. It takes (amount: int", ""),
         ("add", ["one"], "unable to call add; amount: Input should be a valid integer", ""),
@@ -146,3 +146,56 @@ async def test_an_agent_that_answers_nothing_says_what_to_define() -> None:
         result = await app.get(Mute, "ann").save_messages([{"id": "u1", "role": "user", "parts": []}])
         assert result.status == "error"
         assert result.error == "Something went wrong while answering. Please try again."
+
+
+@pytest.mark.parametrize("item", [None, 7, {"type": "hologram"}])
+async def test_a_wrong_item_ends_the_answer_with_a_safe_text_and_the_log_says_what_to_do(
+    item: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Chat(AIChatAgent):
+        async def on_chat_message(self, turn: Any) -> Any:
+            yield "said "
+            yield item
+
+    app = Everyword([Chat], store="memory:")
+    app.grace = 0.0
+    async with serving(app) as url, socket(url) as tab:
+        await tab.ask("r1")
+        ending = await tab.ended("r1")
+        assert ending["error"] is True
+        assert ending["body"] == "Something went wrong while answering. Please try again."
+    assert "Chat.on_chat_message yielded" in caplog.text and "It may yield str" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("agents", "why"),
+    [
+        (Chat, r"^unable to serve Chat; give a list of classes: Everyword\(\[Chat\]\)$"),
+        ("Chat", r"^unable to serve 'Chat'; give a list of agent classes: Everyword\(\[Chat\]\)$"),
+        (None, r"^unable to serve None; give a list"),
+        ({"chat": Chat}, r"^unable to serve 'chat'; it is str, not an agent class"),
+        (["Chat"], r"^unable to serve 'Chat'; it is str, not an agent class"),
+        ([Every], r"^unable to serve Every; it is no subclass of Agent, AIChatAgent or Think"),
+        ([Chat, Every(1)], r"^unable to serve Every\(.*\); it is Every, not an agent class"),
+    ],
+)
+def test_an_app_of_something_else_than_classes_says_what_to_write(agents: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        Everyword(agents, store="memory:")
+
+
+def test_an_app_of_an_agent_says_that_it_takes_classes() -> None:
+    with pytest.raises(UsageError, match=r"it is Plain, not an agent class. Give the class itself: Plain$"):
+        Everyword([Plain(None)], store="memory:")  # type: ignore[arg-type, list-item]
+
+
+def test_any_collection_of_classes_is_served() -> None:
+    collections: list[Any] = [(Chat, Plain), {Chat, Plain}, iter([Chat, Plain])]
+    for agents in collections:
+        assert set(Everyword(agents, store="memory:").agents) == {"chat", "plain"}
+
+
+@pytest.mark.parametrize("path", [None, 7, b"/agents"])
+def test_a_base_path_that_is_no_text_is_refused(path: Any) -> None:
+    with pytest.raises(UsageError, match=r"unable to serve agents at .*; base_path is text, such as '/agents'"):
+        Everyword([Chat], store="memory:", base_path=path)

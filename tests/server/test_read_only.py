@@ -108,7 +108,7 @@ async def test_a_read_only_client_calls_only_what_is_marked_for_it() -> None:
 
 
 def test_a_mark_that_is_given_no_method_is_a_mistake_of_the_developer() -> None:
-    with pytest.raises(UsageError, match="put @callable directly on a method"):
+    with pytest.raises(UsageError, match="put @callable_method directly on a method"):
         callable_(3)  # type: ignore[call-overload]
 
 

@@ -87,7 +87,7 @@ async def from_the_queue(stage: Stage, tab: Socket) -> None:
 async def from_a_schedule(stage: Stage, tab: Socket) -> None:
     await tab.send(type="rpc", id="call", method="later", args=["noon"])
     await tab.until(lambda frame: frame.get("id") == "call")
-    stage.clock.advance(60_000)
+    stage.clock.advance(60)
 
 
 async def from_a_webhook(stage: Stage, tab: Socket) -> asyncio.Task[httpx.Response]:
@@ -195,7 +195,7 @@ async def test_a_job_that_failed_and_is_tried_again_asks_again() -> None:
         await agent.queue("work")
         async with asyncio.timeout(PATIENCE):
             while not Stubborn.done.is_set():
-                clock.advance(500)
+                clock.advance(0.5)
                 await asyncio.sleep(0)
         await agent.load()
         assert [message.text for message in agent.messages] == ["", "", "now"]

@@ -11,7 +11,8 @@ import pytest
 
 from everyword.agents import AIChatAgent, Turn
 from everyword.core import evolve
-from everyword.server import websocket
+from everyword.messages.fold import MessageFold
+from everyword.server import commands
 from everyword.testing import Gate
 from tests.server.kit import PATIENCE, Item, chat, connect, scripted, serving
 from tests.server.sockets import Frame, Socket, socket
@@ -127,6 +128,59 @@ async def test_a_continuation_is_replayed_chunk_by_chunk_under_the_numbers_that_
         assert (await continued(other))["outcome"] == "completed"
 
 
+async def test_a_client_that_probed_is_replayed_the_whole_message_of_a_continuation() -> None:
+    """P-41: the AI SDK folds it into an empty message, and a part of it would stand in a second one."""
+    gate = Gate()
+    async with serving(chat(asking("one ", gate, "two"))) as url:
+        async with socket(url, "?_pk=p1") as client:
+            await client.ask("r1")
+            await client.ended("r1")
+            await client.answer("k1", 1)
+            await client.answer("k2", 2)
+            await client.until(lambda frame: is_continued(frame) and "one " in frame["body"])
+            await client.send(type="cf_agent_stream_resume_request", probeId="probe")
+            offer = await client.until(lambda frame: frame["type"] == "cf_agent_stream_resuming")
+            await client.send(type="cf_agent_stream_resume_ack", id=offer["id"])
+            complete = await client.until(lambda frame: frame.get("replayComplete") is True)
+            gate.open()
+            await continued(client)
+            place = client.frames.index(complete)
+            replayed = [frame for frame in client.frames[:place] if frame.get("replay")]
+            assert all(map(is_continued, replayed)) and not any("seq" in frame for frame in replayed)
+            live = [frame for frame in client.frames[place + 1 :] if is_continued(frame) and frame["body"]]
+            chunks = [json.loads(frame["body"]) for frame in [*replayed, *live]]
+            assert chunks[0]["type"] == "start" and len(live) > 2
+            fold = MessageFold("")
+            for chunk in chunks:
+                fold.apply(chunk)
+        assert fold.message().to_dict() == (await stored(url))[-1]
+
+
+async def test_a_continuation_of_an_approved_call_is_replayed_chunk_by_chunk() -> None:
+    """P-41: `ai` 7 begins with its copy of such a message, and would show it twice."""
+    gate = Gate()
+    call = {"type": "tool-input-available", "toolCallId": "k1", "toolName": "look", "input": {}}
+    asks = {"type": "tool-approval-request", "toolCallId": "k1", "approvalId": "a1"}
+    output = {"type": "tool-output-available", "toolCallId": "k1", "output": 1}
+    agent = scripted(lambda turn: [output, "one ", gate, "two"] if turn.continuation else [call, asks])
+    async with serving(chat(agent)) as url, socket(url, "?_pk=p1") as client:
+        await client.ask("r1")
+        await client.ended("r1")
+        await client.send(type="cf_agent_tool_approval", toolCallId="k1", approved=True, autoContinue=True)
+        await client.until(lambda frame: is_continued(frame) and "one " in frame["body"])
+        await client.send(type="cf_agent_stream_resume_request", probeId="probe")
+        offer = await client.until(lambda frame: frame["type"] == "cf_agent_stream_resuming")
+        await client.send(type="cf_agent_stream_resume_ack", id=offer["id"])
+        await client.until(lambda frame: frame.get("replayComplete") is True)
+        replayed = [frame for frame in client.frames if frame.get("replay") and frame["body"]]
+        assert not any('"start"' in frame["body"] for frame in replayed)
+        assert [frame["seq"] for frame in replayed] == list(range(len(replayed))), (
+            "nothing without a number: it heard the rest"
+        )
+        gate.open()
+        assert (await continued(client))["outcome"] == "completed"
+
+
 async def test_a_continuation_is_stopped_by_its_id_like_any_other_turn() -> None:
     """Trap 71."""
     gate = Gate()
@@ -145,7 +199,7 @@ async def test_a_turn_from_long_ago_is_still_told_with_its_end_and_the_messages_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Traps 24 and 39: however much happened since, and also when it is asked for again."""
-    for module in (evolve, websocket):
+    for module in (evolve, commands):
         monkeypatch.setattr(module, "RECENT_TURNS", 3)  # so that long ago is soon
     async with serving(chat(scripted(lambda turn: [f"answer to {turn.id}"]))) as url, socket(url) as client:
         for number in range(6):

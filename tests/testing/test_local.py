@@ -39,6 +39,16 @@ async def test_a_client_talks_to_an_app_without_a_socket() -> None:
         assert [message.text for message in agent.messages] == ["hi", "hello"]
 
 
+@pytest.mark.parametrize("base_path", ["/", "/deep/down/"])
+async def test_clients_find_an_app_wherever_its_agents_are(base_path: str) -> None:
+    chat = chatting(ScriptedModel("hello"))
+    async with LocalServer(chat, base_path=base_path) as server:
+        async with server.client(chat, "ann") as client:
+            assert (await client.send("hi")).text == "hello"  # type: ignore[union-attr]
+        stored = await server.http(chat, "ann").get("get-messages")
+        assert [message["role"] for message in stored.json()] == ["user", "assistant"]
+
+
 async def test_responses_stream_as_they_are_made() -> None:
     gate = Gate()
     chat = chatting(ScriptedModel(["half", gate, "whole"]))
@@ -167,7 +177,7 @@ async def test_time_is_the_tests_to_turn(manual_clock: ManualClock) -> None:
             await asyncio.sleep(0)
         assert called == []
         while not rung.is_set():
-            manual_clock.advance(3_600_000)
+            manual_clock.advance(3_600)
             await asyncio.sleep(0)
     assert called == ["now"]
 

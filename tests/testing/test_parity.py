@@ -93,6 +93,15 @@ async def test_a_refusal_is_the_same_for_everybody() -> None:
     assert parity.cuts > 3 and parity.kills > 8
 
 
+@pytest.mark.parametrize("word", [Approve("refund"), Deny("refund", "no")], ids=["approved", "denied"])
+async def test_a_word_that_comes_after_the_next_answer_is_the_same_for_everybody(word: Approve | Deny) -> None:
+    class Bank(Support):
+        model = ScriptedModel(["May I? ", Call("refund", {"amount": 5.0}), "Done."], "else", "last")
+
+    parity = await assert_parity(Bank, ["hi", "and?", word, "bye"], every=4)
+    assert parity.cuts > 2 and parity.kills > 8
+
+
 async def test_a_call_of_the_pages_tool_that_a_death_cut_off_is_settled() -> None:
     class Guide(Support):
         model = ScriptedModel([Call("where"), "There."])

@@ -50,6 +50,12 @@ def test_the_seeds_reach_crashes_and_every_way_to_end() -> None:
         assert word in trace, word
 
 
+def test_the_seeds_reach_calls_that_are_approved_in_time_and_too_late() -> None:
+    trace = "\n".join(line for seed in range(2, SEEDS, 7) for line in simulate(seed).trace)
+    assert trace.count('"t":"call.started"') >= 5
+    assert trace.count('"kind":"calls"') >= 3
+
+
 def test_the_same_seed_gives_the_same_trace_byte_for_byte() -> None:
     for seed in range(20):
         assert "\n".join(simulate(seed).trace).encode() == "\n".join(simulate(seed).trace).encode()

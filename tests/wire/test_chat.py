@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from copy import deepcopy
-from typing import Any
-
 import pytest
 from msgspec import Raw
 
@@ -14,140 +10,18 @@ from everyword.events import (
     AttemptStarted,
     CallAnswered,
     ChatCleared,
-    Chunk,
     Event,
     HookDone,
-    MessageEnded,
     MessagesPut,
     Outcome,
     Placed,
-    TurnAccepted,
-    TurnEnded,
     TurnKind,
     TurnRetargeted,
 )
 from everyword.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from everyword.wire.chat import IGNORED, ChatView, KnownTurn, NeedsReplay, Snapshot
-from everyword.wire.parse import ResumeAck, ResumeRequest
-
-BODY = Raw(b'{"id":"a1","role":"assistant","parts":[]}')
-
-
-class Told:
-    """A committed event, as the tail hands it out."""
-
-    def __init__(self, event: Event, seq: int = 0) -> None:
-        self.seq, self.event, self.frames = Seq(seq), event, dict[str, bytes]()
-        self.live: bytes | None = None
-
-
-def accepted(turn: int = 1, *, kind: TurnKind = TurnKind.CHAT, **more: Any) -> TurnAccepted:
-    node = NodeId(turn * 2)
-    user = Placed(NodeId(turn * 2 - 1), None, MessageId(f"u{turn}"), "user", BODY)
-    return TurnAccepted(
-        TurnId(turn),
-        RequestId(f"r{turn}"),
-        kind,
-        Generation(0),
-        node,
-        None,
-        MessageId(f"a{turn}"),
-        messages=[user] if kind is TurnKind.CHAT else [],
-        message_ids=[MessageId(f"u{turn}")],
-        **more,
-    )
-
-
-def chunk(index: int, turn: int = 1) -> Chunk:
-    return Chunk(TurnId(turn), Attempt(1), index, Raw(b'{"type":"text-delta","id":"t","delta":"x"}'))
-
-
-def ended(outcome: Outcome = Outcome.COMPLETED, turn: int = 1, **more: Any) -> TurnEnded:
-    return TurnEnded(TurnId(turn), outcome, **more)
-
-
-def message_ended(turn: int = 1, **more: Any) -> MessageEnded:
-    return MessageEnded(TurnId(turn), NodeId(turn * 2), BODY, **more)
-
-
-class Twins:
-    """Two views of one connection: one is told event by event, the other what others were told before. They agree."""
-
-    def __init__(self, snapshot: Snapshot, **given: Any) -> None:
-        self._views = [ChatView(deepcopy(snapshot), **given) for _ in range(2)]
-
-    def happened(self, committed: Told) -> list[bytes]:
-        first, second = self._views
-        told = first.happened(committed)
-        assert second.happened_all([committed]) == told
-        return told
-
-    def __getattr__(self, name: str) -> Any:
-        first, second = (getattr(view, name) for view in self._views)
-        if not callable(first):
-            return first
-
-        def both(*given: Any, **named: Any) -> Any:
-            told = first(*given, **named)
-            assert second(*given, **named) == told
-            return told
-
-        return both
-
-
-class Tab:
-    """A connection under test."""
-
-    def __init__(self, *events: Event, socket: str = "me", present: tuple[str, ...] = (), **snapshot: Any) -> None:
-        self.shown: list[tuple[NodeId, bytes, bool]] = []
-        self.followed: set[int] = set()
-        """Nodes with something behind them."""
-        self.left: set[NodeId] = set()
-        """Nodes of branches that are not shown."""
-        self.view = Twins(
-            Snapshot(Seq(0), **snapshot),
-            socket=socket,
-            owner="pk-me",
-            transcript=lambda: self.shown,
-            is_present=lambda owner: owner in present,
-            is_shown=lambda node: node not in self.left,
-            is_followed=lambda node: node in self.followed,
-        )
-        self.seq = 0
-        self.frames = self.happens(*events)
-
-    def happens(self, *events: Event) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = []
-        for event in events:
-            self.seq += 1
-            told += decoded(self.view.happened(Told(event, self.seq)))
-        return told
-
-    def sends(self, *ids: str, is_stale: bool = False, is_new: bool = False, request: str = "") -> None:
-        """Ask with a list of these messages, compared with what has happened so far."""
-        messages = [{"id": each} for each in ids]
-        self.view.asks(RequestId(request), messages, head=Seq(self.seq), is_stale=is_stale, is_new=is_new)
-
-    def asks(self, probe: str | None = "p1") -> list[dict[str, Any]]:
-        return decoded(self.view.resume_requested(ResumeRequest(probe)))
-
-    def acknowledges(self, request: str = "r1") -> NeedsReplay | None:
-        return self.view.acknowledged(ResumeAck(RequestId(request)))
-
-
-def decoded(frames: list[bytes]) -> list[dict[str, Any]]:
-    return [json.loads(frame) for frame in frames]
-
-
-def kinds(frames: list[dict[str, Any]]) -> list[str]:
-    names = []
-    for frame in frames:
-        name = frame["type"].removeprefix("cf_agent_").removeprefix("stream_")
-        if name == "use_chat_response":
-            name = "done" if frame["done"] else "complete" if frame.get("replayComplete") else "chunk"
-        names.append(name)
-    return names
-
+from everyword.wire.client_list import IGNORED
+from everyword.wire.handshake import NeedsReplay
+from tests.wire.kit import BODY, Tab, Told, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 # -- the first table: a probe -------------------------------------------------------------------------------------
 
@@ -239,7 +113,7 @@ def test_an_acknowledgement_of_another_turn_than_the_running_one_is_ignored_and_
     tab.asks()
     assert tab.acknowledges("r9") is None
     assert tab.happens(chunk(1)) == []
-    assert tab.acknowledges("r1") == NeedsReplay(RequestId("r1"))
+    assert tab.acknowledges("r1") == NeedsReplay(RequestId("r1"), is_awaited=True)
 
 
 @pytest.mark.obligation("000-5.2.A")
@@ -387,6 +261,14 @@ def test_an_answered_call_updates_the_message_everywhere() -> None:
     assert tab.happens(answered) == [{"type": "cf_agent_message_updated", "message": {"id": "a1"}}]
 
 
+def test_late_calls_update_their_message_and_are_told_in_no_other_way() -> None:
+    tab = Tab()
+    tab.shown = [(NodeId(2), b'{"id":"a1"}', False)]
+    late = [accepted(kind=TurnKind.CALLS), AttemptStarted(TurnId(1), Attempt(1)), chunk(0)]
+    assert tab.happens(*late, AttemptStarted(TurnId(1), Attempt(2), "crash"), chunk(1)) == []
+    assert tab.happens(message_ended(), ended()) == [{"type": "cf_agent_message_updated", "message": {"id": "a1"}}]
+
+
 def test_a_transcript_leaves_out_answers_whose_end_this_client_has_not_seen_unless_they_are_drafts() -> None:
     tab = Tab(accepted(1, origin="other"), chunk(0))
     tab.shown = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', False)]
@@ -398,10 +280,6 @@ def test_a_transcript_leaves_out_answers_whose_end_this_client_has_not_seen_unle
 
 
 # -- connecting -------------------------------------------------------------------------------------------------------
-
-
-def known(**more: Any) -> KnownTurn:
-    return KnownTurn(TurnId(1), RequestId("r1"), NodeId(2), False, **more)
 
 
 def test_a_new_connection_is_sent_the_transcript_when_nothing_streams() -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from everyword.core.replay import TurnReplay
 from everyword.events import LeafMoved, Outcome
 from everyword.ids import NodeId, RequestId, Seq, TurnId
-from everyword.wire.chat import KnownTurn, Replay
-from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, message_ended
+from everyword.wire.known_turns import KnownTurn
+from tests.wire.kit import Tab, accepted, chunk, decoded, ended, kinds, message_ended
 
 OLD, NEW = NodeId(2), NodeId(4)
 
@@ -19,7 +20,7 @@ def follower(role: str) -> Tab:
     tab = Tab(accepted(1, origin="me" if role == "asked" else "other"), chunk(0))
     if role == "joined":
         tab.asks()
-        tab.view.replayed(Replay(Seq(2), RequestId("r1"), [(None, b"{}")]))
+        tab.view.replayed(TurnReplay(Seq(2), RequestId("r1"), [(None, b"{}")]))
     tab.shown = [(NodeId(1), b'{"id":"u1"}', False)]
     return tab
 
@@ -111,7 +112,7 @@ def test_a_client_that_takes_up_an_offer_after_the_branch_was_left_is_told_the_a
     connected(tab)
     leaves(tab)
     assert tab.happens(chunk(1)) == []
-    tab.view.replayed(Replay(Seq(3), RequestId("r1"), [(None, b"{}")]))
+    tab.view.replayed(TurnReplay(Seq(3), RequestId("r1"), [(None, b"{}")]))
     assert kinds(tab.happens(chunk(2), message_ended(1), ended(turn=1))) == ["chunk", "done", "chat_messages"]
 
 
@@ -121,6 +122,36 @@ def test_a_client_that_watches_and_is_shown_another_version_forgets_the_answer_t
     assert kinds(tab.happens(LeafMoved(NodeId(7)))) == ["chunk", "chat_messages"]
     assert tab.happens(chunk(1)) == []
     assert kinds(tab.happens(ended(turn=1))) == ["done", "chat_messages"]
+
+
+def test_a_client_that_asks_again_before_it_takes_up_an_offer_is_told_no_half_of_the_answer() -> None:
+    """Its branch was left when it asked, and is shown again before the next word."""
+    tab = Tab(open=[turn(1, has_chunks=True), turn(2)])
+    connected(tab)
+    tab.left.add(OLD)
+    assert kinds(tab.asks()) == ["pending"]
+    tab.left.clear()
+    assert tab.happens(chunk(3)) == []
+    assert "done" in kinds(tab.happens(message_ended(1), ended(turn=1)))
+
+
+def test_of_several_answers_that_ended_and_were_replayed_nothing_is_told_twice() -> None:
+    tab = Tab(open=[turn(1, has_chunks=True), turn(2)])
+    tab.left.add(OLD)
+    connected(tab)
+    for number in (1, 2):
+        tab.view.replayed(TurnReplay(Seq(9), RequestId(f"r{number}"), [(None, b"{}")], outcome=Outcome.COMPLETED))
+    told = tab.happens(chunk(1), message_ended(1), ended(turn=1), chunk(0, 2), message_ended(2), ended(turn=2))
+    assert "chunk" not in kinds(told)
+    assert kinds(told).count("done") == 2
+
+
+def test_nothing_follows_the_end_of_an_answer_that_was_cleared_behind_the_clients_cursor() -> None:
+    tab = follower("joined")
+    tab.left.add(OLD)
+    (end,) = decoded(tab.view.replayed(TurnReplay(Seq(9), RequestId("r1"), is_known=False)))
+    assert end["done"] is True
+    assert tab.happens(chunk(1), chunk(2)) == []
 
 
 def connected(tab: Tab) -> list[dict[str, Any]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from everyword.core.replay import TurnReplay
-from everyword.events import LeafMoved, TurnKind
+from everyword.events import LeafMoved, Outcome, TurnKind
 from everyword.ids import NodeId, RequestId, Seq
-from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
+from tests.wire.kit import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 WRITTEN = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', True), (NodeId(3), b'{"id":"u2"}', False)]
 
@@ -59,3 +59,15 @@ def test_who_takes_the_unasked_offer_is_sent_every_chunk_under_its_number_and_no
     assert [frame.get("seq") for frame in told] == [0, None]
     assert told[-1]["replayComplete"] is True
     assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "chat_messages", "done"]
+
+
+def test_who_probes_is_not_offered_a_continuation_unasked() -> None:
+    """P-64: the stock hook would take what comes before its acknowledgement for another message."""
+    tab = Tab()
+    tab.asks()
+    told = tab.happens(accepted(kind=TurnKind.CONTINUATION, origin="me", owner="pk-me"), chunk(0), chunk(1))
+    assert kinds(told) == ["chunk", "chunk"]
+    other = Tab()
+    other.asks()
+    skipped = other.happens(accepted(kind=TurnKind.CONTINUATION, origin="me", owner="pk-me"), ended(Outcome.SKIPPED))
+    assert skipped == []

@@ -12,7 +12,7 @@ from everyword.events import CallAnswered, ChatCleared, Event, MessagesPut, Outc
 from everyword.ids import CallId, Generation, MessageId, NodeId, RequestId, Seq
 from everyword.wire import frames
 from everyword.wire.parse import BadRequest, Other, parse
-from tests.wire.test_chat import BODY, Tab, Told, accepted, chunk, decoded, ended, kinds, known, message_ended
+from tests.wire.kit import BODY, Tab, Told, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 CLEARED: list[Event] = [ended(Outcome.ABORTED, reason="cleared"), ChatCleared(Generation(1))]
 STOPPED: list[Event] = [message_ended(), ended(Outcome.ABORTED)]

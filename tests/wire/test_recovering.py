@@ -17,8 +17,8 @@ from msgspec import Raw
 from everyword.core.replay import TurnReplay
 from everyword.events import AttemptDelayed, AttemptStarted, ChatCleared, Chunk, Event, Outcome, TurnEnded, TurnKind
 from everyword.ids import Attempt, Generation, RequestId, Seq, TurnId
-from everyword.wire.chat import KnownTurn
-from tests.wire.test_chat import Tab, Told, accepted, decoded, ended, kinds, known, message_ended
+from everyword.wire.known_turns import KnownTurn
+from tests.wire.kit import Tab, Told, accepted, decoded, ended, kinds, known, message_ended
 
 TRUE = {"type": "cf_agent_chat_recovering", "recovering": True, "id": "r1"}
 FALSE = {"type": "cf_agent_chat_recovering", "recovering": False, "id": "r1"}

@@ -24,7 +24,8 @@ from everyword.events import (
 from everyword.ids import Attempt, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
 from everyword.messages.managed import encode_piece
 from everyword.runtime.tail import Committed
-from everyword.wire.chat import ChatView, Snapshot
+from everyword.wire.chat import ChatView, ViewMemory
+from everyword.wire.known_turns import Snapshot
 from everyword.wire.streams import StreamView
 
 STREAM, MESSAGE = RequestId("stream_1"), MessageId("msg_1")
@@ -33,7 +34,9 @@ STREAM, MESSAGE = RequestId("stream_1"), MessageId("msg_1")
 def view(**streams: int) -> StreamView:
     """Return the view of a connection that comes while these streams are open."""
     known = {TurnId(turn): (RequestId(name), MESSAGE) for name, turn in streams.items()}
-    others = ChatView(Snapshot(Seq(0)), socket="s1", owner="o", transcript=list, is_present=lambda owner: False)
+    others = ChatView(
+        ViewMemory.new(Snapshot(Seq(0))), socket="s1", owner="o", transcript=list, is_present=lambda owner: False
+    )
     return StreamView(known, others)
 
 

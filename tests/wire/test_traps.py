@@ -14,9 +14,9 @@ from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
 from everyword.messages.normalise import Normaliser
 from everyword.wire import frames
-from everyword.wire.chat import NeedsReplay
+from everyword.wire.handshake import NeedsReplay
 from everyword.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse
-from tests.wire.test_chat import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
+from tests.wire.kit import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 
 def test_an_announcement_may_come_twice_and_each_is_good_for_a_whole_replay() -> None:
@@ -99,7 +99,7 @@ def test_an_error_is_told_to_every_tab_and_to_each_as_often_as_it_asks() -> None
     for tab in (Tab(*failed), Tab(*failed, socket="other")):
         for _ in range(2):
             assert tab.asks()[0]["type"] == "cf_agent_stream_resuming"
-            assert tab.acknowledges() == NeedsReplay(RequestId("r1"))
+            assert tab.acknowledges() == NeedsReplay(RequestId("r1"), is_awaited=True)
 
 
 def test_a_parked_client_is_released_without_reason_and_probe() -> None:

@@ -6,13 +6,14 @@ from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
 from .agent import Agent, get_current_agent
 from .agent_tool_types import AgentToolChunk, AgentToolResult, AgentToolRun
 from .agent_tools import AgentTool, agent_tool
-from .callables import CallResult, callable_
+from .callables import CallResult, callable_method
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
 from .connections import Connection
 from .fibers import Fiber, FiberContext
 from .jobs import Every, QueuedJob, Schedule
 from .naming import agent_kind, kebab
 from .result import SaveMessagesResult
+from .schedules import scheduled
 from .steps import Step, Steps
 from .sub_agents import SubAgentAddress
 from .think import StepContext, Submission, Think, TurnContext
@@ -25,9 +26,9 @@ from .versions import Version
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
 __all__ += ["Fiber", "FiberContext"]
 __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
-__all__ += ["Every", "QueuedJob", "Schedule"]
+__all__ += ["Every", "QueuedJob", "Schedule", "scheduled"]
 __all__ += ["AgentTool", "AgentToolChunk", "AgentToolResult", "AgentToolRun", "SubAgentAddress", "agent_tool"]
-__all__ += ["CallResult", "Connection", "callable_", "get_current_agent"]
+__all__ += ["CallResult", "Connection", "callable_method", "get_current_agent"]
 __all__ += ["Continue", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["Step", "Steps", "Tool", "ToolContext", "UIMessageStreamWriter", "client_tool", "create_ui_message_stream"]
 __all__ += ["responder_for", "tool", "tools_of"]

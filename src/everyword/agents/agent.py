@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import Context, ContextVar
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-import msgspec
-
-from ..errors import BadInput, UsageError
+from ..errors import UsageError
 from ..ids import split_agent_id
-from ..messages.jsonvalues import plain_json
 from ..runtime.api import AgentPort
 from .agent_tools import AgentTools
 from .connections import Connection, excluding
 from .fibers import Fibers
 from .jobs import Jobs
 from .lifetime import Lifetime
-from .naming import agent_kind
+from .naming import agent_kind, declared_kinds
 from .sql import Sql
+from .state import SharedState
 from .sub_agents import SubAgents
 
 __all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
 
 A = TypeVar("A", bound="Agent")
-Source = Connection | Literal["server"]
 log = logging.getLogger("everyword.agents")
 
 _current: ContextVar[Agent | None] = ContextVar("everyword_current_agent", default=None)
@@ -46,7 +43,7 @@ def running_as(agent: Agent) -> None:
     _current.set(agent)
 
 
-class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
+class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
 
     Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and
@@ -54,19 +51,19 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     """
 
     kind: ClassVar[str]
-    """The path segment of the class, e.g. `chat` for `Chat`."""
+    """The path segment of the class: `chat` for `Chat`, unless the class says otherwise. Agents are stored under it."""
 
-    initial_state: Any = None
-    """The state until one is set; JSON, or a `state_model`."""
+    aliases: ClassVar[Sequence[str]] = ()
+    """Kinds that the class had before. Agents that are stored under one keep their id, and all kinds lead to them."""
 
-    state_model: ClassVar[type[Any] | None] = None
-    """A Pydantic model or dataclass that every state must fit; `state` is then an instance of it."""
+    _declared_kind: ClassVar[str | None] = None
 
     read_only_may_send: ClassVar[bool] = False
     """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls._declared_kind, cls.aliases = declared_kinds(cls)
         cls.kind = agent_kind(cls)
 
     def __init__(self, port: AgentPort) -> None:
@@ -81,59 +78,6 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     async def load(self) -> None:
         """Load the agent, so that what it remembers can be read; only needed from outside a running agent."""
         await self._port.load()
-
-    # -- state (R-21) ---------------------------------------------------------------------------------------------
-
-    @property
-    def state(self) -> Any:
-        """The agent's state, shared with every client; change it with `set_state` only."""
-        value = self._port.state()
-        if value is None:
-            return self.initial_state
-        return self._modelled(msgspec.json.decode(value))
-
-    async def set_state(self, state: Any) -> None:
-        """Replace the state: checked, stored, told to every client, then to `on_state_changed`.
-
-        Raises:
-            BadInput: it does not fit `state_model`, or has no JSON form.
-        """
-        await self.tell_state(await self.take_state(state, "server"), "server")
-
-    async def take_state(self, state: Any, source: Source) -> Any:
-        """Check and commit a state, and return it as it was checked; what `validate_state_change` raises is let out."""
-        checked = self._modelled(state)
-        self.validate_state_change(checked, source)
-        origin = source.serial if isinstance(source, Connection) else None
-        await self._port.set_state(plain_json(checked), origin=origin)
-        return checked
-
-    async def tell_state(self, state: Any, source: Source) -> None:
-        """Tell the agent's own code of a state that was committed; what it raises changes nothing."""
-        try:
-            await self.on_state_changed(state, source)
-        except Exception:
-            log.exception("on_state_changed of %r raised", self)
-
-    def validate_state_change(self, state: Any, source: Source) -> None:
-        """Refuse a state by raising; clients are told only that it was refused. May not be slow."""
-
-    async def on_state_changed(self, state: Any, source: Source) -> None:
-        """Hear that the state was replaced; `source` is the connection that did it, or "server"."""
-
-    def _modelled(self, state: Any) -> Any:
-        if self.state_model is None or isinstance(state, self.state_model):
-            return state
-        from pydantic import TypeAdapter, ValidationError
-
-        try:
-            return TypeAdapter(self.state_model).validate_python(state)
-        except ValidationError as exc:
-            # Without the value: the text may reach a client, and the state may be the agent's own.
-            first = exc.errors(include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "it"
-            model = self.state_model.__name__
-            raise BadInput(f"unable to take the state; it does not fit {model}, {place}: {first['msg']}") from None
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -186,6 +130,7 @@ class Agent(Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         if isinstance(tags, str):
             raise UsageError(f"unable to tag a connection with {tags!r}; return a list of names")
         connection.tags = frozenset(tags)
+        connection._states = self._port.states
         self._connections[connection.serial] = connection
 
     def dismiss(self, connection: Connection) -> None:

@@ -63,13 +63,21 @@ class AgentToolResult:
     """How a run ended; `running` of one that is detached. `output` is of the type that was asked for, if one was."""
 
     run_id: str
+    """The id of the run, and the name of the sub-agent."""
     agent_type: str
+    """The kind of the sub-agent."""
     status: Literal["running", "completed", "error", "aborted", "interrupted"]
+    """How the run stands; `interrupted` if it is not waited for any longer."""
     summary: str | None = None
+    """What a completed run said."""
     output: Any = None
+    """The object that a completed run ended with, if a type was asked for."""
     error: str | None = None
+    """What went wrong, for people."""
     reason: str | None = None
+    """Why the run was stopped or given up."""
     child_still_running: bool | None = None
+    """Of an interrupted run: whether its sub-agent goes on."""
 
     @classmethod
     def of(cls, record: RunRecord, output_type: Any = None) -> AgentToolResult:

@@ -7,12 +7,13 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..errors import UsageError
-from ..messages.chunks import as_chunk
+from ..messages.chunks import ChunkStruct, DataChunk, as_chunk, type_problem
 from ..messages.closing import closing
 from ..messages.message import Chunk
 from ..messages.sse import StreamDecoder
@@ -21,46 +22,81 @@ __all__ = ["answer_items"]
 
 log = logging.getLogger("everyword.agents")
 
-_LEGAL = (
-    "Return or yield str, a chunk (dict or typed), bytes of a UI message stream, an iterator of those, "
-    "a response with text (Starlette, httpx) or a stream in it, or None."
-)
+_ITEMS = "str, a chunk (typed, or a dict such as {'type': 'data-note', 'data': 1}) or bytes of a UI message stream"
+_ANSWERS = f"{_ITEMS}, an iterator of those, a response with text (Starlette, httpx) or a stream in it, or None"
+_WRONG: dict[type, tuple[str, str]] = {
+    type(None): ("None", "leave out pieces without text, as some models' first and last are"),
+    int: ("int", "for its digits, yield str(...)"),
+    float: ("float", "for its digits, yield str(...)"),
+}
 _END = object()
 
 
 async def answer_items(
-    answer: Any, *, ends_at: tuple[type[Exception], ...] = (), after: Callable[[], Awaitable[None]] | None = None
+    answer: Any,
+    source: str,
+    *,
+    ends_at: tuple[type[Exception], ...] = (),
+    after: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[str | Chunk, None]:
-    """Yield the text and the chunks of an answer; raises UsageError, naming what is legal, for anything else.
+    """Yield the text and the chunks of an answer. `source` names whose answer it is, in errors.
 
     An answer that raises what `ends_at` names ends there. `after` is awaited when it is closed, however it ended.
+    A chunk of an unknown type is an error where our user's code wrote it, and is left out of the bytes of another
+    server, which may be newer than this one.
+
+    Raises:
+        UsageError: the answer, or an item of it, is of a type that is none of the legal ones; the text names them.
     """
     try:
         if inspect.isawaitable(answer):
             answer = await answer
         decoder = StreamDecoder(is_sse=_is_event_stream(answer))
         body = _body(answer)
-        pieces = aiter(body) if isinstance(body, AsyncIterable) else _pieces(body)
+        pieces = aiter(body) if isinstance(body, AsyncIterable) else _pieces(body, source)
         async with closing(body) if body is not pieces else nullcontext(), closing(pieces):
             async for item in pieces:
                 if isinstance(item, str):  # first: nearly all of what models say
                     yield item
                 elif isinstance(item, bytes | bytearray | memoryview):
-                    for piece in decoder.feed(bytes(item)):
+                    for piece in _known(decoder.feed(bytes(item)), source):
                         yield piece
-                elif isinstance(item, dict | msgspec.Struct):
-                    yield as_chunk(item)
-                elif item is not None:
-                    raise UsageError(f"unable to answer with {type(item).__name__}. {_LEGAL}")
+                else:
+                    yield _chunk(item, source, body)
     except ends_at:
         return
     finally:
         if after is not None:
             await after()
-    for piece in decoder.close():
+    for piece in _known(decoder.close(), source):
         yield piece
     for problem in decoder.problems:
-        log.warning("an answer's stream: %s", problem)
+        log.warning("%s: %s", source, problem)
+
+
+def _chunk(item: Any, source: str, body: Any) -> Chunk:
+    """Return a yielded chunk, or raise UsageError with the place at which it was yielded."""
+    chunk = as_chunk(item) if isinstance(item, dict | ChunkStruct | DataChunk) else None
+    problem = type_problem(chunk) if chunk is not None else None
+    if chunk is not None and problem is None:
+        return chunk
+    what, cure = problem or _WRONG.get(type(item), (type(item).__name__, ""))
+    because = f"; {cure}" if cure else ""
+    raise UsageError(f"unable to answer; {source} yielded {what}{_place(body)}{because}. It may yield {_ITEMS}.")
+
+
+def _place(body: Any) -> str:
+    """Return the file and line at which a generator has stopped; nothing for other iterators."""
+    frame = getattr(body, "ag_frame", None) or getattr(body, "gi_frame", None)
+    return f" ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno})" if frame is not None else ""
+
+
+def _known(pieces: Iterable[str | Chunk], source: str) -> Iterator[str | Chunk]:
+    for piece in pieces:
+        if isinstance(piece, dict) and type_problem(piece) is not None:
+            log.warning("%s: left out a chunk of the unknown type %r", source, piece["type"])
+        else:
+            yield piece
 
 
 def _is_event_stream(answer: Any) -> bool | None:
@@ -81,7 +117,7 @@ def _body(answer: Any) -> Any:
     return answer
 
 
-async def _pieces(answer: Any) -> AsyncGenerator[Any, None]:
+async def _pieces(answer: Any, source: str) -> AsyncGenerator[Any, None]:
     if answer is None:
         return
     if isinstance(answer, str | bytes | dict | msgspec.Struct):
@@ -93,7 +129,7 @@ async def _pieces(answer: Any) -> AsyncGenerator[Any, None]:
         async for item in _off_the_loop(iter(answer)):
             yield item
     else:
-        raise UsageError(f"unable to answer with {type(answer).__name__}. {_LEGAL}")
+        raise UsageError(f"unable to answer; {source} returned {type(answer).__name__}. It may return {_ANSWERS}.")
 
 
 async def _off_the_loop(iterator: Iterator[Any]) -> AsyncIterator[Any]:

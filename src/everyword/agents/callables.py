@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from ..errors import BadInput, UsageError
 
-__all__ = ["CallResult", "callable_", "check_arguments", "find_callable"]
+__all__ = ["CallResult", "callable_method", "check_arguments", "find_callable"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__everyword_callable__"
@@ -30,24 +30,26 @@ class CallResult:
 
 
 @overload
-def callable_(method: F, /) -> F: ...
+def callable_method(method: F, /) -> F: ...
 
 
 @overload
-def callable_(*, read_only: bool = False) -> Callable[[F], F]: ...
+def callable_method(*, read_only: bool = False) -> Callable[[F], F]: ...
 
 
-def callable_(method: F | None = None, /, *, read_only: bool = False) -> F | Callable[[F], F]:
+def callable_method(method: F | None = None, /, *, read_only: bool = False) -> F | Callable[[F], F]:
     """Let clients call this method: `await agent.call("add", [1, 2])`. An async generator streams its values.
 
     A generator may end with a result: `yield CallResult(total)`.
-    `@callable(read_only=True)` lets read-only clients call it, too: use it for methods that change nothing.
-    Exported as `everyword.callable`.
+    `@callable_method(read_only=True)` lets read-only clients call it, too: use it for methods that change nothing.
+    Also exported as `everyword.callable`, the name that users of the original know; it hides Python's own.
     """
 
     def mark(marked: F) -> F:
         if not inspect.isfunction(marked):
-            raise UsageError("unable to make this callable; put @callable directly on a method, below other decorators")
+            raise UsageError(
+                "unable to make this callable; put @callable_method directly on a method, below other decorators"
+            )
         setattr(marked, _MARK, True)
         setattr(marked, _FOR_READERS, read_only is True)
         return marked
@@ -81,10 +83,14 @@ def find_callable(agent: Any, name: str, *, is_read_only: bool = False) -> Calla
         _hint(type(agent), name, f"clients may call: {_listed(type(agent))}")
         raise BadInput(f"Method {name} does not exist")
     if not getattr(function, _MARK, False):
-        _hint(type(agent), name, "put @callable on it if clients may")
+        _hint(type(agent), name, "put @callable_method on it if clients may")
         raise BadInput(f"Method {name} is not callable")
     if is_read_only and not getattr(function, _FOR_READERS, False):
-        _hint(type(agent), name, "its connection is read-only. Write @callable(read_only=True) if it changes nothing")
+        _hint(
+            type(agent),
+            name,
+            "its connection is read-only. Write @callable_method(read_only=True) if it changes nothing",
+        )
         raise BadInput(f"unable to call {name}; this connection is read-only")
     method: Callable[..., Any] = getattr(agent, name)
     return method
@@ -92,7 +98,7 @@ def find_callable(agent: Any, name: str, *, is_read_only: bool = False) -> Calla
 
 def _listed(cls: type[Any]) -> str:
     names = {name for base in cls.__mro__ for name, member in vars(base).items() if getattr(member, _MARK, False)}
-    return ", ".join(sorted(names)) or "nothing. Put @callable on a method to let them"
+    return ", ".join(sorted(names)) or "nothing. Put @callable_method on a method to let them"
 
 
 def _signature(method: Callable[..., Any]) -> inspect.Signature:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from ..runtime.api import (
     AgentPort,
     Continue,
     Decision,
+    DeclaredJob,
     FiberRecord,
     JobCall,
     Policy,
@@ -38,12 +40,13 @@ from .fibers import recover_fiber
 from .jobs import call_job, next_request_of_job
 from .responder import AgentResponder, run_rules, tell_finish
 from .result import SaveMessagesResult
+from .schedules import declared_jobs, started
 from .tool_threads import ToolThreads
 from .toolbelt import tools_of
 from .turn import Turn
 from .versions import Versions
 
-__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "is_in_turn"]
+__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "asked_messages", "is_in_turn", "request_id_of"]
 
 Messages = Sequence[UIMessage | dict[str, Any]]
 
@@ -141,21 +144,24 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
 
     async def save_messages(
         self,
-        messages: Messages | Callable[[list[UIMessage]], Messages | Awaitable[Messages]],
+        messages: Messages | str | Callable[[list[UIMessage]], Messages | str | Awaitable[Messages | str]],
         *,
         request_id: str | None = None,
     ) -> SaveMessagesResult:
-        """Store messages and answer them; returns when the turn has ended.
+        """Store messages and answer them; returns when the turn has ended. Plain text is one message of the user.
 
         A function is called with the conversation when the turn's time has come, and gives the messages then. A
         `request_id` of your own makes it happen once: a known one gives the turn that it has. A job has its own, so
-        that one which is run again because its process died asks nothing twice.
+        that one which is run again because its process died asks nothing twice; but for functions, which die with it.
         """
         _check_not_in_turn(self)
         if callable(messages):
-            return SaveMessagesResult.of(await self._port.run_turn(_evaluate(messages)))
-        request = request_id if request_id is not None else next_request_of_job()
-        result = await self._port.run_turn(_raw(messages), request=RequestId(request) if request is not None else None)
+            request = request_id
+            given: Any = _evaluate(messages)
+        else:
+            request = request_id if request_id is not None else next_request_of_job()
+            given = asked_messages(messages, request_id_of(request))
+        result = await self._port.run_turn(given, request=RequestId(request) if request is not None else None)
         return SaveMessagesResult.of(result)
 
     async def continue_last_turn(self, body: dict[str, Any] | None = None) -> SaveMessagesResult:
@@ -173,7 +179,7 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
         await self._port.cancel(RequestId(request_id))
 
     async def abort_all_requests(self) -> None:
-        """Stop every turn, running or waiting."""
+        """Stop every turn, running or waiting, and approved calls that run late."""
         await self._port.cancel(None)
 
     async def reset_turn_state(self) -> None:
@@ -184,6 +190,9 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     async def wait_until_stable(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
         """Wait until nothing runs or waits and nobody is asked anything; False when `timeout` seconds pass first."""
         return await self._port.wait_until_stable(timeout)
+
+    async def _run_approved_calls(self, turn: Turn) -> None:
+        await turn._box.run_approved()
 
     async def has_pending_interaction(self) -> bool:
         """Tell whether a tool call waits for the page or a person."""
@@ -217,11 +226,16 @@ class ChatResponder:
         )
 
     def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
-        """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn."""
+        """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn.
+
+        For approved calls that come too late for that, run them and nothing else: they write their outputs themselves.
+        """
         current_turn.set(call)
         running_as(self.agent)
         turn = Turn(call, agent=self.agent, threads=self._threads)
-        return answer_items(_ask(self.agent, turn), ends_at=(CallPending,), after=turn._aclose)
+        answer = self.agent._run_approved_calls(turn) if call.is_calls_only else _ask(self.agent, turn)
+        source = f"{type(self.agent).__name__}.on_chat_message"
+        return answer_items(answer, source, ends_at=(CallPending,), after=turn._aclose)
 
     def error_text(self, exc: BaseException) -> str:
         return self.agent.error_text(exc)
@@ -235,7 +249,11 @@ class ChatResponder:
 
     async def on_start(self) -> None:
         running_as(self.agent)
-        await self.agent.on_start()
+        await started(self.agent.on_start)
+
+    @property
+    def declared_jobs(self) -> Sequence[DeclaredJob]:
+        return declared_jobs(type(self.agent))  # type: ignore[arg-type]  # mypy takes a class for one of its instances
 
     async def run_job(self, call: JobCall) -> None:
         running_as(self.agent)
@@ -339,11 +357,23 @@ def _raw(messages: Messages) -> list[dict[str, Any]]:
     return [(m if isinstance(m, UIMessage) else UIMessage.from_dict(m)).to_dict() for m in messages]
 
 
+def request_id_of(given: str | None) -> RequestId:
+    """Return the request id that was given, or a new one."""
+    return RequestId(given if given is not None else secrets.token_urlsafe(16))
+
+
+def asked_messages(messages: Messages | str, request: RequestId) -> list[dict[str, Any]]:
+    """Return messages as they are stored; plain text becomes one of the user, known by its request."""
+    if isinstance(messages, str):
+        messages = [UIMessage(f"user_{request}", "user", [{"type": "text", "text": messages}])]
+    return _raw(messages)
+
+
 def _evaluate(
-    function: Callable[[list[UIMessage]], Messages | Awaitable[Messages]],
+    function: Callable[[list[UIMessage]], Messages | str | Awaitable[Messages | str]],
 ) -> Callable[[Sequence[UIMessage]], Awaitable[list[dict[str, Any]]]]:
     async def evaluate(current: Sequence[UIMessage]) -> list[dict[str, Any]]:
         given = function(list(current))
-        return _raw(await given if inspect.isawaitable(given) else given)
+        return asked_messages(await given if inspect.isawaitable(given) else given, request_id_of(None))
 
     return evaluate

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
+
+from ..messages.jsonvalues import encode_json
+from ..runtime.api import StatePort
 
 __all__ = ["Connection"]
 
@@ -31,14 +35,22 @@ class Connection:
         self.tags: frozenset[str] = frozenset()
         self.has_protocol = True
         """Whether it is told of the state and the chat, as `Agent.should_send_protocol_messages` said."""
+        self._states: StatePort | None = None
+        """The state of the agent that it is connected to."""
         self._send, self._close, self._drain = send, close, drain
 
     def send(self, message: Any) -> None:
         """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it.
 
+        If a state was set that is not committed yet, the message leaves when it is, since it may tell of that state;
+        if it cannot be committed, the message is dropped.
         A client that does not read is closed with 1013 when too much waits for it (`Limits.unread`).
         """
-        self._send(message)
+        if self._states is None or not self._states.is_waiting:
+            self._send(message)
+            return
+        text = message if isinstance(message, str) else encode_json(message).decode()  # now: it may be changed later
+        self._states.then(partial(self._send, text))
 
     async def drain(self) -> None:
         """Wait until the client has read enough of what was sent: call it between two of many messages.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,23 +14,11 @@ from typing import Any, Protocol
 
 from ..errors import UsageError
 from ..events import JobKind
-from ..ids import JobId, Millis
+from ..ids import JobId, Millis, id_problem
 from ..runtime.api import AgentPort, JobCall, JobRecord
+from .schedules import Every, takes_payload, warn_if_starting
 
 __all__ = ["Every", "Jobs", "QueuedJob", "Schedule", "call_job", "next_request_of_job"]
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    """Again and again, with so much time in between: `Every(hours=1)`."""
-
-    seconds: float = 0
-    minutes: float = 0
-    hours: float = 0
-
-    @property
-    def milliseconds(self) -> int:
-        return round((self.seconds + self.minutes * 60 + self.hours * 3600) * 1000)
 
 
 When = float | int | timedelta | datetime | str | Every
@@ -56,6 +45,9 @@ class Schedule:
     time: float
     cron: str | None = None
     zone: str | None = None
+    key: str | None = None
+    declared: bool = False
+    """Whether the class declares it, with `@scheduled`."""
 
 
 class _Agent(Protocol):
@@ -76,7 +68,7 @@ def next_request_of_job() -> str | None:
 
 
 class Jobs:
-    """What an agent can put aside. Methods are named; they are called with the payload, and `missed` if they take it.
+    """What an agent can put aside. Methods are named; they are called with the payload, and `missed`, if they take it.
 
     A run is recorded before the method is called. One that raises is tried again with growing pauses, `max_attempts`
     times; one that kills the process every time is set aside after as many.
@@ -111,26 +103,42 @@ class Jobs:
         ]
 
     async def schedule(
-        self: _Agent, when: When, callback: str, payload: Any = None, *, zone: str = "UTC", max_attempts: int = 5
+        self: _Agent,
+        when: When,
+        callback: str,
+        payload: Any = None,
+        *,
+        zone: str = "UTC",
+        max_attempts: int = 5,
+        key: str | None = None,
     ) -> Schedule:
         """Do something at a time: after seconds, at a datetime, by a cron line (in a time zone), or `Every(...)`.
 
         Runs that fall into a time when nothing runs become one run, which is told how many it stands for.
 
+        A cron line or an interval is there once: the same callback, rule, zone and payload again return the schedule
+        that there is. A delay or a date is added every time, unless it has a `key`: then it is there once while it
+        waits, and another callback, time or payload under the same key replaces it.
+
         Raises:
-            UsageError: there is no such method, or the time cannot be understood.
+            UsageError: there is no such method, or the time or the key cannot be understood.
         """
         _check_callback(self, callback)
+        _check_key(key)
         kind, due, rule = _understood(when, self._port.work.now())
+        if kind == "once" and key is None:
+            warn_if_starting(type(self), callback)
         job = JobId(secrets.token_urlsafe(9))
         named = zone if kind == "cron" else None
-        await self._port.work.add(job, kind, callback, due, payload, rule=rule, zone=named, max_attempts=max_attempts)
-        return next(each for each in _schedules(await self._port.work.all()) if each.id == job)
+        work = self._port.work
+        return _schedule(
+            await work.add(job, kind, callback, due, payload, rule=rule, zone=named, max_attempts=max_attempts, key=key)
+        )
 
     async def get_schedules(self: _Agent, callback: str | None = None) -> list[Schedule]:
         """Return what is scheduled, the next first."""
-        found = [each for each in _schedules(await self._port.work.all()) if callback in (None, each.callback)]
-        return sorted(found, key=lambda each: each.time)
+        jobs = [job for job in await self._port.work.all() if job.kind != "queue" and callback in (None, job.callback)]
+        return sorted(map(_schedule, jobs), key=lambda each: each.time)
 
     async def cancel_schedule(self: _Agent, schedule_id: str) -> bool:
         """Cancel what was scheduled; False when it is not there (any more)."""
@@ -148,7 +156,8 @@ async def call_job(agent: Any, call: JobCall) -> None:
     method = getattr(agent, call.callback)
     offered = {"missed": call.missed, "queue_item": QueuedJob(call.id, call.callback, call.payload, call.run)}
     more = {name: value for name, value in offered.items() if name in inspect.signature(method).parameters}
-    result = method(call.payload, **more)
+    is_bare = call.payload is None and not takes_payload(method)
+    result = method(**more) if is_bare else method(call.payload, **more)
     if inspect.isawaitable(result):
         await result
 
@@ -163,13 +172,16 @@ def _check_callback(agent: Any, callback: str) -> None:
         )
 
 
+def _check_key(key: object) -> None:
+    if key is not None and (not isinstance(key, str) or not key or id_problem(key, "it") is not None):
+        raise UsageError(f"unable to schedule with the key {reprlib.repr(key)}; a key is text, at most 512 bytes of it")
+
+
 def _understood(when: When, now: Millis) -> tuple[JobKind, int, str | None]:
     """Return the kind, the first due (0: the runtime finds it from the rule) and the rule of a time."""
     match when:
         case Every():
-            if when.milliseconds < 1:
-                raise UsageError("unable to schedule every 0 seconds; give Every a time, such as Every(minutes=5)")
-            return "every", now + when.milliseconds, str(when.milliseconds)
+            return "every", now + int(when.rule), when.rule
         case str():
             return "cron", 0, when
         case datetime():
@@ -177,22 +189,13 @@ def _understood(when: When, now: Millis) -> tuple[JobKind, int, str | None]:
                 raise UsageError("unable to schedule at a datetime without a time zone; use datetime.now(timezone.utc)")
             return "once", round(when.timestamp() * 1000), None
         case timedelta():
-            return "once", now + round(when.total_seconds() * 1000), None
+            return _understood(when.total_seconds(), now)
         case int() | float():
-            return "once", now + round(when * 1000), None
+            delay = round(when * 1000)
+            return "once", now + delay, str(delay)
 
 
-def _schedules(jobs: Sequence[JobRecord]) -> list[Schedule]:
-    return [
-        Schedule(
-            job.id,
-            job.callback,
-            job.payload,
-            job.kind,
-            job.due / 1000,
-            job.rule if job.kind == "cron" else None,
-            job.zone,
-        )
-        for job in jobs
-        if job.kind != "queue"
-    ]
+def _schedule(job: JobRecord) -> Schedule:
+    cron = job.rule if job.kind == "cron" else None
+    time = job.due / 1000
+    return Schedule(job.id, job.callback, job.payload, job.kind, time, cron, job.zone, job.key, job.is_declared)

@@ -1,10 +1,15 @@
-"""Class names as path segments, by the rule that the stock client applies to its `agent` option."""
+"""The kinds of agents: path segments, by the rule that the stock client applies to its `agent` option."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
-__all__ = ["agent_kind", "kebab"]
+from ..errors import UsageError
+from ..ids import SUB
+
+__all__ = ["agent_kind", "all_kinds", "declared_kinds", "kebab"]
 
 
 def kebab(name: str) -> str:
@@ -16,5 +21,37 @@ def kebab(name: str) -> str:
 
 
 def agent_kind(cls: type) -> str:
-    """Return the kind of agents of this class, the first half of their ids."""
-    return kebab(cls.__name__)
+    """Return the kind of agents of this class, the first half of their ids: declared, or made of its name."""
+    return vars(cls).get("_declared_kind") or kebab(cls.__name__)
+
+
+def all_kinds(cls: type) -> tuple[str, ...]:
+    """Return the present kind of a class, and those that it had before."""
+    return agent_kind(cls), *vars(cls).get("aliases", ())
+
+
+def declared_kinds(cls: type) -> tuple[str | None, tuple[str, ...]]:
+    """Return the kind and the aliases that a class declares itself: neither is inherited, since ids must not be shared.
+
+    None for a class whose kind is made of its name.
+
+    Raises:
+        UsageError: one of them is no path segment that clients can name.
+    """
+    kind = _checked(cls, "kind", vars(cls)["kind"]) if vars(cls).get("kind") is not None else None
+    former: Any = vars(cls).get("aliases", ())
+    if isinstance(former, str) or not isinstance(former, Sequence):
+        raise UsageError(f"unable to make {cls.__name__}; `aliases` must be a list of kinds, not {former!r}")
+    aliases = dict.fromkeys(_checked(cls, "aliases", each) for each in former)
+    aliases.pop(kind or kebab(cls.__name__), None)
+    return kind, tuple(aliases)
+
+
+def _checked(cls: type, member: str, kind: Any) -> str:
+    # The stock client changes capitals and underscores, so that it would ask for another kind.
+    if isinstance(kind, str) and re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", kind) and kind != SUB:
+        return kind
+    raise UsageError(
+        f"unable to make {cls.__name__}; {member} has {kind!r}. Use lower-case letters, digits and dashes, as in"
+        f" 'support-chat'; {SUB!r} leads to sub-agents"
+    )

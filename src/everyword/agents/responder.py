@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from ..errors import AgentGone, UsageError
 from ..messages.message import Chunk
-from ..runtime.api import FiberRecord, JobCall, Rules, RunRecord, TurnCall, TurnResult
+from ..runtime.api import DeclaredJob, FiberRecord, JobCall, Rules, RunRecord, TurnCall, TurnResult
 from .agent import Agent, running_as
 from .agent_tool_types import AgentToolResult, AgentToolRun
 from .agent_tools import AgentTools
 from .fibers import recover_fiber
 from .jobs import call_job
+from .schedules import declared_jobs, started
 
 __all__ = ["AgentResponder", "run_rules", "tell_finish"]
 
@@ -43,7 +44,11 @@ class AgentResponder:
 
     async def on_start(self) -> None:
         running_as(self.agent)
-        await self.agent.on_start()
+        await started(self.agent.on_start)
+
+    @property
+    def declared_jobs(self) -> Sequence[DeclaredJob]:
+        return declared_jobs(type(self.agent))  # type: ignore[arg-type]  # mypy takes a class for one of its instances
 
     async def run_job(self, call: JobCall) -> None:
         running_as(self.agent)

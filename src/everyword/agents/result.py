@@ -16,11 +16,17 @@ class SaveMessagesResult:
     """What became of a turn. `error` is public text; `recovered` means that this may have been told before (R-28)."""
 
     request_id: str
+    """The id of the request that the turn answered."""
     status: Literal["completed", "error", "aborted", "skipped"]
+    """How the turn ended; `skipped` if it never ran."""
     error: str | None = None
+    """What clients were told of a failure."""
     message: UIMessage | None = None
+    """The answer as it is stored; None if nothing was said."""
     continuation: bool = False
+    """True if the turn went on from a message that was there."""
     recovered: bool = False
+    """True if an earlier process ended the turn, and may have told this already."""
 
     @classmethod
     def of(cls, result: TurnResult) -> SaveMessagesResult:

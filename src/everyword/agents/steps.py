@@ -101,6 +101,13 @@ class ToolBox:
             return
         await self._run(tool, call_id, part.get("input"))
 
+    async def run_approved(self) -> None:
+        """Run the calls of the message that a person approved, and that no attempt before this one finished."""
+        message = await self.call.message()
+        for part in tool_parts(message) if message is not None else ():
+            if (part.get("approval") or {}).get("approved") is True and not is_final(part):
+                await self.settle(part)
+
     async def _run(self, tool: AnyTool, call_id: str, given: Any) -> None:
         context = ToolContext(
             agent=self._agent,
@@ -165,7 +172,7 @@ class Step:
 
     async def _chunks(self, answer: Any) -> AsyncGenerator[str | Chunk, None]:
         finish: Chunk | None = None
-        items = answer_items(answer)
+        items = answer_items(answer, "the answer given to `step.run`")
         try:
             async for item in items:
                 kind = item.get("type") if isinstance(item, dict) else None
@@ -225,7 +232,7 @@ class Steps:
         if message is not None:
             await self._settle_left(message)
             message = await self.box.call.message()
-            if message is not None and is_waiting(message):
+            if (message is not None and is_waiting(message)) or await self.box.call.is_held():
                 return
         while True:
             self._number += 1
@@ -234,13 +241,16 @@ class Steps:
                 return
 
     async def goes_on(self) -> bool:
-        """Tell whether the model has to be asked again: all calls of the last step are settled, and a step is left."""
+        """Tell whether the model has to be asked again: all calls of the last step are settled, and a step is left.
+
+        Not if a client that settled one of them goes on by itself (`autoContinue: false`).
+        """
         message = await self.box.call.message()
         if message is None or self._number >= self._limit:
             return False
         calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
         ours = [part for part in calls if not part.get("providerExecuted")]
-        return bool(ours) and all(map(is_final, ours))
+        return bool(ours) and all(map(is_final, ours)) and not await self.box.call.is_held()
 
     async def _settle_left(self, message: UIMessage) -> None:
         """Settle what a person approved, and what an attempt before this one left behind."""

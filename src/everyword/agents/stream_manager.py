@@ -112,7 +112,7 @@ class ResumableStreamManager:
     async def get_stream_history(self, stream_id: str) -> StreamHistory:
         """Return the chunks of a stream by index, and how it stands: `streaming`, `completed` or `error`.
 
-        An unknown stream has no chunks, and None for its metadata. Behind a `@callable` method of the agent, clients
+        An unknown stream has no chunks, and None for its metadata. Behind a `@callable_method` of the agent, clients
         can call it.
         """
         found = await self._streams.find(RequestId(stream_id))

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from ..errors import UsageError
 from ..ids import SUB, AgentId, parent_id, split_agent_id
 from ..runtime.api import AgentPort
-from .naming import agent_kind
+from .naming import agent_kind, all_kinds
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -71,14 +71,15 @@ class SubAgents:
     async def has_sub_agent(self: _Parent, cls: type[Any], name: str) -> bool:
         """Tell whether there is a sub-agent of this class and name, without making one."""
         check_child(cls, name)
-        return self._port.subs.at(agent_kind(cls), name).agent in await self._port.subs.all()
+        remember_child(type(self), cls)
+        return await self._port.subs.find(agent_kind(cls), name) is not None
 
     async def list_sub_agents(self: _Parent, cls: type[Any] | None = None) -> list[SubAgentAddress]:
         """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
 
         Ones whose class this process does not know are left out: list it in `sub_agents`.
         """
-        classes = {agent_kind(cls): cls} if cls is not None else None
+        classes = dict.fromkeys(all_kinds(cls), cls) if cls is not None else None
         found: list[SubAgentAddress] = []
         for agent in await self._port.subs.all():
             if parent_id(agent) != self._port.agent:
@@ -92,16 +93,17 @@ class SubAgents:
     async def abort_sub_agent(self: _Parent, cls: type[Any], name: str) -> None:
         """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
         check_child(cls, name)
-        port = self._port.subs.at(agent_kind(cls), name)
-        if port.agent in await self._port.subs.all():
+        remember_child(type(self), cls)
+        port = await self._port.subs.find(agent_kind(cls), name)
+        if port is not None:
             await port.cancel(None)
 
     async def delete_sub_agent(self: _Parent, cls: type[Any], name: str) -> bool:
         """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
         check_child(cls, name)
         remember_child(type(self), cls)
-        port = self._port.subs.at(agent_kind(cls), name)
-        if port.agent not in await self._port.subs.all():
+        port = await self._port.subs.find(agent_kind(cls), name)
+        if port is None:
             return False
         await cls(port).destroy()
         return True
@@ -126,12 +128,12 @@ def remember_child(parent: type, child: type[Agent]) -> None:
 
 
 def child_classes(parent: type[Any]) -> dict[str, type[Agent]]:
-    """Return the classes of sub-agents by kind: declared ones, those of its agent tools, those asked for so far."""
-    found: dict[str, type[Agent]] = {agent_kind(cls): cls for cls in _tool_children(parent)}
-    found |= {agent_kind(cls): cls for cls in parent.sub_agents}
+    """Return the classes of sub-agents by all their kinds: declared, of its agent tools, asked for so far."""
+    known: dict[str, type[Agent]] = {agent_kind(cls): cls for cls in _tool_children(parent)}
+    known |= {agent_kind(cls): cls for cls in parent.sub_agents}
     for base in reversed(parent.__mro__):
-        found |= _remembered.get(base, {})
-    return found
+        known |= _remembered.get(base, {})
+    return {**{former: cls for cls in known.values() for former in all_kinds(cls)}, **known}
 
 
 def known_child(parent: type[Any], kind: str) -> type[Agent] | None:
@@ -140,7 +142,9 @@ def known_child(parent: type[Any], kind: str) -> type[Agent] | None:
 
 
 def class_of(agent: AgentId, served: Mapping[str, type[Agent]]) -> type[Agent] | None:
-    """Return the class of an agent wherever it stands: `served` are those at the root. None when nobody knows it.
+    """Return the class of an agent wherever it stands: `served` are those at the root, by all their kinds.
+
+    None when the class is unknown.
 
     After a restart nobody may have asked for it yet: then a class of that kind counts if there is only one.
     """
@@ -165,7 +169,8 @@ def _tool_children(parent: type[Any]) -> Iterator[type[Agent]]:
 def _only_class(kind: str) -> type[Agent] | None:
     from .agent import Agent
 
-    found = [cls for cls in _subclasses(Agent) if agent_kind(cls) == kind]
+    known = [cls for cls in _subclasses(Agent) if kind in all_kinds(cls)]
+    found = [cls for cls in known if agent_kind(cls) == kind] or known
     return found[0] if len(found) == 1 else None
 
 

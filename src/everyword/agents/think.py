@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, ClassVar, TypeVar, overload
@@ -11,13 +10,13 @@ from typing import Any, ClassVar, TypeVar, overload
 from ..errors import CallPending, ChatError, Rejected, UsageError
 from ..ids import RequestId
 from ..messages.jsonvalues import plain_json
-from ..messages.message import Chunk, UIMessage
+from ..messages.message import Chunk
 from ..runtime.api import AgentPort, TurnResult
 from .agent_tool_types import offered_output
-from .chat import AIChatAgent, Messages, _raw, is_in_turn
+from .chat import AIChatAgent, Messages, asked_messages, is_in_turn, request_id_of
 from .result import SaveMessagesResult
 from .think_context import StepContext, Submission, TurnContext
-from .think_loop import answered, given_by
+from .think_loop import answered, given_by, run_approved_calls
 from .think_output import MARK, ExpectedOutput, expect, forget
 from .think_toolsets import is_toolset
 from .turn import Turn
@@ -103,6 +102,9 @@ class Think(AIChatAgent):
                 raise
             raise ChatError(str(text)) from exc
 
+    async def _run_approved_calls(self, turn: Turn) -> None:
+        await run_approved_calls(self, turn)
+
     def _run_marks(self, expects: str | None) -> dict[str, Any]:
         return {} if expects is None else {MARK: expects}
 
@@ -145,8 +147,8 @@ class Think(AIChatAgent):
         """
         if is_in_turn(self):
             raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `submit_messages`.")
-        request = _request(idempotency_key)
-        given = _asked(messages, request)
+        request = request_id_of(idempotency_key)
+        given = asked_messages(messages, request)
         if output_type is None:
             return SaveMessagesResult.of(await self._port.run_turn(given, body=body, request=request))
         expected = ExpectedOutput(output_type)
@@ -164,8 +166,10 @@ class Think(AIChatAgent):
 
         The same key twice is the same submission. May be called inside a turn.
         """
-        request = _request(idempotency_key)
-        return Submission.of(await self._port.intake.submit(_asked(messages, request), request=request, body=body))
+        request = request_id_of(idempotency_key)
+        return Submission.of(
+            await self._port.intake.submit(asked_messages(messages, request), request=request, body=body)
+        )
 
     async def submission(self, submission_id: str) -> Submission | None:
         """Return how a submission stands, however old it is; None for an unknown one."""
@@ -180,13 +184,3 @@ class Think(AIChatAgent):
         """Stop a submission, waiting or running; one that has ended stays as it ended."""
         await self._port.cancel(RequestId(submission_id))
         return await self.submission(submission_id)
-
-
-def _request(key: str | None) -> RequestId:
-    return RequestId(key if key is not None else secrets.token_urlsafe(16))
-
-
-def _asked(messages: Messages | str, request: RequestId) -> list[dict[str, Any]]:
-    if isinstance(messages, str):
-        messages = [UIMessage(f"user_{request}", "user", [{"type": "text", "text": messages}])]
-    return _raw(messages)

@@ -27,7 +27,7 @@ from .turn import Turn
 if TYPE_CHECKING:
     from .think import Think
 
-__all__ = ["answered", "given_by"]
+__all__ = ["answered", "given_by", "run_approved_calls"]
 
 log = logging.getLogger("everyword.agents")
 
@@ -44,6 +44,14 @@ async def answered(agent: Think, turn: Turn) -> AsyncGenerator[str | Chunk, None
         async with aclosing(loop.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
+
+
+async def run_approved_calls(agent: Think, turn: Turn) -> None:
+    """Run the approved calls of a turn's message with the tools that an answer would have."""
+    async with AsyncExitStack() as stack:
+        context = await _context(agent, turn, stack)
+        await given_by(agent.before_turn(context))
+        await _Loop(agent, context, is_changed=False).box.run_approved()
 
 
 async def given_by(answer: Any) -> Any:
@@ -86,7 +94,7 @@ class _Loop:
         declared = [each for each in context.turn.client_tools if _name(each) not in tools]
         self._call = replace(context.turn._call, write=self._write, client_tools=declared)
         threads = context.turn._threads
-        self._box = ToolBox(self._call, tools, agent=agent, turn=context.turn, threads=threads)
+        self.box = ToolBox(self._call, tools, agent=agent, turn=context.turn, threads=threads)
         self._usage = no_usage()
         self._counts: dict[str, int] = {}
         self._finish: Chunk | None = None
@@ -98,7 +106,7 @@ class _Loop:
         while not await self._is_done() and not await self._is_said():
             # Who waits for an object is not put off with half of the work.
             limit = self._context.max_steps - self._number
-            async with aclosing(aiter(Steps(self._box, limit, may_yield=self._output is None))) as steps:
+            async with aclosing(aiter(Steps(self.box, limit, may_yield=self._output is None))) as steps:
                 async for step in steps:
                     async with aclosing(self._taken(step, nudge)) as chunks:
                         async for chunk in chunks:
@@ -137,8 +145,9 @@ class _Loop:
         return True
 
     async def _is_asking(self) -> bool:
+        """Tell whether somebody else has to answer a call first, or to say that the answer goes on."""
         message = await self._call.message()
-        return message is not None and is_waiting(message)
+        return (message is not None and is_waiting(message)) or await self._call.is_held()
 
     def _check_rejections(self, output: ExpectedOutput) -> None:
         if output.rejections > self._agent.output_retries or self._number >= self._context.max_steps:

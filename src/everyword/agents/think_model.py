@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.usage import RunUsage
 
-__all__ = ["Question", "ask", "no_usage", "require", "resolved_model"]
+__all__ = ["Question", "ask", "inferred_model", "no_usage", "require", "resolved_model"]
 
 GO_ON: Final = (
     "Your last message was cut off before it was complete. Go on exactly where it stops, without repeating any of it "
@@ -73,12 +73,24 @@ def resolved_model(given: Any) -> Model:
 def _named_model(name: str) -> Model:
     known = _named.setdefault(asyncio.get_running_loop(), {})
     if name not in known:
-        models = require("pydantic_ai.models")
-        try:
-            known[name] = models.infer_model(name)
-        except Exception as error:
-            raise UsageError(f"unable to use the model {name!r}; {error}") from error
+        known[name] = inferred_model(name)
     return known[name]
+
+
+def inferred_model(name: str) -> Model:
+    """Return a new model of a name.
+
+    Raises:
+        UsageError: Pydantic AI does not know it, or what it needs (a package, a key) is not there.
+    """
+    models = require("pydantic_ai.models")
+    try:
+        model: Model = models.infer_model(name)
+    except Exception as error:
+        # What follows the first sentence is about tests of agents of Pydantic AI.
+        said = str(error).partition(" To try Pydantic AI without an API key")[0]
+        raise UsageError(f"unable to use the model {name!r}; {said}") from error
+    return model
 
 
 def ask(question: Question, usage: RunUsage) -> AsyncIterator[Chunk]:

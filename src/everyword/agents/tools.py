@@ -25,6 +25,7 @@ from ..errors import BadInput, ChatError, UsageError, public_text
 from ..messages.jsonvalues import encode_json, plain_json
 from ..messages.repair import unknown_after
 from ..runtime.api import CancelToken
+from .tool_options import check_options
 from .tool_running import runs_on_loop, values_of
 from .tool_threads import CallThreads, ToolThreads
 
@@ -56,11 +57,17 @@ class ToolContext:
     """
 
     agent: Any = None
+    """The agent whose tool it is."""
     turn: Any = None
+    """The turn that the call belongs to."""
     call_id: str = ""
+    """The id of the call, as the model gave it."""
     idempotency_key: str = ""
+    """The same in every attempt at the call, and in no other call."""
     cancelled: CancelToken = field(default_factory=CancelToken)
+    """Set when the turn is to stop."""
     threads: Executor | None = field(default=None, repr=False)
+    """Where blocking code of an async tool may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +122,16 @@ class Tool(Generic[P, R]):
         timeout: float | None = None,
         show_errors_to_model: bool = False,
     ) -> None:
-        if client and needs_approval:
-            raise UsageError(
-                f"unable to make the tool {name!r}; the page runs it as soon as it is called, so needs_approval would "
-                "ask nobody. Let the page ask before it answers, or run the tool on the server."
-            )
+        check_options(
+            name,
+            function,
+            description=description,
+            needs_approval=needs_approval,
+            client=client,
+            idempotent=idempotent,
+            timeout=timeout,
+            show_errors_to_model=show_errors_to_model,
+        )
         self.name, self.description = name, description
         self.show_errors_to_model = show_errors_to_model
         self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
@@ -356,19 +368,20 @@ def tool(
             Without it, it reads the text of a ToolError, and a safe sentence of everything else.
 
     Raises:
-        UsageError: there is no usable name, the timeout is not positive, or a tool of the page needs approval.
+        UsageError: there is no usable name, an option is of a wrong type, the timeout is not positive, a predicate
+            asks for what the tool does not take, or a tool of the page needs approval.
     """
 
     def make(target: Callable[..., Any]) -> AnyTool:
         if isinstance(target, classmethod):
             raise UsageError("unable to make a tool of a classmethod; use a method or a staticmethod")
         named = name if name is not None else getattr(target, "__name__", "")
+        if not isinstance(named, str):
+            raise UsageError(f"unable to make a tool of {target!r}; name is {type(named).__name__}, not a str")
         if not _NAME.fullmatch(named):
             raise UsageError(
                 f"unable to make a tool of {target!r}; it has no usable name: give name=… ([A-Za-z0-9_-], to 64)"
             )
-        if timeout is not None and timeout <= 0:
-            raise UsageError(f"unable to make the tool {named!r}; its timeout of {timeout} seconds is not positive")
         text = description if description is not None else _first_paragraph(_docstring(target))
         options: dict[str, Any] = {"client": client, "idempotent": idempotent, "timeout": timeout}
         options["show_errors_to_model"] = show_errors_to_model

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import CallPending, ChatError, UsageError
 from ..messages.calls import find_call, tool_name
-from ..messages.chunks import as_chunk
+from ..messages.chunks import known_chunk
 from ..messages.message import Part
 from ..runtime.api import CancelToken, TurnCall
 from .steps import Steps, ToolBox, is_final
@@ -36,6 +36,7 @@ class Turn:
 
     @property
     def id(self) -> str:
+        """The request id, the same in every attempt."""
         return self._call.request
 
     @property
@@ -50,6 +51,7 @@ class Turn:
 
     @property
     def attempt(self) -> int:
+        """Which attempt at the turn this is, from 1 on."""
         return self._call.attempt
 
     @property
@@ -112,6 +114,8 @@ class Turn:
         if not is_final(part) and not self._box.is_answered_elsewhere(part):
             await self._box.settle(part)
             part = await self._part(part["toolCallId"]) or part
+        if await self._call.is_held():
+            raise CallPending(f"unable to go on; the client that answered {name} goes on by itself")
         match part.get("state"):
             case "output-available":
                 return part.get("output")
@@ -145,8 +149,12 @@ class Turn:
             await self._box.aclose()
 
     async def write(self, chunk: Any) -> None:
-        """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata."""
-        await self._call.write(as_chunk(chunk))
+        """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata.
+
+        Raises:
+            BadChunk: it is no chunk, or of a type that no client knows.
+        """
+        await self._call.write(known_chunk(chunk))
 
     def __repr__(self) -> str:
         return f"Turn(id={self.id!r}, attempt={self.attempt})"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import FoldError, UsageError, public_text
-from ..messages.chunks import as_chunk
+from ..messages.chunks import known_chunk
 from ..messages.fold import MessageFold
 from ..messages.message import Chunk, UIMessage
 from .answers import answer_items
@@ -101,8 +101,11 @@ class UIMessageStreamWriter:
 
         Awaiting the result is optional: it waits until the consumer has caught up, so that a slow log slows the writer.
         Whoever writes much should await it. After the end of the stream, writing does nothing but warn.
+
+        Raises:
+            BadChunk: it is no chunk, or of a type that no client knows.
         """
-        taken = as_chunk(chunk)
+        taken = known_chunk(chunk)
         if self._is_closed:
             log.warning("a %s chunk was written after the stream had ended, and is lost", taken.get("type"))
         else:
@@ -277,7 +280,7 @@ async def _tell_of_leaving(record: _Record) -> None:
 async def _chunks(stream: Any, make_id: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
     """Yield a stream as chunks: text becomes parts of its own, each closed before anything else follows it."""
     part: str | None = None
-    async with aclosing(answer_items(stream)) as items:
+    async with aclosing(answer_items(stream, "the stream given to `merge`")) as items:
         async for item in items:
             if isinstance(item, str):
                 if part is None:

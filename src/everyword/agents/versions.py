@@ -9,7 +9,7 @@ from ..errors import Rejected, UsageError
 from ..ids import MessageId, NodeId
 from ..messages.message import UIMessage
 from ..runtime.api import AgentPort, VersionRecord
-from .callables import callable_
+from .callables import callable_method
 
 __all__ = ["Version", "Versions"]
 
@@ -37,7 +37,7 @@ class Versions:
         """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
         return [Version.of(record) for record in await self._port.tree.versions(MessageId(message_id))]
 
-    @callable_(read_only=True)
+    @callable_method(read_only=True)
     async def get_versions(self) -> list[dict[str, Any]]:
         """Return the places of the shown conversation that have other versions, in order.
 
@@ -55,7 +55,7 @@ class Versions:
             for place in await self._port.tree.places()
         ]
 
-    @callable_
+    @callable_method
     async def switch_version(self, version: int | str) -> None:
         """Show another version, and the newest of what followed it, in every tab.
 

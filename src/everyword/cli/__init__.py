@@ -15,7 +15,7 @@ from importlib import import_module
 
 import msgspec
 
-from ..errors import EverywordError, LogCorrupt, LogLocked
+from ..errors import BrokenApp, EverywordError, LogCorrupt, LogLocked
 from .parser import make_parser
 
 NOT_DONE, IN_USE, INTERRUPTED = 2, 3, 130
@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LogLocked as exc:
         print(f"everyword: {exc}", file=sys.stderr)
         return IN_USE
+    except BrokenApp as exc:
+        print(exc, file=sys.stderr, end="")
+        return NOT_DONE
     except EverywordError as exc:
         print(f"everyword: {exc}", file=sys.stderr)
         return NOT_DONE

@@ -6,13 +6,18 @@ import argparse
 import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import LogCorrupt
 from ..ids import AgentId
 from ..runtime.clock import SystemClock
+from ..runtime.names import doubles
 from ..runtime.rebuild import rebuild
+from ..server import Everyword
+from .app_check import check_setup
 from .examining import Examined, examine
+from .loading import HERE
 from .opening import find_agent, reading, writing
 from .readonly import ReadOnlyLog
 from .screen import Screen, count_of, one_line
@@ -29,21 +34,37 @@ def run(chosen: argparse.Namespace) -> int:
     """Examine a file; 1 when something is wrong with it, and stays so."""
     log = logging.getLogger("everyword.log")
     before = log.level
+    named, setup, apps = _named_app(chosen.app), list[str](), list[Everyword]()
+    screen = Screen(is_json=chosen.json)
+    if named is not None:
+        setup, apps = check_setup(named)
+        for line in setup if not screen.is_json else ():
+            screen.say(f"{screen.style('✗', 'red')} {one_line(named)}: {one_line(line)}")
     # What the store says about rows that it leaves out is said here in full.
     log.setLevel(logging.CRITICAL)
     try:
-        return asyncio.run(_doctor(Screen(is_json=chosen.json), chosen))
+        return asyncio.run(_doctor(screen, chosen, named, setup, apps))
     finally:
         log.setLevel(before)
 
 
-async def _doctor(screen: Screen, chosen: argparse.Namespace) -> int:
+def _named_app(given: str | None) -> str | None:
+    """Return the app to import: the given one, none for the empty name, else that of the folder."""
+    if given is not None:
+        return given or None
+    return HERE if Path(HERE).is_file() else None
+
+
+async def _doctor(
+    screen: Screen, chosen: argparse.Namespace, named: str | None, setup: Sequence[str], apps: Sequence[Everyword]
+) -> int:
     if chosen.fix:
         async with writing(chosen.db, "mend"):
             pass  # says so at once when somebody uses the file, before anything is examined
     async with reading(chosen.db) as store:
         damage = await _damage(store)
         known = await store.agents()
+        twice = [agents for app in apps for agents in doubles(known, app.kinds_of)]
         agents = [find_agent(known, agent, chosen.db) for agent in chosen.agents] or known
         examined = await _examine(screen, store, agents)
     fixed: list[AgentId] = []
@@ -52,10 +73,18 @@ async def _doctor(screen: Screen, chosen: argparse.Namespace) -> int:
         async with reading(chosen.db) as store:
             again = {each.agent: each for each in await _examine(screen, store, fixed)}
         examined = [again.get(each.agent, each) for each in examined]
-    is_healthy = not damage and not any(each.findings for each in examined)
+    is_healthy = not damage and not setup and not twice and not any(each.findings for each in examined)
     if screen.is_json:
-        screen.document(_as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy))
+        found = _as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy)
+        screen.document({**found, "app": named, "setup": list(setup), "doubles": twice})
     else:
+        for agents in twice:
+            screen.say(
+                f"{screen.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents, and one class has both kinds"
+            )
+            screen.say(
+                "    every address leads to the one with its kind: keep one of them, or take the alias from the class"
+            )
         _print(screen, damage, examined, fixed)
     return 0 if is_healthy else 1
 

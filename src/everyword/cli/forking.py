@@ -60,7 +60,7 @@ def _target(agent: AgentId, given: str) -> AgentId:
 
 def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, Any]]:
     """Return the messages to copy: up to the named one, or all that are shown and finished."""
-    written = {turn.node for turn in state.chat_turns()}
+    written = {turn.node for turn in state.message_turns()}
     if message is None:
         nodes = [number for number, place in shown_path(state) if place.body is not None and number not in written]
         leaf = nodes[-1] if nodes else None

@@ -9,20 +9,30 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import BrokenApp, UsageError
 from ..server import Everyword
+from ..traces import has_outside_frames, outside_traceback
 
-__all__ = ["load_app"]
+__all__ = ["HERE", "load_app"]
+
+HERE = "app.py"
+"""The app of a folder, when none is named."""
 
 
 def load_app(named: str) -> Any:
-    """Import an application; what it says while it is imported is its own affair.
+    """Import an application.
 
     Raises:
         UsageError: there is no such file, module or name.
+        BrokenApp: its own code failed.
     """
     where, _, name = named.partition(":")
-    module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    try:
+        module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    except Exception as exc:
+        if isinstance(exc, UsageError) and not has_outside_frames(exc):
+            raise
+        raise BrokenApp(outside_traceback(exc)) from exc
     if name:
         if not hasattr(module, name):
             raise UsageError(f"unable to serve {named!r}; {where} has no {name!r}")

@@ -98,14 +98,15 @@ def find_agent(known: Sequence[AgentId], given: str, db: str) -> AgentId:
 
 
 async def find_turn(store: ReadOnlyLog, agent: AgentId, given: str | None) -> TurnRow:
-    """Return the turn that somebody means: by its number, its request id, or the newest.
+    """Return the turn that somebody means: by its number, its request id, or the newest that clients could watch.
 
     Raises:
         UsageError: there is no such turn.
     """
     rows = [row for row in await store.turns(agent) if not row.kind.is_bare]
-    if given is None and rows:
-        return rows[-1]
+    shown = [row for row in rows if row.kind.is_chat]
+    if given is None and shown:
+        return shown[-1]
     for row in rows:
         if given in (str(row.turn), row.request):
             return row

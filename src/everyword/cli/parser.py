@@ -254,6 +254,9 @@ def _doctor(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", **_help("is everything as it should be?", DOCTOR))
     doctor.add_argument("agents", nargs="*", metavar="AGENT", help="kind/name (default: all)")
     doctor.add_argument("--fix", action="store_true", help="compute anew what can be; no server may run")
+    app = doctor.add_mutually_exclusive_group()
+    app.add_argument("--app", metavar="APP", help="import this app as well (default: app.py, if there is one)")
+    app.add_argument("--no-app", dest="app", action="store_const", const="", help="import no app")
     _add_store(doctor)
     doctor.set_defaults(run="doctoring")
 
@@ -264,12 +267,17 @@ it, that nothing is missing but what retention took, that each turn's chunks fol
 turns, messages and state are what the log says, and that work which is due will be looked at. Works beside a running
 server.
 
+Check an app: that it can be imported, that the models of its agents have their packages and keys, and that no agent is
+stored under two kinds of one class, its own and one of its aliases. Run it with the environment variables that the
+server has.
+
 The exit code is 1 when something is wrong. What is computed from the log is mended by --fix; the log itself is not.
 
 examples:
   everyword doctor
   everyword doctor chat/ann --json
   everyword doctor --fix
+  everyword doctor --app my.package:app
 """
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from starlette.types import ASGIApp
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..agents import AIChatAgent
 from ..server import Everyword
 from ..server.playground import FEED, PlaygroundFeed
 from ..web import Page
 
-__all__ = ["playground"]
+__all__ = ["playground", "playground_beside"]
 
 
 def playground(app: Everyword) -> ASGIApp:
@@ -17,11 +18,35 @@ def playground(app: Everyword) -> ASGIApp:
 
     An agent class with `suggestions = [("a question", "what it shows"), ...]` has them on its empty page.
     """
+    return _page(app, app.base_path, PlaygroundFeed(app))
+
+
+def playground_beside(outer: ASGIApp, app: Everyword, base_path: str) -> ASGIApp:
+    """Return an application with the playground of ours that is mounted in it, at `/playground/`.
+
+    Everything else is the application's own: it may have a page at its root. `base_path` is where the agents are.
+    """
+    page = _page(app, base_path, PlaygroundFeed(app), at=FEED)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"] if scope["type"] == "http" else ""
+        if path == FEED:
+            await RedirectResponse(f"{FEED}/")(scope, receive, send)
+        elif path.startswith(f"{FEED}/"):
+            await page(scope, receive, send)
+        else:
+            await outer(scope, receive, send)
+
+    return serve
+
+
+def _page(app: Everyword, base_path: str, feed: ASGIApp, at: str = "") -> Page:
     return Page(
         list(app.agents),
-        base_path=app.base_path,
-        behind=PlaygroundFeed(app),
+        base_path=base_path,
+        behind=feed,
         feed=FEED,
         suggestions={kind: list(getattr(cls, "suggestions", ())) for kind, cls in app.agents.items()},
         wordless=[kind for kind, cls in app.agents.items() if not issubclass(cls, AIChatAgent)],
+        at=at,
     )

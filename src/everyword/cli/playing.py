@@ -24,7 +24,7 @@ from ..runtime.directory import Loaded
 from ..runtime.replays import by_number, read_replay
 from ..runtime.tail import Committed
 from ..server.snapshots import take_snapshot
-from ..wire.chat import ChatView
+from ..wire.chat import ChatView, ViewMemory
 from ..wire.client import ChatProtocol
 from ..wire.parse import ResumeAck, ResumeRequest
 from .readonly import ReadOnlyLog
@@ -192,7 +192,7 @@ class _Moment:
 
     async def view(self, socket: str) -> ChatView:
         return ChatView(
-            await take_snapshot(self._loaded),
+            ViewMemory.new(await take_snapshot(self._loaded)),
             socket=socket,
             owner=socket,
             transcript=lambda: conversation(self.state),
@@ -206,7 +206,8 @@ class _Moment:
         if needed is None:
             return []
         replay = await read_replay(self._loaded, needed.request)
-        return view.replayed(await by_number(self._loaded, replay) if replay.is_continuation else replay)
+        is_whole = not replay.is_continuation or (needed.is_awaited and replay.begins_empty)
+        return view.replayed(replay if is_whole else await by_number(self._loaded, replay))
 
     @property
     def _loaded(self) -> Loaded:

@@ -23,7 +23,7 @@ LEFT JOIN turn AS l ON l.agent = a.key AND l.turn = (
 )
 LEFT JOIN turn AS o ON o.agent = a.key AND o.turn = (
   SELECT t.turn FROM turn AS t INDEXED BY turn_open
-  WHERE t.agent = a.key AND t.ended_at IS NULL AND t.kind IN ('chat', 'continuation')
+  WHERE t.agent = a.key AND t.ended_at IS NULL AND t.kind IN ('chat', 'continuation', 'calls')
   ORDER BY t.status = 'accepted', t.turn LIMIT 1
 )
 ORDER BY a.key;

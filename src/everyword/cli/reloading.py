@@ -14,14 +14,13 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..errors import EverywordError, UsageError
+from ..errors import BrokenApp, UsageError
 from .loading import load_app
 
 __all__ = ["Watch", "can_reload", "check_app", "inherited_listener", "is_leashed", "keep_serving", "load_leashed"]
@@ -227,23 +226,13 @@ def _die_with(leash: int) -> None:
 
 def load_leashed(named: str) -> Any:
     """Import an app; below a watcher, one that cannot be is no reason to give up."""
-    if not is_leashed():
-        return load_app(named)
     try:
         return load_app(named)
-    except EverywordError:
-        raise
-    except Exception as exc:  # noqa: BLE001 - whatever an app does when it is imported
-        print(_own_frames(exc), file=sys.stderr, end="")
+    except BrokenApp as exc:
+        if not is_leashed():
+            raise
+        print(exc, file=sys.stderr, end="")
         sys.exit(BROKEN)
-
-
-def _own_frames(exc: Exception) -> str:
-    """Return the traceback from where the app's own code begins: how we got there helps nobody."""
-    told = traceback.TracebackException.from_exception(exc)
-    ours = (str(Path(__file__).parent), "<frozen importlib")
-    told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(ours)]
-    return "".join(told.format())
 
 
 def is_started_again() -> bool:

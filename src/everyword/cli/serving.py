@@ -12,7 +12,7 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,8 +24,10 @@ from ..extras import missing
 from ..observe.logs import configure_logging
 from ..server import Everyword, Limits
 from ..server.loop_watchdog import LoopWatchdog
-from .loading import load_app
-from .playground import playground
+from ..server.playground import FEED
+from .loading import HERE, load_app
+from .mounting import mounted_in
+from .playground import playground, playground_beside
 from .reloading import (
     can_reload,
     check_app,
@@ -44,9 +46,6 @@ log = logging.getLogger("everyword.server")
 
 JUST_KILLED = 0.5
 """Seconds that a port may still be taken by a server whose watcher was killed a moment ago."""
-
-HERE = "app.py"
-"""What `dev` serves when nothing is named."""
 
 DEV_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*")
 DEV_GRACE = 1.0
@@ -83,14 +82,19 @@ def run_dev(chosen: argparse.Namespace) -> int:
         return keep_serving(named, _listen(chosen.host, chosen.port, patience=JUST_KILLED), chosen.host)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     app = load_leashed(named) if named is not None else Everyword([Demo], store=chosen.db or "everyword.db")
+    inside = mounted_in(app)
+    for _, each in inside:
+        each.is_development = True
+        each.invite(*DEV_ORIGINS)
+        each.grace = DEV_GRACE
     shown = app
     if isinstance(app, Everyword):
-        app.is_development = True
-        app.invite(*DEV_ORIGINS)
-        app.grace = DEV_GRACE
         shown = playground(app)
+    elif inside:
+        path, ours = inside[0]
+        shown = playground_beside(app, ours, f"{path}{ours.base_path}")
     listener = inherited_listener() or _listen(chosen.host, chosen.port)
-    return _run(shown, listener, chosen.host, lambda url: _greeting(app, url, is_demo=named is None), app)
+    return _run(shown, listener, chosen.host, lambda url: _greeting(app, inside, url, is_demo=named is None), app)
 
 
 def _named(chosen: argparse.Namespace) -> str | None:
@@ -235,20 +239,31 @@ def _name_of(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _greeting(app: Any, url: str, *, is_demo: bool) -> str:
+def _greeting(app: Any, inside: Sequence[tuple[str, Everyword]], url: str, *, is_demo: bool) -> str:
     if is_started_again():
         return f"  serving again at {url}"
-    if not isinstance(app, Everyword):
-        return f"\n  everyword {__version__}\n\n  Serving   {url}\n\n  Ctrl+C stops it.\n"
-    kinds = ", ".join(sorted(app.agents))
+    if not inside:
+        return f"""
+  everyword {__version__}
+
+  Serving   {url}
+
+  There is no playground: no Everyword app is mounted in this {type(app).__name__}. Mount one, for instance:
+            app.mount("/agents", Everyword([Chat], base_path="/"))
+
+  Ctrl+C stops it.
+"""
+    (path, ours), *others = inside
+    kinds = ", ".join(sorted(ours.agents))
+    page = url if ours is app else f"{url}{FEED}/"
     question = "Ask for a long story" if is_demo else "Ask something with a long answer"
     return f"""
   everyword {__version__}
 
-  Open      {url}
-  Agents    {kinds}; at {url}{app.base_path}/{{kind}}/{{name}}
-  Log       {app.where}
-
+  Open      {page}
+  Agents    {kinds}; at {url}{path}{ours.base_path}/{{kind}}/{{name}}
+  Log       {ours.where}
+{_others(path, ours, others)}
   Try this  {question}, and in the middle of a sentence, from another terminal:
 
                 kill -9 {own_pid()}
@@ -257,3 +272,11 @@ def _greeting(app: Any, url: str, *, is_demo: bool) -> str:
 
   Ctrl+C stops it in good order.
 """
+
+
+def _others(path: str, ours: Everyword, others: Sequence[tuple[str, Everyword]]) -> str:
+    if not others:
+        return ""
+    places = " and ".join(f"{place}{each.base_path}" for place, each in others)
+    has = "has" if len(others) == 1 else "have"
+    return f"\n  The playground shows the agents at {path}{ours.base_path}; {places} {has} others.\n"

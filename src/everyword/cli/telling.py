@@ -153,6 +153,8 @@ class Teller:
         self._placed(event.messages)
         if event.kind is TurnKind.CONTINUATION:
             self._remark("the answer goes on", "dim")
+        elif event.kind is TurnKind.CALLS:
+            self._remark("approved calls of an earlier answer run", "dim")
 
     def _placed(self, messages: Sequence[Placed]) -> None:
         for placed in messages:

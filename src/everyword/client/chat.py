@@ -156,12 +156,15 @@ class ChatClient:
     # -- answering calls ---------------------------------------------------------------------------------------------
 
     async def approve(self, call_id: str) -> None:
-        """Allow a call that asked; the turn goes on, inside the iteration that saw it or with `follow`."""
+        """Allow a call that asked; the turn goes on, inside the iteration that saw it or with `follow`.
+
+        When another answer has followed since, only the call runs; its output comes with `messages` and `watch`.
+        """
         self.running.note(call_id)
         await self._confirmed(self.protocol.approve(call_id, True))
 
     async def deny(self, call_id: str, reason: str | None = None) -> None:
-        """Refuse a call that asked; the turn goes on, as after an approval."""
+        """Refuse a call that asked; the turn goes on, as after an approval, unless another answer has followed."""
         self.running.note(call_id)
         await self._confirmed(self.protocol.approve(call_id, False, reason=reason))
 

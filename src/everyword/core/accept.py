@@ -132,7 +132,7 @@ def _continued(state: State, command: Submit) -> NodeId | None:
     if command.trusted or not command.messages or not path:
         return None
     last, (node, place) = command.messages[-1], path[-1]
-    is_whole = place.body is not None and all(turn.node != node for turn in state.chat_turns())
+    is_whole = place.body is not None and all(turn.node != node for turn in state.message_turns())
     return node if is_whole and last["role"] == place.role == "assistant" and last["id"] == place.id else None
 
 
@@ -263,7 +263,7 @@ def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
 def _changed(state: State, messages: Sequence[JsonObject], rules: Rules) -> list[tuple[NodeId, JsonObject]]:
     """Return the messages that are stored and say something else now, with their nodes. Roles never change."""
     # What an open turn writes ends as its chunks fold: a change in between would only confuse a restart.
-    written = {turn.node for turn in state.chat_turns() if turn.fold is not None}
+    written = {turn.node for turn in state.message_turns() if turn.fold is not None}
     found: list[tuple[NodeId, JsonObject]] = []
     for message in messages:
         node = node_of_message(state, message["id"])

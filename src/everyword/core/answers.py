@@ -34,6 +34,7 @@ from ..messages.calls import (
 )
 from ..messages.message import UIMessage
 from .commands import Answer
+from .continuations import accept_late_calls, may_continue, runs_here, waiting_continuations
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import ancestors
@@ -55,12 +56,12 @@ def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> lis
             return []
         node = stored
         events = [_answered(command, node, None)]
-    return [*events, *_continuation(state, command, node, streaming, now, rules)]
+    return [*events, *_goes_on(state, command, node, streaming, now, rules)]
 
 
 def _streaming_call(state: State, command: Answer, rules: Rules) -> Turn | None:
-    """Return the turn whose streaming message has this call open."""
-    for turn in state.chat_turns():
+    """Return the turn that writes the message with this call, if the call is open."""
+    for turn in state.message_turns():
         if turn.fold is not None and _takes(turn.fold.message(), command, rules, turn.calls):
             return turn
     return None
@@ -72,7 +73,7 @@ def _stored_call(state: State, command: Answer, rules: Rules) -> NodeId | None:
     Only answers make calls. What a user message holds came from a client, and is never run.
     """
     quoted = msgspec.json.encode(command.call)
-    busy = {turn.node for turn in state.chat_turns() if turn.fold is not None}
+    busy = {turn.node for turn in state.message_turns() if turn.fold is not None}
     on_path = list(ancestors(state, state.leaf))
     others = [node for node in reversed(state.nodes) if node not in set(on_path)]
     for node in [*on_path, *others]:
@@ -100,7 +101,14 @@ def _takes(message: UIMessage, command: Answer, rules: Rules, running: Container
 def _answered(command: Answer, node: NodeId, turn: TurnId | None) -> CallAnswered:
     kind, value = _encoded(command.answer)
     return CallAnswered(
-        node=node, call=command.call, kind=kind, value=to_raw(value), turn=turn, by=command.by, origin=command.origin
+        node=node,
+        call=command.call,
+        kind=kind,
+        value=to_raw(value),
+        turn=turn,
+        by=command.by,
+        origin=command.origin,
+        auto_continue=command.auto_continue,
     )
 
 
@@ -123,17 +131,15 @@ def _client_tools(command: Answer, last: Turn | None) -> Raw:
     return last.accepted.client_tools
 
 
-def _continuation(
+def _goes_on(
     state: State, command: Answer, node: NodeId, streaming: Turn | None, now: Millis, rules: Rules
 ) -> list[Event]:
-    """Return the event that makes, or moves, the one continuation that waits (R-3)."""
+    """Return the event that makes, or delays, what an answer causes: a continuation, or the run of a late call."""
+    if not may_continue(state, node):
+        return _late(state, command, node, streaming, rules)
     not_before = Millis(now + rules.continuation_delay)
-    waiting = next(
-        (turn for turn in state.chat_turns() if turn.is_continuation and turn.status is Status.ACCEPTED), None
-    )
+    waiting = next((turn for turn in waiting_continuations(state) if turn.node == node), None)
     place = state.nodes[node]
-    if waiting is not None and not command.auto_continue and waiting.node != node:
-        return []  # a failed call of another message: nothing that the waiting one waits for
     if waiting is not None:
         owner = command.owner if command.auto_continue else waiting.accepted.owner
         origin = command.origin if command.auto_continue else waiting.accepted.origin
@@ -142,7 +148,8 @@ def _continuation(
         return []
     if command.continuation in state.requests:
         raise Rejected(f"unable to continue as {command.continuation!r}; that request id is taken")
-    last = state.last_ended if streaming is None else streaming
+    writer = streaming if streaming is not None and streaming.accepted.kind.is_chat else None
+    last = state.last_ended if writer is None else writer
     return [
         TurnAccepted(
             turn=TurnId(state.last_turn + 1),
@@ -158,6 +165,23 @@ def _continuation(
             body=last.accepted.body if last is not None else ABSENT,
             client_tools=_client_tools(command, last),
             not_before=not_before,
-            during=streaming.id if streaming is not None else None,
+            during=writer.id if writer is not None else None,
         )
     ]
+
+
+def _late(state: State, command: Answer, node: NodeId, streaming: Turn | None, rules: Rules) -> list[Event]:
+    """Return the acceptance of an approved call's run whose answer may not go on. Other answers leave nothing to run.
+
+    `autoContinue` does not matter: the model is not asked, and no other turn would run the call.
+    """
+    if not isinstance(command.answer, Approval) or not command.answer.approved:
+        return []
+    body = state.nodes[node].body
+    message = streaming.fold.message() if streaming is not None and streaming.fold is not None else None
+    part = find_call(message or UIMessage.decode(body or b""), command.call)
+    if part is None or not runs_here(part, rules):
+        return []
+    if any(turn.node == node and turn.status is Status.ACCEPTED for turn in state.late_calls()):
+        return []  # it runs every call that is approved when it begins
+    return [accept_late_calls(state, node, command.continuation)]

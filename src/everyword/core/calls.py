@@ -78,6 +78,6 @@ def _is_abandoned(state: State, turn: Turn, part: Part, outcome: Outcome, rules:
     if part.get("state") == "approval-responded":
         # Approved while the answer streamed: the continuation that waits will run it.
         return outcome is not Outcome.COMPLETED and not any(
-            other.node == turn.node for other in state.chat_turns() if other is not turn
+            other.node == turn.node for other in state.message_turns() if other is not turn
         )
     return part.get("state") in ("input-available", "input-streaming")

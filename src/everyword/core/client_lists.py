@@ -35,7 +35,7 @@ def changes_of(
     nodes = _nodes_by_id(state)
     active = set(active_path(state))
     # A client's copy of what an open turn writes is behind it, and the message ends as its chunks fold.
-    written = {turn.node for turn in state.chat_turns() if turn.fold is not None}
+    written = {turn.node for turn in state.message_turns() if turn.fold is not None}
     changed: list[tuple[NodeId, JsonObject]] = []
     new: list[JsonObject] = []
     for message in _without_removed(messages, nodes, rules):

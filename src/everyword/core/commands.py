@@ -16,7 +16,7 @@ __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay",
 __all__ += ["Interrupt"]
 __all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
 __all__ += ["EndRun", "MarkHookDone", "MarkRunTold", "StartRun"]
-__all__ += ["AddJob", "CancelJobs", "Create", "EndJob", "StartJob", "Submit"]
+__all__ += ["AddJob", "CancelJobs", "Create", "DeclareJobs", "EndJob", "StartJob", "Submit"]
 __all__ += [
     "Destroy",
     "EndFiber",
@@ -93,6 +93,8 @@ class Begin(msgspec.Struct, frozen=True):
     fresh: bool = False
     heard_at: Millis | None = None
     """When a sub-agent that the turn waits for last said something: that is progress of the turn, too."""
+    calls: RequestId | None = None
+    """A request id for the turn of approved calls that have to run before a question, if there are any (R-3)."""
 
 
 class Delay(msgspec.Struct, frozen=True):
@@ -218,7 +220,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class AddJob(msgspec.Struct, frozen=True):
-    """Put work aside. `rule` and `zone` say when it comes again, to whoever ends a run; they mean nothing here."""
+    """Put work aside, unless it is there already (R-33). `rule` and `zone` say when it comes again."""
 
     job: JobId
     kind: JobKind
@@ -228,6 +230,15 @@ class AddJob(msgspec.Struct, frozen=True):
     rule: str | None = None
     zone: str | None = None
     max_attempts: int = 5
+    key: str | None = None
+    within: JobId | None = None
+    """The job whose run asks: it is on its way out, and is no reason not to add another."""
+
+
+class DeclareJobs(msgspec.Struct, frozen=True):
+    """Let the repeating jobs that the agent's class declares be these, and no others (R-33)."""
+
+    jobs: Sequence[AddJob]
 
 
 class StartJob(msgspec.Struct, frozen=True):
@@ -318,7 +329,7 @@ class MarkRunTold(msgspec.Struct, frozen=True):
     run: RunId
 
 
-JobCommand = AddJob | StartJob | EndJob | CancelJobs
+JobCommand = AddJob | DeclareJobs | StartJob | EndJob | CancelJobs
 FiberCommand = StartFiber | RecoverFiber | PauseFiber | StashFiber | EndFiber
 
 Command = (

@@ -29,13 +29,13 @@ from ..events import (
     MessagesRemoved,
     Outcome,
     StateSet,
+    TurnAccepted,
     TurnEnded,
     TurnKind,
     to_raw,
 )
 from ..ids import Attempt, Generation, Millis, NodeId
-from ..messages.calls import find_call, is_tool_part, last_step, open_calls, tool_parts
-from ..messages.message import UIMessage
+from ..messages.calls import find_call
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
 from .attempts import cause_of, why_given_up
@@ -50,6 +50,7 @@ from .commands import (
     Command,
     Continue,
     Create,
+    DeclareJobs,
     Delay,
     Destroy,
     Emit,
@@ -76,12 +77,13 @@ from .commands import (
     StashFiber,
     Submit,
 )
+from .continuations import leave_behind, stop_calls
 from .fibers import decide_fiber
 from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
 from .state import Rules, State, Turn
 from .transitions import Status
-from .tree import active_path, ancestors, shown_path
+from .tree import active_path, ancestors
 
 __all__ = ["decide"]
 
@@ -140,7 +142,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return [StateSet(command.state, command.origin)]
         case Create():
             return [AgentCreated()]
-        case AddJob() | StartJob() | EndJob() | CancelJobs():
+        case AddJob() | DeclareJobs() | StartJob() | EndJob() | CancelJobs():
             return decide_job(state, command)
         case StartRun():
             return start_run(state, command, rules)
@@ -196,13 +198,13 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
         raise UnknownTurn(f"unable to begin turn {command.turn}; it is not open")
     if turn.status is Status.CANCELLING:
         raise StaleAttempt(f"unable to begin turn {command.turn}; it is being cancelled")
-    current = state.current
-    if not turn.accepted.kind.is_bare and current is not None and current is not turn:
-        raise Rejected(f"unable to begin turn {command.turn}; turn {current.id} is running")
+    if (other := _in_the_way(state, turn)) is not None:
+        raise Rejected(f"unable to begin turn {command.turn}; turn {other.id} comes first")
     if turn.accepted.deferred:
         raise Rejected(f"unable to begin turn {command.turn}; its messages are not known yet")
-    if turn.is_continuation and turn.attempt == 0 and (reason := _why_skipped(state, turn)) is not None:
-        return [TurnEnded(turn.id, Outcome.SKIPPED, reason=reason)]
+    left = leave_behind(state, turn, command.calls, rules) if turn.attempt == 0 else []
+    if left and (isinstance(left[-1], TurnAccepted) or turn.is_continuation):
+        return left
     if (spent := why_given_up(turn, command.heard_at, now, rules)) is not None:
         end = Finish(
             turn.id,
@@ -215,10 +217,10 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
         return _finish(state, turn, end, rules)
     attempt = Attempt(turn.attempt + 1)
     cause = cause_of(turn, command.cause)
-    if command.fresh and not turn.is_continuation:
-        return [AttemptStarted(turn.id, attempt, cause, fresh=True)]
+    if command.fresh and not turn.extends:
+        return [*left, AttemptStarted(turn.id, attempt, cause, fresh=True)]
     # What a dead attempt left open is closed first, so that the next one starts on firm ground (R-17).
-    return [*_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]
+    return [*left, *_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]
 
 
 def _delay(state: State, command: Delay) -> list[Event]:
@@ -236,24 +238,22 @@ def _interrupt(state: State, command: Interrupt) -> list[Event]:
     return [] if turn.tries.is_interrupted else [AttemptInterrupted(turn.id, command.attempt)]
 
 
-def _why_skipped(state: State, turn: Turn) -> str | None:
-    """Return why a continuation that may begin has nothing to continue, or None (R-3)."""
-    path = shown_path(state)
-    if not path or path[-1][0] != turn.node:
-        return "target-not-last"
-    if path[-1][1].role != "assistant":
-        return "target-not-an-answer"
-    before = state.ended.get(turn.accepted.during) if turn.accepted.during is not None else None
-    if before is None:
+def _in_the_way(state: State, turn: Turn) -> Turn | None:
+    """Return an open turn that has to end before this one may begin.
+
+    Of the chat's turns one runs at a time. Late calls run beside it, but nothing begins before they have ended: the
+    model is to read what they gave. And a message has one writer.
+    """
+    if turn.accepted.kind.is_bare:
         return None
-    body = path[-1][1].body
-    message = UIMessage.decode(body) if body is not None else UIMessage(id="", role="assistant")
-    if open_calls(message) or any(part.get("state") == "approval-responded" for part in tool_parts(message)):
-        return None
-    # A completed answer whose last step calls nothing was given by somebody who knew all the results.
-    calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
-    is_answered = before.finish_reason == "stop" or (before.outcome is Outcome.COMPLETED and not calls)
-    return "already-answered" if is_answered else None
+    writer = state.writer(turn.node)
+    if writer is not None and writer is not turn:
+        return writer
+    if turn.accepted.kind is TurnKind.CALLS:
+        return next((each for each in state.late_calls() if each is not turn and each.attempt > 0), None)
+    if state.current is not None:
+        return state.current if state.current is not turn else None
+    return next(state.late_calls(), None)
 
 
 def _closing(turn: Turn, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) -> list[Event]:
@@ -320,7 +320,7 @@ def _forget(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
 
 
 def _hook_due(turn: Turn, rules: Rules) -> bool:
-    return rules.has_response_hook and not turn.accepted.kind.is_bare
+    return rules.has_response_hook and turn.accepted.kind.is_chat
 
 
 def _excess(state: State, turn: Turn, rules: Rules, *, saved: bool) -> list[NodeId]:
@@ -330,14 +330,14 @@ def _excess(state: State, turn: Turn, rules: Rules, *, saved: bool) -> list[Node
     that comes after it, stays, even beyond the cap: it goes when that turn ends.
     """
     cap = rules.max_persisted_messages
-    if cap is None or turn.accepted.kind.is_bare:
+    if cap is None or not turn.accepted.kind.is_chat:
         return []
     path = active_path(state)
     counted = [n for n in path if state.nodes[n].shown is not None or (saved and n == turn.node)]
     if len(counted) <= max(cap, 1):
         return []
     needed = {turn.node}
-    for other in state.chat_turns():
+    for other in state.message_turns():
         if other is not turn:
             needed |= {other.node, *(placed.node for placed in other.accepted.messages)}
     cut = path.index(counted[-max(cap, 1)])
@@ -351,11 +351,11 @@ def _excess(state: State, turn: Turn, rules: Rules, *, saved: bool) -> list[Node
 
 def _cancel(state: State, command: Cancel, rules: Rules) -> list[Event]:
     if command.request is None:
-        turns = list(state.chat_turns())
+        turns = list(state.message_turns())
     else:
         found = state.by_request(command.request)
         turns = [found] if found is not None and found.id in state.open else []
-    events: list[Event] = []
+    events = stop_calls(state, [turn for turn in turns if turn.status is Status.ACCEPTED], command.by, rules)
     for turn in turns:
         if turn.status is Status.ACCEPTED:
             hook = _hook_due(turn, rules)
@@ -381,7 +381,7 @@ def _clear(state: State, command: Clear, rules: Rules) -> list[Event]:
 def _is_busy(state: State, node: NodeId) -> bool:
     """Tell whether an open turn writes this node or answers what is there."""
     asked = (placed.node for turn in state.chat_turns() for placed in turn.accepted.messages)
-    return node in asked or any(turn.node == node for turn in state.chat_turns())
+    return node in asked or any(turn.node == node for turn in state.message_turns())
 
 
 def _move_leaf(state: State, command: MoveLeaf) -> list[Event]:

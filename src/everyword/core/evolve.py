@@ -160,8 +160,8 @@ def _began(state: State, turn: Turn, event: AttemptStarted, at: Millis) -> None:
 
 
 def open_fold(state: State, turn: Turn) -> MessageFold:
-    """Return an empty fold for the turn's answer; a continuation starts from the message that it extends."""
-    base = state.nodes[turn.node].body if turn.is_continuation and turn.node in state.nodes else None
+    """Return an empty fold for the turn's answer; a turn that extends a message starts from it."""
+    base = state.nodes[turn.node].body if turn.extends and turn.node in state.nodes else None
     return MessageFold(turn.accepted.message_id, base=UIMessage.decode(base) if base is not None else None)
 
 
@@ -270,10 +270,16 @@ def _answered(state: State, event: CallAnswered) -> None:
             _say(state, event.node, settled.encode(), draft=node.draft)
         return
     turn.status = next_status(turn.status, event)
+    if not event.auto_continue:
+        turn.held.add(event.call)
     # Version 6 has no chunk for an approval, and a draft is read before the answer's chunk comes (R-1, R-2).
     turn.fold.answer(event.call, answer)
     if node.draft is not None:
         _say(state, event.node, node.body, draft=turn.fold.message().encode())
+    elif node.body is not None:  # the turn extends a stored message, which clients are shown until it ends
+        settled = settle(UIMessage.decode(node.body), event.call, answer)
+        if settled is not None:
+            _say(state, event.node, settled.encode())
 
 
 def _ended(state: State, event: TurnEnded, at: Millis) -> None:
@@ -290,6 +296,7 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     turn.progressed_at, turn.recovers_with, turn.tries = Millis(0), None, Tries()
     turn.transients.clear()
     turn.calls.clear()
+    turn.held.clear()
     del state.open[turn.id]
     state.ended[turn.id] = turn
     if event.hook_due:

@@ -12,7 +12,7 @@ from ..errors import Rejected
 from ..events import Event, JobAdded, JobEnded, JobStarted
 from ..ids import JobId, Millis
 from ..rows import KeptRow
-from .commands import AddJob, CancelJobs, EndJob, JobCommand, StartJob
+from .commands import AddJob, CancelJobs, DeclareJobs, EndJob, JobCommand, StartJob
 from .state import Job, State
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "job_row",
     "restore_job",
 ]
-__all__ += ["start_job"]
+__all__ += ["declare_jobs", "same_job", "start_job"]
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,6 +56,8 @@ def decide_job(state: State, command: JobCommand) -> list[Event]:
     match command:
         case AddJob():
             return add_job(state, command)
+        case DeclareJobs():
+            return declare_jobs(state, command)
         case StartJob():
             return start_job(state, command)
         case EndJob():
@@ -67,21 +69,75 @@ def decide_job(state: State, command: JobCommand) -> list[Event]:
 
 
 def add_job(state: State, command: AddJob) -> list[Event]:
+    """Return the new job; nothing if it is there already, and the end of the one that its key named before."""
     if command.job in state.jobs:
         raise Rejected(f"unable to add job {command.job!r}; there is one of that id")
-    return [
-        JobAdded(
-            command.job,
-            command.kind,
-            command.callback,
-            command.due,
-            payload=command.payload,
-            rule=command.rule,
-            zone=command.zone,
-            max_attempts=command.max_attempts,
-            number=state.last_job + 1,
-        )
-    ]
+    found = same_job(state, command)
+    if found is None:
+        return [_added(command, state.last_job + 1)]
+    if found.added.key is None or (_said(found.added), _date(found.added)) == (_said(command), _date(command)):
+        return []
+    return [_cancelled(found), _added(command, state.last_job + 1)]
+
+
+def same_job(state: State, command: AddJob) -> Job | None:
+    """Return the job that a command would add, if it is there (R-33): by its key, or by what a repeating one says."""
+    if command.key is not None:
+        named = (job for job in state.jobs.values() if job.added.key == command.key)
+        return next((job for job in named if job.added.job != command.within or job.added.kind != "once"), None)
+    if command.kind not in ("cron", "every"):
+        return None
+    said = _said(command)
+    return next((job for job in state.jobs.values() if job.added.key is None and _said(job.added) == said), None)
+
+
+def declare_jobs(state: State, command: DeclareJobs) -> list[Event]:
+    """Return what makes the declared jobs those that are wanted. One that stays is not touched, nor is its time.
+
+    A job that the agent's code has scheduled, and that its class now declares, becomes a declared one, at its time.
+    """
+    wanted = {(_said(each), each.max_attempts): each for each in command.jobs}
+    declared = [job for job in state.jobs.values() if job.added.is_declared]
+    stale = [job for job in declared if wanted.pop((_said(job.added), job.added.max_attempts), None) is None]
+    events: list[Event] = [_cancelled(job) for job in stale]
+    for number, each in enumerate(wanted.values(), state.last_job + 1):
+        found = same_job(state, each)
+        if found is None or found.added.is_declared:
+            events.append(_added(each, number, is_declared=True))
+        else:
+            events += [_cancelled(found), _added(each, number, due=found.due, is_declared=True)]
+    return events
+
+
+def _added(command: AddJob, number: int, *, due: Millis | None = None, is_declared: bool = False) -> JobAdded:
+    return JobAdded(
+        command.job,
+        command.kind,
+        command.callback,
+        due if due is not None else command.due,
+        payload=command.payload,
+        rule=command.rule,
+        zone=command.zone,
+        max_attempts=command.max_attempts,
+        number=number,
+        key=command.key,
+        is_declared=is_declared,
+    )
+
+
+def _cancelled(job: Job) -> JobEnded:
+    return JobEnded(job.added.job, job.run, "cancelled")
+
+
+def _said(job: AddJob | JobAdded) -> tuple[str, str, str | None, str | None, bytes]:
+    """Return what makes two schedules the same. Payloads are compared as JSON, whatever the order of their members."""
+    payload = msgspec.json.encode(msgspec.json.decode(bytes(job.payload)), order="deterministic")
+    return job.kind, job.callback, job.rule, job.zone, payload
+
+
+def _date(job: AddJob | JobAdded) -> Millis | None:
+    """Return the moment that a job was asked for; None for one that comes after a delay, or again and again."""
+    return job.due if job.kind == "once" and job.rule is None else None
 
 
 def start_job(state: State, command: StartJob) -> list[Event]:
@@ -102,8 +158,7 @@ def end_job(state: State, command: EndJob) -> list[Event]:
 
 
 def cancel_jobs(state: State, command: CancelJobs) -> list[Event]:
-    known = [job for job in command.jobs if job in state.jobs]
-    return [JobEnded(job, state.jobs[job].run, "cancelled") for job in known]
+    return [_cancelled(state.jobs[job]) for job in command.jobs if job in state.jobs]
 
 
 def due_jobs(state: State, now: Millis) -> DueJobs:

@@ -6,7 +6,7 @@ number*: the very chunks of the log behind a cursor, each with its index, for re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,10 +14,10 @@ import msgspec
 from ..codec.compact import replay_from_fold
 from ..codec.encode import encode_parts
 from ..events import Chunk, Event, Outcome, TurnAccepted, decode_event
-from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
-from ..messages.calls import is_settled, tool_name, tool_parts
+from ..ids import CallId, MessageId, NodeId, RequestId, Seq, TurnId
+from ..messages.calls import Approval, answer_chunks, is_settled, is_tool_part, last_step, tool_name, tool_parts
 from ..messages.chunks import encode_chunk
-from ..messages.message import UIMessage
+from ..messages.message import Part, UIMessage
 from ..rows import TurnRow
 from .state import State, Turn
 
@@ -47,6 +47,10 @@ class TurnReplay:
     is_continuation: bool = False
     message: UIMessage | None = field(default=None, compare=False)
     """What a continuation extends, as it stands."""
+    begins_empty: bool = False
+    """Whether clients that take up the continuation fold it into an empty message, and so need all of the message."""
+    denied: frozenset[CallId] = frozenset()
+    """The calls of that message that were denied right before the continuation, while that goes on."""
     outcome: Outcome | None = None
     error: str | None = None
     reason: str | None = None
@@ -66,6 +70,8 @@ def replay_turn(state: State, turn: Turn, head: Seq) -> TurnReplay:
         count=turn.chunks,
         is_continuation=turn.is_continuation,
         message=_standing(state, turn) if turn.is_continuation else None,
+        begins_empty=turn.is_continuation and _begins_empty(state, turn),
+        denied=_denied(state, turn) if turn.is_continuation else frozenset(),
         outcome=turn.outcome,
         error=turn.error,
         reason=turn.reason,
@@ -124,22 +130,54 @@ def numbered(events: Iterable[Event], after: int, count: int) -> list[Chunk]:
     return [event for event in events if isinstance(event, Chunk) and after < event.index < count]
 
 
-def announced(message: UIMessage | None, chunks: Chunks) -> Chunks:
+def announced(message: UIMessage | None, chunks: Chunks, denied: Collection[CallId] = ()) -> Chunks:
     """Return the inputs of the message's calls whose outputs are among the chunks, or may still come.
 
     A page that joins a continuation may begin with an empty message, and throws at the output of a call that it does
     not know. One that knows the call is told nothing new.
+
+    A denial is told again: a page goes on with the copy of the message that it had when the word was given, and there
+    the call is only answered, until the continuation ends.
     """
     said = b"".join(body for _, body in chunks)
-    inputs: list[tuple[int | None, bytes]] = []
+    told: list[tuple[int | None, bytes]] = []
     for part in tool_parts(message) if message is not None else ():
-        quoted = msgspec.json.encode(part["toolCallId"])
+        quoted, call = msgspec.json.encode(part["toolCallId"]), part["toolCallId"]
         is_input_here = any(b'"tool-input-' in body and quoted in body for _, body in chunks)
-        if not is_input_here and (quoted in said or not is_settled(part) or part["state"] == "approval-responded"):
-            chunk = {"type": "tool-input-available", "toolCallId": part["toolCallId"], "toolName": tool_name(part)}
+        is_due = quoted in said or not is_settled(part) or part["state"] == "approval-responded" or call in denied
+        if not is_input_here and is_due:
+            chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": tool_name(part)}
             dynamic = {"dynamic": True} if part["type"] == "dynamic-tool" else {}
-            inputs.append((None, encode_chunk({**chunk, "input": part.get("input", {}), **dynamic})))
-    return inputs
+            told.append((None, encode_chunk({**chunk, "input": part.get("input", {}), **dynamic})))
+        if call in denied:
+            told += [(None, encode_chunk(each)) for each in answer_chunks(call, Approval(approved=False))]
+    return told
+
+
+def _begins_empty(state: State, turn: Turn) -> bool:
+    """True for a running continuation that clients fold into an empty message when they take it up.
+
+    The AI SDK does, and a part of the message alone would stand in a second message on the page. But if a call of the
+    message waits to be run, `ai` 7 begins with its copy of the message. Calls with an approval are left to the other
+    way as well: a replay leaves out approvals that were given (R-2), and the page would lose them.
+    """
+    body = _body(state, turn.node) if turn.fold is not None and turn.chunks else None
+    return body is not None and all(_has_output(part) for part in tool_parts(UIMessage.decode(body)))
+
+
+def _has_output(part: Part) -> bool:
+    return part.get("state") in ("output-available", "output-error") and part.get("approval") is None
+
+
+def _denied(state: State, turn: Turn) -> frozenset[CallId]:
+    body = _body(state, turn.node)
+    if turn.fold is None or body is None:
+        return frozenset()
+    parts = UIMessage.decode(body).parts
+    before = parts[last_step(parts) :]  # the continuation's own steps are not stored yet
+    return frozenset(
+        CallId(part["toolCallId"]) for part in before if is_tool_part(part) and part["state"] == "output-denied"
+    )
 
 
 def _standing(state: State, turn: Turn) -> UIMessage | None:

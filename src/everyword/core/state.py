@@ -14,7 +14,7 @@ import msgspec
 from ..events import FiberOutcome, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
 from ..ids import CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.fold import MessageFold
-from ..messages.repair import INTERRUPTED
+from ..messages.repair import INTERRUPTED, STOPPED
 from .attempts import Tries
 from .commands import Policy
 from .transitions import Status
@@ -70,6 +70,8 @@ class Turn:
     """The newest transient parts: replayed while the turn is open, never part of its message (R-12)."""
     calls: dict[CallId, int] = field(default_factory=dict)
     """The calls of our own tools that were started, with the attempt that started them last."""
+    held: set[CallId] = field(default_factory=set)
+    """Calls that a client answered while the turn ran, and with which the turn must not go on by itself (R-3)."""
     progressed_at: Millis = Millis(0)
     """When its last chunk came, or else when it was accepted."""
     tries: Tries = field(default_factory=Tries)
@@ -100,6 +102,10 @@ class Turn:
     @property
     def is_continuation(self) -> bool:
         return self.accepted.kind is TurnKind.CONTINUATION
+
+    @property
+    def extends(self) -> bool:
+        return self.accepted.kind.extends
 
 
 @dataclass(slots=True)
@@ -197,14 +203,26 @@ class State:
             turn
             for turn in self.ended.values()
             if turn.accepted.generation == self.generation
-            and not turn.accepted.kind.is_bare
+            and turn.accepted.kind.is_chat
             and turn.outcome is not Outcome.SKIPPED
         ]
         return max(candidates, key=lambda turn: (turn.ended_at or 0, turn.id), default=None)
 
     def chat_turns(self) -> Iterator[Turn]:
-        """Iterate over the open turns that the runtime runs, in order of acceptance."""
+        """Iterate over the open turns that answer in the conversation, in order of acceptance; one runs at a time."""
+        return (turn for turn in self.open.values() if turn.accepted.kind.is_chat)
+
+    def message_turns(self) -> Iterator[Turn]:
+        """Iterate over all open turns that have a message: those of the chat, and late calls beside them (R-3)."""
         return (turn for turn in self.open.values() if not turn.accepted.kind.is_bare)
+
+    def late_calls(self) -> Iterator[Turn]:
+        """Iterate over the open turns that run late calls, in order of acceptance."""
+        return (turn for turn in self.open.values() if turn.accepted.kind is TurnKind.CALLS)
+
+    def writer(self, node: NodeId) -> Turn | None:
+        """Return the open turn that writes the message at `node`, if it has begun."""
+        return next((turn for turn in self.message_turns() if turn.node == node and turn.fold is not None), None)
 
     def find(self, turn: TurnId) -> Turn | None:
         return self.open.get(turn) or self.ended.get(turn)
@@ -249,6 +267,8 @@ class Rules:
     unsanitized_text: str = "The answer could not be prepared for storage."
     interrupted_text: str = INTERRUPTED
     """What a call of our own tools says that a turn's end left without an output."""
+    stopped_text: str = STOPPED
+    """What an approved call says whose turn was stopped before it began."""
     server_tools: frozenset[str] = frozenset()
     """Tools that run here: clients cannot give their results."""
     trusts_client_messages: bool = False

@@ -5,20 +5,20 @@ There is no recovery subsystem: the runtime compares this answer with what it ha
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 from msgspec.structs import replace
 
 from ..ids import FiberId, JobId, Millis, RunId, TurnId
-from ..messages.calls import is_mid_batch
-from ..messages.message import UIMessage
+from .continuations import continuation_is_due, waiting_continuations
 from .fibers import open_fibers
 from .jobs import due_jobs
 from .runs import DueRuns, due_runs
 from .state import State, Turn
 from .transitions import Status
-from .tree import shown_path
 
-__all__ = ["NOW", "Wanted", "continuation_is_due", "wanted"]
+__all__ = ["NOW", "Wanted", "wanted"]
 
 NOW = Millis(0)
 """A wake time that has always come: there is work that no client needs to ask for."""
@@ -27,12 +27,14 @@ NOW = Millis(0)
 class Wanted(msgspec.Struct, frozen=True):
     """The work that a state calls for.
 
-    `run` is the turn that should have a runner, `stop` the one whose runner should stop, `hooks` the ended turns whose
-    response hook is due, in order. `wake` is when to ask again if nothing happens before: what the wake table keeps.
+    `run` is the turn of the chat that should have a runner, `calls` the turn of late calls that should have one beside
+    it (R-3), `stop` those whose runners should stop, `hooks` the ended turns whose response hook is due, in order.
+    `wake` is when to ask again if nothing happens before: what the wake table keeps.
     """
 
     run: TurnId | None = None
-    stop: TurnId | None = None
+    calls: TurnId | None = None
+    stop: tuple[TurnId, ...] = ()
     hooks: tuple[TurnId, ...] = ()
     wake: Millis | None = None
     jobs: tuple[JobId, ...] = ()
@@ -70,31 +72,36 @@ def wanted(state: State, now: Millis) -> Wanted:
 
 def _wanted_turns(state: State, now: Millis) -> Wanted:
     hooks = tuple(sorted(state.hooks_due))
-    current = state.current
-    if current is not None and current.status is Status.CANCELLING:
-        return Wanted(stop=current.id, hooks=hooks, wake=NOW)
+    stop = tuple(turn.id for turn in state.message_turns() if turn.status is Status.CANCELLING)
+    late, current = next(state.late_calls(), None), state.current
+    calls = late.id if late is not None and late.id not in stop and _may_write(state, late) else None
     if current is not None:
-        return Wanted(run=current.id, hooks=hooks, wake=NOW)
-    wake: Millis | None = None
-    for turn in state.chat_turns():
-        if turn.is_continuation and not continuation_is_due(state, turn):
-            continue  # waits for an answer, at no cost; others may pass
-        start = turn.accepted.not_before
-        if start is None or start <= now:
-            return Wanted(run=turn.id, hooks=hooks, wake=NOW)
-        wake = start if wake is None else min(wake, start)
-        if not turn.is_continuation:
-            break  # a debounced question keeps its place: what came later waits behind it
+        run = current.id if current.id not in stop else None
+        return Wanted(run=run, calls=calls, stop=stop, hooks=hooks, wake=NOW)
+    if late is not None:
+        return Wanted(calls=calls, stop=stop, hooks=hooks, wake=NOW)  # the next turn reads what they give
+    run, wake = _next_turn(state, now)
+    if run is not None:
+        return Wanted(run=run, hooks=hooks, wake=NOW)
     return Wanted(hooks=hooks, wake=NOW, later=wake) if hooks else Wanted(wake=wake)
 
 
-def continuation_is_due(state: State, turn: Turn) -> bool:
-    """Tell whether a waiting continuation need not wait for another answer to its target (R-3).
+def _next_turn(state: State, now: Millis) -> tuple[TurnId | None, Millis | None]:
+    """Return the turn that may begin now, or when one may.
 
-    Also true when the target is not the last message any more: then it begins, and `decide` skips it.
+    A continuation goes before the questions behind its answer; one that waits for another answer lets them pass.
     """
-    path = shown_path(state)
-    if not path or path[-1][0] != turn.node:
-        return True
-    body = path[-1][1].body
-    return body is None or not is_mid_batch(UIMessage.decode(body))
+    due = [turn for turn in waiting_continuations(state) if continuation_is_due(state, turn)]
+    questions = (turn for turn in state.chat_turns() if not turn.is_continuation)
+    wake: Millis | None = None
+    for turn in due or islice(questions, 1):  # a debounced question keeps its place: what came later waits behind it
+        start = turn.accepted.not_before
+        if start is None or start <= now:
+            return turn.id, None
+        wake = start if wake is None else min(wake, start)
+    return None, wake
+
+
+def _may_write(state: State, turn: Turn) -> bool:
+    writer = state.writer(turn.node)
+    return writer is None or writer is turn

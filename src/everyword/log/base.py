@@ -187,8 +187,8 @@ class LogStore(Protocol):
         """Return what else the agent keeps, without taking a lease, by kind and key; empty for an unknown agent."""
         ...
 
-    async def agent_row(self, agent: AgentId) -> AgentRow | None:
-        """Return the agent's row without taking a lease; None for an unknown agent."""
+    async def has(self, agent: AgentId) -> bool:
+        """Tell whether anything was ever appended for the agent, without taking a lease."""
         ...
 
     async def agents_below(self, agent: AgentId) -> list[AgentId]:
@@ -270,6 +270,10 @@ class AgentDatabases(Protocol):
 
     def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
         """Queue a statement behind those before; its result comes whether or not anybody waits for it."""
+        ...
+
+    def has(self, agent: AgentId) -> bool:
+        """Tell whether the agent has a database."""
         ...
 
     def release(self, agent: AgentId) -> None:

@@ -186,8 +186,8 @@ class MemoryLog:
         log = self._logs.get(agent)
         return [] if log is None else _by_key(log.rows)
 
-    async def agent_row(self, agent: AgentId) -> AgentRow | None:
-        return self._log(agent).rows.agent
+    async def has(self, agent: AgentId) -> bool:
+        return bool(self._log(agent).head)
 
     async def agents_below(self, agent: AgentId) -> list[AgentId]:
         prefix = children_prefix(agent)

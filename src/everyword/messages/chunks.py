@@ -7,6 +7,7 @@ carry the suffix Chunk (`StartChunk`); the others are the type in CamelCase (`Te
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
@@ -24,7 +25,7 @@ __all__ += ["StartStep", "SteeringFile", "SteeringMessage", "SteeringText", "Tex
 __all__ += ["ToolApprovalRequest"]
 __all__ += ["ToolApprovalResponse", "ToolInputAvailable", "ToolInputDelta", "ToolInputError"]
 __all__ += ["ToolInputStart", "ToolOutputAvailable", "ToolOutputDenied", "ToolOutputError", "as_chunk"]
-__all__ += ["UrlSource", "check_chunk", "encode_chunk"]
+__all__ += ["UrlSource", "check_chunk", "encode_chunk", "known_chunk", "type_problem"]
 
 Keyed = dict[str, dict[str, Any]]
 """Provider metadata: `{provider: {name: JSON}}`."""
@@ -311,6 +312,31 @@ def as_chunk(value: object) -> Chunk:
         return chunk
     kind = type(value).__name__
     raise BadChunk(f"unable to use {kind} as a chunk; yield a dict with a type, or a chunk Struct")
+
+
+def known_chunk(value: object) -> Chunk:
+    """Return the chunk's JSON object, as `as_chunk` does, if its type is one of AI SDK 6 or 7.
+
+    Raises:
+        BadChunk: it is no chunk, or has a type that no client knows.
+    """
+    chunk = as_chunk(value)
+    problem = type_problem(chunk)
+    if problem is not None:
+        raise BadChunk(f"unable to use {problem[0]}; {problem[1]}")
+    return chunk
+
+
+def type_problem(chunk: Chunk) -> tuple[str, str] | None:
+    """Return what a chunk of a wrong type is, and what to do; None if AI SDK 6 or 7 knows its type."""
+    kind = chunk.get("type")
+    if not isinstance(kind, str):
+        return "a dict without a type", "a chunk has a `type`, such as 'text-delta'"
+    if kind in CHUNK_TYPES or kind.startswith("data-"):
+        return None
+    meant = get_close_matches(kind, CHUNK_TYPES, n=1, cutoff=0.84)
+    own = f"a type of your own begins with data-, as in 'data-{kind}'"
+    return f"a chunk of the unknown type {kind!r}", f"did you mean {meant[0]!r}? Else {own}" if meant else own
 
 
 def encode_chunk(chunk: Chunk | ChunkStruct | DataChunk, *, newer: bool = False) -> bytes:

@@ -27,10 +27,15 @@ class UIMessage(msgspec.Struct):
     """A message of the AI SDK. Parts and top-level fields that we do not know are kept as they came."""
 
     id: str
+    """Unique within a conversation, but for edits and regenerations, which keep it."""
     role: str
+    """`system`, `user` or `assistant`."""
     parts: list[Part] = []
+    """Text, reasoning, files, sources, data and tool calls, as JSON objects with a `type`."""
     metadata: Any = None
+    """The application's own JSON."""
     extra: dict[str, Any] = {}
+    """Top-level fields that are none of these."""
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:

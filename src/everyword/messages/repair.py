@@ -10,10 +10,11 @@ import msgspec
 from .calls import is_tool_part
 from .message import Part, UIMessage
 
-__all__ = ["INTERRUPTED", "NOT_ANSWERED", "repair_calls", "unknown_after"]
+__all__ = ["INTERRUPTED", "NOT_ANSWERED", "STOPPED", "repair_calls", "unknown_after"]
 
 INTERRUPTED: Final = "The call was interrupted; its result is unknown."
 NOT_ANSWERED: Final = "No answer was given."
+STOPPED: Final = "The call was stopped before it began."
 
 _UNFINISHED: Final = frozenset({"input-streaming", "input-available", "approval-requested", "approval-responded"})
 

@@ -28,6 +28,7 @@ from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
 from ..log.receipt import Receipt, receipt_for
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
+from .fresh import fresh_request_id
 from .mailbox import Inquiry, Letter, Mailbox
 from .office import Office
 from .tail import Committed, Tail
@@ -124,15 +125,21 @@ class Actor:
             Rejected: the rules said no, the mailbox is full, or the agent was unloaded.
             LogError: nothing was committed.
         """
-        letter = self._letter(command)
-        self._mailbox.post(letter)
-        return await _reply(letter)
+        return await self.post(command)
 
     async def insist(self, command: Command) -> list[Event]:
         """As `ask`, for commands that must fit whatever else waits: cancel, clear, ends of turns."""
-        letter = self._letter(command)
-        self._mailbox.force(letter)
-        return await _reply(letter)
+        return await self.post(command, must_fit=True)
+
+    def post(self, command: Command, *, must_fit: bool = False) -> asyncio.Future[list[Event]]:
+        """As `ask` or `insist`, but the command has its place in the order when this returns."""
+        reply: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
+        letter = Letter(command, reply)
+        if must_fit:
+            self._mailbox.force(letter)
+        else:
+            self._mailbox.post(letter)
+        return reply
 
     async def room(self) -> None:
         """Wait until it is worth while to offer again."""
@@ -167,10 +174,6 @@ class Actor:
         self._why, self._last = why, last
         for left in self._mailbox.drain(why):
             _fail(left.reply, why)
-
-    @staticmethod
-    def _letter(command: Command) -> Letter:
-        return Letter(command, asyncio.get_running_loop().create_future())
 
     # -- serving the mailbox ------------------------------------------------------------------------------
 
@@ -283,10 +286,11 @@ class Actor:
         if pending.entries and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
-                begun = decide(self._state, Begin(turn), pending.at, self._rules)
+                begun = decide(self._state, Begin(turn, calls=fresh_request_id()), pending.at, self._rules)
                 self._apply(pending, begun)
-                self.begun = turn
-                if type(begun[-1]) is not AttemptStarted:  # else what was wanted is what runs now
+                if type(begun[-1]) is AttemptStarted:  # what was wanted is what runs now
+                    self.begun = turn
+                else:
                     pending.work = wanted(self._state, pending.at)
         return pending
 
@@ -374,12 +378,6 @@ def _tell(pending: _Pending) -> None:
 
 def _nobody() -> None:
     """Stands where an actor was."""
-
-
-async def _reply(letter: Letter) -> list[Event]:
-    assert letter.reply is not None
-    events: list[Event] = await letter.reply
-    return events
 
 
 def _settle(reply: asyncio.Future[Any], answer: list[Event] | Exception) -> None:

@@ -40,7 +40,7 @@ LET_GO: Final = 10_000
 
 
 class Agency:
-    """What one loaded agent has running: at most one live runner, and the response hooks that are due."""
+    """What one loaded agent has running: at most one answer, late calls beside it, and response hooks that are due."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class Agency:
         """Turns that an earlier process began or ended; known from the first look at the state."""
         self._failed_as: dict[TurnId, AttemptCause] = {}
         """Turns to be tried again, and what ended the attempt before."""
-        self._stopped: TurnId | None = None
+        self._stopped: set[TurnId] = set()
+        """Turns that were told to stop and have not ended."""
         self._awaited: dict[TurnId, list[asyncio.Future[TurnResult]]] = {}
         self.last_turn = TurnId(0)
         self._shown: Sequence[tuple[NodeId, Node]] = ()
@@ -145,12 +146,14 @@ class Agency:
         if self._inherited is None:
             self._inherited = {*state.open, *work.hooks}
         self._retire(state)
+        self._stopped.intersection_update(state.open)
         self.fibers.retire(work.fibers)
-        if work.stop is not None:
-            self._stop(state.open[work.stop])
+        for turn in work.stop:
+            self._stop(state.open[turn])
         phase = self._phase()
-        if work.run is not None and not self._is_running(work.run) and self._may_begin(state.open[work.run]):
-            self._start(state.open[work.run])
+        for wanted_turn in (work.run, work.calls):
+            if wanted_turn is not None and not self._is_running(wanted_turn):
+                self._start(state.open[wanted_turn])
         for turn in work.hooks:
             if turn not in self._hooks and phase is not Phase.CLOSED:
                 self._call_hook(state, turn)
@@ -261,6 +264,8 @@ class Agency:
         return turn.id if self._inherited is not None and turn.id not in self._inherited else None
 
     def _start(self, accepted: Turn) -> None:
+        if not self._may_begin(accepted):
+            return
         turn = accepted.id
         has_failed = turn in self._failed_as
         cause = self._failed_as.pop(turn, "retry")
@@ -294,6 +299,9 @@ class Agency:
             self._failed_as[runner.turn] = runner.retry_as
             self.look_again()
             return
+        if exc is None and runner.is_put_off:
+            self.look_again()  # the calls that come first may have ended already
+            return
         if isinstance(exc, AgentStopped | LogError) or exc is None:
             return  # the actor is gone: whoever loads the agent next goes on
         log.error("turn %d of %r: its runner broke", runner.turn, self._actor.agent, exc_info=exc)
@@ -321,9 +329,9 @@ class Agency:
 
     def _stop(self, turn: Turn) -> None:
         """Stop a turn at once: tell its runner, and end it whether or not the runner listens."""
-        if self._stopped == turn.id:
+        if turn.id in self._stopped:
             return
-        self._stopped = turn.id
+        self._stopped.add(turn.id)
         usage: Any = None
         for task, runner in self._runners.items():
             if runner.turn == turn.id:

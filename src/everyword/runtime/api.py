@@ -14,9 +14,10 @@ import msgspec
 from ..core.commands import Policy
 from ..core.state import Rules
 from ..errors import AgentGone, UsageError
-from ..events import FiberOutcome, JobKind, Outcome
-from ..ids import AgentId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, TurnId
+from ..events import FiberOutcome, Outcome
+from ..ids import AgentId, FiberId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
+from .job_api import DeclaredJob, Declarer, JobCall, JobPort, JobRecord, Worker
 from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 from .run_api import (
     RunAnswer,
@@ -29,18 +30,19 @@ from .run_api import (
     RunRecord,
     RunRequest,
 )
+from .state_api import StatePort
 from .storage_api import ManagedRecord, ManagedStreamPort, SqlResult, StoragePort
 
 __all__ = ["AgentPort", "CancelToken", "Evaluate", "Outcome", "Policy", "Responder", "Rules", "TurnCall", "TurnResult"]
 __all__ += ["Continue", "Decision", "Recovery", "Retry", "Stop", "Wait"]
 __all__ += ["ManagedRecord", "ManagedStreamPort", "SqlResult", "StoragePort"]
 __all__ += ["IntakePort", "TreePort"]
-__all__ += ["JobCall", "JobPort", "JobRecord", "Worker"]
+__all__ += ["DeclaredJob", "Declarer", "JobCall", "JobPort", "JobRecord", "Worker"]
 __all__ += ["FiberKeeper", "FiberPort", "FiberRecord", "FiberWork", "Mortal", "RunningFiber"]
 __all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", "VersionRecord", "VersionedPlace"]
 __all__ += ["Write"]
 __all__ += ["RunAnswer", "RunCall", "RunChunk", "RunHearer", "RunPort", "RunQuestion", "RunRecord", "RunRequest"]
-__all__ += ["Runnable", "SubPort"]
+__all__ += ["Runnable", "StatePort", "SubPort"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -126,6 +128,10 @@ class TurnCall(msgspec.Struct, frozen=True):
     """Tells whether a question waits that is to be read before the next step; who hears yes ends the answer here."""
     may_retry: Callable[[], Awaitable[bool]] = _not
     """Tells whether this attempt may fail and be followed by another."""
+    is_held: Callable[[], Awaitable[bool]] = _not
+    """Tells whether the answer has to end with its last step: a client answered a call of it, and goes on by itself."""
+    is_calls_only: bool = False
+    """Whether the approved calls of `partial` are to be run, and the model is not to be asked (R-3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,78 +225,6 @@ class Mortal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class JobCall:
-    """One run of a job, as the agent's own code is told of it."""
-
-    id: JobId
-    callback: str
-    payload: Any
-    kind: str
-    run: int
-    missed: int
-    ended: int = 0
-    """The run that ended last, 0 for none: those since then are one, which processes died under."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A job as it stands."""
-
-    id: JobId
-    kind: JobKind
-    callback: str
-    payload: Any
-    due: Millis
-    attempts: int
-    rule: str | None = None
-    zone: str | None = None
-
-
-@runtime_checkable
-class Worker(Protocol):
-    """A responder whose agent has methods that jobs call."""
-
-    async def run_job(self, call: JobCall) -> None:
-        """Do it; raising means that it failed, and is tried again."""
-        ...
-
-
-class JobPort(Protocol):
-    """An agent's durable jobs, through its own mailbox."""
-
-    def now(self) -> Millis:
-        """Return the time."""
-        ...
-
-    async def add(
-        self,
-        job: JobId,
-        kind: JobKind,
-        callback: str,
-        due: int,
-        payload: Any = None,
-        *,
-        rule: str | None = None,
-        zone: str | None = None,
-        max_attempts: int = 5,
-    ) -> None:
-        """Put work aside; a cron line's first time is found from its rule.
-
-        Raises:
-            UsageError: the rule or the zone cannot be used.
-        """
-        ...
-
-    async def cancel(self, jobs: Sequence[JobId]) -> int:
-        """Cancel jobs; return how many there were."""
-        ...
-
-    async def all(self) -> Sequence[JobRecord]:
-        """Return what was put aside, in order."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
 class FiberRecord:
     """A fiber as it stands: without an outcome it is open. `attempts` counts how often it was begun or handed back."""
 
@@ -371,6 +305,10 @@ class SubPort(Protocol):
         """Return the port of a sub-agent, loaded; from now on there is one."""
         ...
 
+    async def find(self, kind: str, name: str) -> AgentPort | None:
+        """Return the port of a sub-agent; None when there is none."""
+        ...
+
     async def all(self) -> list[AgentId]:
         """Return the sub-agents that exist, theirs and so on, oldest first."""
         ...
@@ -441,16 +379,9 @@ class AgentPort(Protocol):
         """
         ...
 
-    def state(self) -> bytes | None:
-        """Return the agent's committed state as JSON; None until one was set.
-
-        Raises:
-            UsageError: the agent is not loaded; `load` it.
-        """
-        ...
-
-    async def set_state(self, state: Any, *, origin: str | None = None) -> None:
-        """Replace the agent's state by a JSON value; `origin` is the socket that has it already."""
+    @property
+    def states(self) -> StatePort:
+        """The agent's state."""
         ...
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -28,9 +28,12 @@ from .actor import Actor
 from .agency import Agency
 from .api import Mortal, Responder, Starter
 from .clock import Clock, SystemClock
+from .names import Kinds, Names
 from .office import Office
 from .phase import Phase
 from .runs import Runs
+from .schedules import reconcile_declared
+from .states import States
 from .subscription import Subscription
 from .timekeeper import Timekeeper
 
@@ -80,10 +83,16 @@ class Loaded:
     store: LogStore
     rules: Rules
     responder: Responder
+    states: States = field(default_factory=States)
     users: int = 0
     used_at: Millis = Millis(0)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
     is_destroyed: bool = False
+
+    @property
+    def owner(self) -> object | None:
+        """The object whose code is the agent's own; None for responders that have none."""
+        return getattr(self.responder, "agent", None)
 
     def subscribe(self, cursor: Seq | None = None, wake: asyncio.Event | None = None) -> Subscription:
         """Read the agent's log after `cursor`, or from now on; `wake` is the event of who reads others as well."""
@@ -101,6 +110,7 @@ class Directory:
         clock: Clock | None = None,
         settings: Settings | None = None,
         forget: Callable[[AgentId], Awaitable[None]] | None = None,
+        kinds: Kinds | None = None,
     ) -> None:
         self.store, self.clock = store, clock if clock is not None else SystemClock()
         self.settings = settings if settings is not None else Settings()
@@ -108,12 +118,15 @@ class Directory:
         self._responders = responders
         self._loaded: dict[AgentId, Loaded] = {}
         self._loading: dict[AgentId, asyncio.Task[Loaded]] = {}
+        self.names = Names(store, kinds, self._loaded.__contains__)
         self._failures: dict[AgentId, int] = {}
         self._forget = forget
         """Deletes what a destroyed agent keeps outside of the store."""
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
         self._departing: set[Loaded] = set()
         """Destroyed agents of which something still runs."""
+        self._errands: set[asyncio.Task[None]] = set()
+        """What runs for agents that are not loaded."""
         self._time = Timekeeper(self)
         self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
         self._is_open = self._is_closing = False
@@ -138,7 +151,7 @@ class Directory:
             AgentStopped: the process shuts down.
             LogError: the store could not load it.
         """
-        loaded = await self._load(agent)
+        loaded = await self._find(agent)
         loaded.users += 1
         try:
             yield loaded
@@ -148,7 +161,7 @@ class Directory:
 
     async def hold(self, agent: AgentId) -> Callable[[], None]:
         """Load the agent and keep it loaded until the returned function is called, once or more often."""
-        loaded = await self._load(agent)
+        loaded = await self._find(agent)
         loaded.users += 1
         is_held = True
 
@@ -163,7 +176,23 @@ class Directory:
 
     def peek(self, agent: AgentId) -> Loaded | None:
         """Return the agent if it is loaded."""
-        return self._loaded.get(agent)
+        return self._loaded.get(self.names.known(agent))
+
+    def usable(self, agent: AgentId) -> Loaded | None:
+        """Return the agent if the caller may use it at once: it is loaded, has started, and has not failed."""
+        agent = self.names.known(agent)
+        found = self._loaded.get(agent)
+        if found is None or found.actor.tail.closed:  # it may have failed a moment ago
+            return None
+        has_started = agent not in self._loading or agent in _activated.get()  # else for its own code only
+        return found if has_started and self._destruction(agent) is None else None
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run something for an agent that is not loaded; it is over when the process has shut down."""
+        errand = asyncio.create_task(work, name=name)
+        self._errands.add(errand)
+        errand.add_done_callback(self._errands.discard)
+        return errand
 
     def __len__(self) -> int:
         return len(self._loaded)
@@ -181,17 +210,20 @@ class Directory:
     def loaded(self) -> list[Loaded]:
         return list(self._loaded.values())
 
+    async def _find(self, asked: AgentId) -> Loaded:
+        loaded = await self._load(await self.names.find(asked))
+        self.names.remember(asked, loaded.actor.agent)
+        return loaded
+
     async def _load(self, agent: AgentId) -> Loaded:
         while True:
             self._check_open(agent)
             if (destroying := self._destruction(agent)) is not None:
                 await asyncio.wait([destroying])
                 continue
-            found = self._loaded.get(agent)
-            loading = self._loading.get(agent)
-            is_usable = loading is None or agent in _activated.get()  # until it has started, by its own code only
-            if found is not None and is_usable and not found.actor.tail.closed:  # it may have failed a moment ago
+            if (found := self.usable(agent)) is not None:
                 return found
+            loading = self._loading.get(agent)
             if loading is None:
                 # In a context of its own: whoever loads an agent from its own turn is not what that agent runs in.
                 work = self._activate(agent, _activated.get())
@@ -252,6 +284,7 @@ class Directory:
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
+        await reconcile_declared(actor, state, responder, self.clock.now())
         await _started(agent, responder)
         if not loaded.is_destroyed:
             agency.has_started()
@@ -263,6 +296,7 @@ class Directory:
         agent = loaded.actor.agent
         if self._loaded.get(agent) is loaded:
             del self._loaded[agent]
+            self.names.forget(agent)
         self._departing.discard(loaded)
         loaded.agency.abandon()
         if (databases := getattr(self.store, "databases", None)) is not None:
@@ -279,7 +313,7 @@ class Directory:
 
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""
-        failures = self._failures.get(agent, 0)
+        failures = self._failures.get(self.names.known(agent), 0)
         if failures:
             await self.clock.sleep_until(Millis(self.clock.now() + self._delay(failures)))
 
@@ -320,6 +354,7 @@ class Directory:
             if loaded.used_at + self.settings.idle_after > now:
                 continue
             del self._loaded[agent]  # first, so that whoever comes now activates it anew
+            self.names.forget(agent)
             loaded.actor.stop()
             if loaded.agency.wake is not None:
                 self._time.remember(agent, loaded.agency.wake)
@@ -336,6 +371,7 @@ class Directory:
         Raises:
             LogError: the store could not; it is tried again by itself, if it got as far as to be committed.
         """
+        agent = await self.names.find(agent)
         destroying = self._destruction(agent)
         if destroying is None:
             work = self._destroy(agent, asyncio.current_task())
@@ -375,6 +411,7 @@ class Directory:
                 await self._forget(each)
         await self.store.destroy(agent, epoch)
         for each in gone:
+            self.names.forget(each)
             self._time.forget(each)
             self._failures.pop(each, None)
 
@@ -396,6 +433,7 @@ class Directory:
 
     async def open(self) -> None:
         """Open the store and pick up every agent that has something to do, whether or not a client is there."""
+        self.loop = asyncio.get_running_loop()
         await self.store.open()
         self._is_open = True
         await self._time.start()
@@ -425,7 +463,7 @@ class Directory:
 
     def _tasks(self, of_agency: Callable[[Agency], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
-        tasks = [*self._loading.values(), *self._destroying.values()]
+        tasks: list[asyncio.Task[Any]] = [*self._loading.values(), *self._destroying.values(), *self._errands]
         return [*tasks, *(task for loaded in here for task in of_agency(loaded.agency))]
 
     async def _interrupt(self) -> None:

@@ -37,7 +37,7 @@ class Intake:
             return await loaded.actor.inspect(lambda state: _record(state, request))
 
     async def submission(self, request: RequestId) -> TurnRecord | None:
-        row = await self._directory.store.find_turn(self._agent, request)
+        row = await self._directory.store.find_turn(await self._directory.names.find(self._agent), request)
         return _record_of_row(row) if row is not None else None
 
     async def submissions(self) -> list[TurnRecord]:

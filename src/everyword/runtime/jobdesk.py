@@ -9,13 +9,16 @@ import msgspec
 from msgspec.structs import replace
 
 from ..core.commands import AddJob, CancelJobs
-from ..core.state import State
-from ..events import JobAdded, JobKind, to_raw
+from ..core.jobs import same_job
+from ..core.state import Job, State
+from ..cron import check_cron, next_of_cron
+from ..events import Event, JobAdded, JobEnded, JobKind, to_raw
 from ..ids import AgentId, JobId, Millis
 from ..messages.jsonvalues import plain_json
+from .actor import Actor
 from .api import JobRecord
 from .directory import Directory
-from .jobs import check_cron, next_due, running_job
+from .jobs import JobRun, running_job
 
 __all__ = ["JobDesk"]
 
@@ -40,14 +43,35 @@ class JobDesk:
         rule: str | None = None,
         zone: str | None = None,
         max_attempts: int = 5,
-    ) -> None:
-        command = AddJob(job, kind, callback, Millis(due), to_raw(plain_json(payload)), rule, zone, max_attempts)
+        key: str | None = None,
+    ) -> JobRecord:
+        own = running_job()
+        command = AddJob(
+            job,
+            kind,
+            callback,
+            Millis(due),
+            to_raw(plain_json(payload)),
+            rule,
+            zone,
+            max_attempts,
+            key=key,
+            within=own.job if own is not None else None,
+        )
         if kind == "cron":
             check_cron(rule or "", zone or "UTC")
-            added = JobAdded(job, kind, callback, self.now(), rule=rule, zone=zone)
-            command = replace(command, due=next_due(added, self.now()) or self.now())
+            command = replace(command, due=next_of_cron(rule or "", zone or "UTC", self.now()))
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(command)
+            is_own = own is not None and key is not None and loaded.agency.jobs.get(own.job) is own
+            while True:
+                events = await (_replacing(own, loaded.actor, command) if own and is_own else loaded.actor.ask(command))
+                added = next((event for event in events if isinstance(event, JobAdded)), None)
+                if added is not None:
+                    return _record(Job(added, added.due))
+                found = await loaded.actor.inspect(lambda state: same_job(state, command))
+                if found is not None:
+                    return _record(found)
+                # It ended between the two looks, and is to be added after all.
 
     async def cancel(self, jobs: Sequence[JobId]) -> int:
         async with self._directory.attach(self._agent) as loaded:
@@ -61,17 +85,34 @@ class JobDesk:
             return await loaded.actor.inspect(_records)
 
 
+async def _replacing(own: JobRun, actor: Actor, command: AddJob) -> Sequence[Event]:
+    """Add a job whose key may be that of the run which asks: a run that replaces its own job goes on to its end."""
+    before, own.is_ending = own.is_ending, True
+    is_over = False
+    try:
+        events = await actor.ask(command)
+        is_over = any(isinstance(event, JobEnded) and event.job == own.job for event in events)
+    finally:
+        own.is_ending = before or is_over
+    return events
+
+
 def _records(state: State) -> list[JobRecord]:
-    return [
-        JobRecord(
-            job.added.job,
-            job.added.kind,
-            job.added.callback,
-            msgspec.json.decode(bytes(job.added.payload)),
-            job.due,
-            job.attempts,
-            job.added.rule,
-            job.added.zone,
-        )
-        for job in state.jobs.values()
-    ]
+    return [_record(job) for job in state.jobs.values()]
+
+
+def _record(job: Job) -> JobRecord:
+    added = job.added
+    payload = msgspec.json.decode(bytes(added.payload))
+    return JobRecord(
+        added.job,
+        added.kind,
+        added.callback,
+        payload,
+        job.due,
+        job.attempts,
+        added.rule,
+        added.zone,
+        added.key,
+        added.is_declared,
+    )

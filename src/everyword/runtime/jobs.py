@@ -6,14 +6,13 @@ import asyncio
 import logging
 from contextvars import ContextVar
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from ..core.commands import EndJob, StartJob
 from ..core.state import Job, State
+from ..cron import next_of_cron
 from ..errors import AgentGone, AgentStopped, LogError, Rejected, UsageError
 from ..events import JobAdded, JobKind, JobStarted
 from ..ids import JobId, Millis
@@ -23,32 +22,12 @@ from .clock import Clock
 from .mailbox import Letter
 from .recovery import backoff
 
-__all__ = ["JobRun", "check_cron", "missed_runs", "next_due", "running_job"]
+__all__ = ["JobRun", "missed_runs", "next_due", "running_job"]
 
 log = logging.getLogger("everyword.runtime")
 
 MOST_COUNTED: Final = 10_000
 """How many missed runs are counted; beyond that nobody wants to know."""
-
-
-def check_cron(rule: str, zone: str) -> None:
-    """Raise UsageError unless the line and the time zone can be used."""
-    from croniter import CroniterBadDateError, croniter
-
-    if not croniter.is_valid(rule):
-        raise UsageError(
-            f"unable to schedule by {rule!r}; it is no cron line of five fields, such as '0 9 * * mon-fri'"
-        )
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise UsageError(f"unable to schedule in {zone!r}; it is no time zone, such as 'Europe/Berlin'") from None
-    try:
-        croniter(rule, datetime.now(UTC)).get_next(datetime)
-    except CroniterBadDateError:
-        raise UsageError(
-            f"unable to schedule by {rule!r}; it never comes. Choose a day that its months have."
-        ) from None
 
 
 def next_due(added: JobAdded, after: Millis) -> Millis | None:
@@ -59,12 +38,7 @@ def next_due(added: JobAdded, after: Millis) -> Millis | None:
             passed = (after - added.due) // every + 1
             return Millis(added.due + max(passed, 1) * every)
         case "cron":
-            from croniter import croniter
-
-            zone = ZoneInfo(added.zone or "UTC")
-            moment = datetime.fromtimestamp(after / 1000, UTC).astimezone(zone)
-            coming: datetime = croniter(added.rule or "", moment).get_next(datetime)
-            return Millis(round(coming.timestamp() * 1000))
+            return next_of_cron(added.rule or "", added.zone or "UTC", after)
         case _:
             return None
 

@@ -6,15 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Raw
-
 from ..core.commands import (
     Cancel,
     Clear,
     Command,
     Continue,
     PutMessages,
-    SetState,
     Submit,
 )
 from ..core.state import State
@@ -25,7 +22,6 @@ from ..ids import (
     RequestId,
     TurnId,
 )
-from ..messages.jsonvalues import encode_json
 from ..messages.message import UIMessage
 from ..messages.readable import readable
 from .api import Evaluate, TurnResult
@@ -35,6 +31,7 @@ from .fresh import fresh_message_id, fresh_request_id
 from .intake import Intake
 from .jobdesk import JobDesk
 from .rundesk import RunDesk
+from .statedesk import StateDesk
 from .storage import Storage
 from .subdesk import SubDesk
 from .treedesk import TreeDesk, is_asking
@@ -47,26 +44,17 @@ class Port:
 
     def __init__(self, directory: Directory, agent: AgentId) -> None:
         self._directory, self._agent = directory, agent
+        self.states = StateDesk(directory, agent)
 
     @property
     def agent(self) -> AgentId:
-        return self._agent
+        return self._directory.names.known(self._agent)
 
     def messages(self) -> Sequence[UIMessage]:
         loaded = self._directory.peek(self._agent)
         if loaded is None:
             raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. `await agent.load()`.")
         return [readable(UIMessage.decode(body)) for _, body, _ in loaded.agency.shown]
-
-    def state(self) -> bytes | None:
-        loaded = self._directory.peek(self._agent)
-        if loaded is None:
-            raise UsageError(f"unable to read the state of {self._agent!r}; it is not loaded. `await agent.load()`.")
-        return loaded.agency.value
-
-    async def set_state(self, state: Any, *, origin: str | None = None) -> None:
-        async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(SetState(Raw(encode_json(state)), origin))
 
     @property
     def work(self) -> JobDesk:
@@ -163,7 +151,9 @@ class Port:
             try:
                 async with self._directory.attach(self._agent) as loaded:
                     turn = await self._accepted(loaded, command, request, evaluate)
-                    return await (await loaded.actor.inspect(_ending_of(loaded, turn)))
+                    result = await (await loaded.actor.inspect(_ending_of(loaded, turn)))
+                    loaded.agency.evaluations.pop(request, None)  # one that came too late to be called
+                    return result
             except AgentGone:
                 raise  # the agent of that name is another one now, and was not asked
             except (AgentStopped, LogError):
@@ -173,7 +163,7 @@ class Port:
 
     async def _ended(self, request: RequestId) -> TurnResult | None:
         """Return how the turn of a request id ended, however long ago; None if it has not, or is unknown."""
-        store, agent = self._directory.store, self._agent
+        store, agent = self._directory.store, await self._directory.names.find(self._agent)
         row = await store.find_turn(agent, request)
         if row is None or row.is_open:
             return None
@@ -194,7 +184,7 @@ class Port:
         self, loaded: Loaded, command: Command, request: RequestId, evaluate: Evaluate | None
     ) -> TurnId:
         if evaluate is not None:
-            loaded.agency.evaluations[request] = evaluate
+            loaded.agency.evaluations.setdefault(request, evaluate)
         events = await loaded.actor.ask(command)
         accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
         if accepted is not None:
@@ -207,4 +197,4 @@ def _ending_of(loaded: Loaded, turn: TurnId) -> Callable[[State], asyncio.Future
 
 
 def _is_idle(state: State) -> bool:
-    return not any(True for _ in state.chat_turns())
+    return not any(True for _ in state.message_turns())

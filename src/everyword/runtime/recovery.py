@@ -95,7 +95,7 @@ def recovery_of(state: State, turn: TurnId, cause: AttemptCause, now: Millis) ->
         age=(now - found.accepted_at) / 1000,
         idle=(now - found.progressed_at) / 1000,
         partial=message if message is not None and message.parts else None,
-        continuation=found.is_continuation,
+        continuation=found.extends,
         tries=found.tries.counted,
     )
 

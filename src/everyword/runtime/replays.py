@@ -69,7 +69,7 @@ async def by_number(source: ReplaySource, replay: TurnReplay) -> TurnReplay:
         return replace(replay, chunks=())
     stored = await read_numbered(source.store, source.actor.agent, replay.turn, BEFORE_ALL, replay.count)
     chunks = [(chunk.index, bytes(chunk.body)) for chunk in stored]
-    return replace(replay, chunks=[*announced(replay.message, chunks), *chunks])
+    return replace(replay, chunks=[*announced(replay.message, chunks, replay.denied), *chunks])
 
 
 async def read_numbered(store: LogStore, agent: AgentId, turn: TurnId, after: int, count: int) -> list[Chunk]:

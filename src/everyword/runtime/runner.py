@@ -13,19 +13,22 @@ import msgspec
 from ..core.accept import is_steered
 from ..core.attempts import may_try_again, why_given_up
 from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
+from ..core.continuations import is_held
 from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
-from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled
-from ..events import AttemptCause, AttemptStarted, Outcome, TurnEnded, to_raw
+from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, UsageError
+from ..events import AttemptCause, AttemptStarted, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
 from ..messages.closing import closing
 from ..messages.history import History
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
+from ..traces import full_text, has_outside_frames
 from .actor import Actor
 from .api import CancelToken, Evaluate, Responder, TurnCall
 from .clock import Clock
+from .fresh import fresh_request_id
 from .patience import Patience
 from .recovery import Continue, Decision, Recoverer, Recovery, Retry, Stop, Wait, backoff, recovery_of
 
@@ -68,6 +71,8 @@ class Runner:
         """The attempt that runs right now, or is about to begin."""
         self.is_paused = False
         """Whether it waits before the next attempt: a shutdown need not wait for that."""
+        self.is_put_off = False
+        """Set when approved calls have to run before its turn: it is to be begun again after them."""
         self.told_at: Millis | None = None
         """When it was last told to stop; kept by whoever tells it."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
@@ -107,9 +112,10 @@ class Runner:
                 return None
             self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
             self.attempt = Attempt(recovery.attempt if recovery is not None else 1)
-            begun = await self._actor.insist(Begin(self.turn, self._cause, fresh, heard_at))
+            begun = await self._actor.insist(Begin(self.turn, self._cause, fresh, heard_at, fresh_request_id()))
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
-            if started is None:  # the rules ended it instead: skipped, or tried too often
+            if started is None:  # the rules ended it instead: skipped, or tried too often; or calls come first
+                self.is_put_off = isinstance(begun[-1], TurnAccepted)
                 if any(isinstance(event, TurnEnded) and event.reason == "attempts-exhausted" for event in begun):
                     await self._tell_exhausted(recovery)
                 return None
@@ -205,10 +211,13 @@ class Runner:
             self.attempt = None
             if may_pass and await self._may_retry():
                 self.retry_as = "stall" if isinstance(exc, Stalled) else "retry"
-                log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, exc, extra=about)
+                text = full_text(exc)
+                log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, text, extra=about)
                 return
-            trace = None if isinstance(exc, ChatError) else exc  # raised on purpose: its text says enough
-            log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, exc, exc_info=trace, extra=about)
+            # Raised on purpose, or about an item of the stream: the text says enough.
+            is_told = isinstance(exc, ChatError) or (isinstance(exc, UsageError) and not has_outside_frames(exc))
+            trace, text = None if is_told else exc, full_text(exc)
+            log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, text, exc_info=trace, extra=about)
             recovery = await self._actor.inspect(self._recovery) if may_pass else None
             await self._finish(attempt, Outcome.ERROR, exc=exc)
             await self._tell_exhausted(recovery)
@@ -313,7 +322,7 @@ class Runner:
         self.is_finishing = True
         detail = None
         if exc is not None:
-            error, detail = self._public_text(exc), f"{type(exc).__name__}: {exc}"
+            error, detail = self._public_text(exc), f"{type(exc).__name__}: {full_text(exc)}"
             if isinstance(exc, Stalled):
                 error = self._rules.exhausted_text
         usage = to_raw(self.usage)
@@ -359,6 +368,10 @@ class Runner:
         turn = state.open.get(self.turn)
         return turn is not None and is_steered(state, turn, self._rules)
 
+    def _is_held(self, state: State) -> bool:
+        turn = state.open.get(self.turn)
+        return turn is not None and is_held(state, turn)
+
     def _is_finished(self, state: State) -> bool:
         turn = state.open.get(self.turn)
         return turn is not None and turn.fold is not None and turn.chunks > 0 and turn.fold.is_finished
@@ -368,7 +381,7 @@ class Runner:
         turn = state.open.get(self.turn)
         if turn is None or turn.fold is None:
             return None
-        node = state.nodes.get(turn.node) if turn.is_continuation else None
+        node = state.nodes.get(turn.node) if turn.extends else None
         base = UIMessage.decode(node.body) if node is not None and node.body is not None else None
         said = _usage_of(turn.fold.message())
         return said if base is None or said != _usage_of(base) else None
@@ -384,7 +397,7 @@ class Runner:
         if turn is None:
             raise StaleAttempt(f"unable to run turn {self.turn}; it has ended meanwhile")
         accepted = turn.accepted
-        has_begun = turn.fold is not None and ((turn.chunks > 0 and not is_fresh) or turn.is_continuation)
+        has_begun = turn.fold is not None and ((turn.chunks > 0 and not is_fresh) or turn.extends)
         base = turn.fold.message() if turn.fold is not None and has_begun else None
         begun = base if base is not None and base.parts else None
         attempt = Attempt(turn.attempt)
@@ -409,6 +422,8 @@ class Runner:
             working=self._patience.working,
             is_steered=self._is_steered,
             may_retry=self._may_retry,
+            is_held=lambda: self._actor.inspect(self._is_held),
+            is_calls_only=accepted.kind is TurnKind.CALLS,
         )
         return call, normaliser
 

@@ -41,7 +41,7 @@ class Storage:
         if databases is None:
             store = type(self._directory.store).__name__
             raise UsageError(f"unable to run SQL; {store} keeps no databases of agents. Use a file, or `memory:`")
-        return databases.submit(self._agent, query, params)
+        return databases.submit(self._directory.names.settled(self._agent), query, params)
 
     @property
     def streams(self) -> ManagedStreams:
@@ -53,6 +53,9 @@ class ManagedStreams:
 
     def __init__(self, directory: Directory, agent: AgentId) -> None:
         self._directory, self._agent = directory, agent
+
+    async def _id(self) -> AgentId:
+        return await self._directory.names.find(self._agent)
 
     async def send(self, message: dict[str, Any], stream: RequestId, answer: MessageId, job: JobId) -> None:
         payload = to_raw({"userMessageId": message["id"], "streamId": stream})
@@ -93,7 +96,7 @@ class ManagedStreams:
     async def find(self, stream: RequestId) -> ManagedRecord | None:
         async with self._directory.attach(self._agent) as loaded:
             generation = await loaded.actor.inspect(lambda state: state.generation)
-        row = await self._directory.store.find_turn(self._agent, stream)
+        row = await self._directory.store.find_turn(await self._id(), stream)
         if row is None or row.kind is not TurnKind.RSM or row.generation != generation:
             return None
         return _record_of_row(row)
@@ -103,7 +106,7 @@ class ManagedStreams:
             return await loaded.actor.inspect(_open_streams)
 
     async def pieces(self, turn: TurnId) -> list[tuple[Millis, bytes]]:
-        stored = await self._directory.store.read_turn(self._agent, turn)
+        stored = await self._directory.store.read_turn(await self._id(), turn)
         events = [(each.at, decode_event(each.body)) for each in stored]
         return [(at, bytes(event.body)) for at, event in events if isinstance(event, Chunk)]
 
@@ -119,7 +122,7 @@ class ManagedStreams:
 
     async def erase(self, until: Millis) -> int:
         erased = 0
-        while count := await self._directory.store.erase_streams(self._agent, until):
+        while count := await self._directory.store.erase_streams(await self._id(), until):
             erased += count
         return erased
 

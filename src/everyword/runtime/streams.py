@@ -27,8 +27,11 @@ class Streams:
     def __init__(self, directory: Directory, agent: AgentId) -> None:
         self._directory, self._agent = directory, agent
 
+    async def _id(self) -> AgentId:
+        return await self._directory.names.find(self._agent)
+
     async def start(self, request: RequestId) -> TurnId:
-        known = await self._directory.store.find_turn(self._agent, request)
+        known = await self._directory.store.find_turn(await self._id(), request)
         if known is not None and not known.is_open:
             return known.turn
         async with self._directory.attach(self._agent) as loaded:
@@ -49,7 +52,7 @@ class Streams:
             await loaded.actor.insist(Finish(turn, Attempt(1), outcome, error=error))
 
     async def find(self, request: RequestId) -> StreamRecord | None:
-        row = await self._directory.store.find_turn(self._agent, request)
+        row = await self._directory.store.find_turn(await self._id(), request)
         return _of_row(row) if row is not None else None
 
     async def active(self) -> StreamRecord | None:
@@ -64,7 +67,7 @@ class Streams:
         return gone
 
     async def chunks(self, turn: TurnId) -> list[tuple[int, str]]:
-        stored = await read_numbered(self._directory.store, self._agent, turn, BEFORE_ALL, sys.maxsize)
+        stored = await read_numbered(self._directory.store, await self._id(), turn, BEFORE_ALL, sys.maxsize)
         return [(chunk.index, chunk_text(bytes(chunk.body))) for chunk in stored]
 
 

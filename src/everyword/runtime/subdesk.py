@@ -32,5 +32,10 @@ class SubDesk:
                 await loaded.actor.ask(Create())
         return port
 
+    async def find(self, kind: str, name: str) -> Port | None:
+        port = self.at(kind, name)
+        agent = await self._directory.names.find(port.agent)
+        return port if agent in await self.all() else None
+
     async def all(self) -> list[AgentId]:
-        return await self._directory.store.agents_below(self._agent)
+        return await self._directory.store.agents_below(await self._directory.names.find(self._agent))

@@ -76,7 +76,7 @@ def _versions(state: State, message: MessageId) -> list[VersionRecord]:
 
 
 def _versioned_places(state: State) -> list[VersionedPlace]:
-    written = {turn.node for turn in state.chat_turns()}
+    written = {turn.node for turn in state.message_turns()}
     beside: defaultdict[tuple[NodeId | None, str], list[NodeId]] = defaultdict(list)
     for node, place in state.nodes.items():
         if place.shown is not None or node in written:
@@ -98,6 +98,6 @@ def _path_to(state: State, message: MessageId) -> list[dict[str, Any]]:
     node = node_of_message(state, message)
     if node is None:
         raise Rejected(f"unable to fork at message {message!r}; there is no such message")
-    if state.nodes[node].body is None or any(turn.node == node for turn in state.chat_turns()):
+    if state.nodes[node].body is None or any(turn.node == node for turn in state.message_turns()):
         raise Rejected(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end.")
     return [msgspec.json.decode(place.body) for _, place in shown_path(state, node) if place.body is not None]

@@ -63,8 +63,9 @@ class Principal:
     """A client that is admitted. Limits are counted by its `id`, a text that is not empty; `claims` are yours.
 
     A `read_only` client may watch and changes nothing: it asks no question, stops no turn, answers no tool call, sets
-    no state and makes no agent. It calls only methods that are marked with `@callable(read_only=True)`, `on_request`
-    gets only its GET, HEAD and OPTIONS, and `on_message` nothing unless the agent has `read_only_may_send = True`.
+    no state and makes no agent. It calls only methods that are marked with `@callable_method(read_only=True)`,
+    `on_request` gets only its GET, HEAD and OPTIONS, and `on_message` nothing unless the agent has
+    `read_only_may_send = True`.
     """
 
     id: str
@@ -211,7 +212,7 @@ class Door:
 
 async def can_be_watched(directory: Directory, agent: AgentId) -> bool:
     """Tell whether an agent is stored or in use: a read-only client makes none."""
-    return directory.peek(agent) is not None or await directory.store.agent_row(agent) is not None
+    return directory.peek(agent) is not None or await directory.store.has(agent)
 
 
 def describe_verdict(verdict: object) -> str:

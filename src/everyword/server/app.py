@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import reprlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from ..agents import Agent, agent_kind, responder_for
+from ..agents.naming import all_kinds
 from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
 from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
@@ -34,15 +35,17 @@ from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Princi
 from .addressing import Address, find_address
 from .budgets import Budget
 from .close_codes import REFUSED, TRY_LATER
+from .commands import SocketSettings
 from .http import Caller, Service, answer_http
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
 from .responses import refusal
+from .setup_check import SetupCheck
 from .signals import StopSignals
 from .stores import Durability, open_store
 from .subs import ClosedGate, pass_gates
 from .watching import Watch
-from .websocket import SocketSettings, serve_socket
+from .websocket import serve_socket
 
 __all__ = ["Everyword"]
 
@@ -60,7 +63,7 @@ class Everyword:
     Args:
         agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
         store: A path, "memory:", "sqlite:///path", or a LogStore.
-        base_path: Where agents are found, below wherever this application is mounted.
+        base_path: Where agents are found, below wherever this application is mounted; "/" for `/{kind}/{name}`.
         authorize: Decides who may use which agent. Without it, requests that seem to come from this machine may.
         origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*". "*" stands
             for every site, without cookies, and needs `authorize`.
@@ -89,7 +92,8 @@ class Everyword:
         observe: Sequence[Observer] = (),
     ) -> None:
         self.agents = _by_kind(agents)
-        self.base_path = "/" + base_path.strip("/")
+        self._served = _by_all_kinds(self.agents)
+        self.base_path = _clean_path(base_path)
         self.limits = limits if limits is not None else Limits()
         self.grace = 10.0
         """Seconds that running turns have to finish when the process stops."""
@@ -102,6 +106,7 @@ class Everyword:
         self._door = Door(authorize, origins)
         self._tool_threads = ToolThreads(tool_threads)
         self._watch = Watch(on_event, observe, self._tool_threads)
+        self._setup = SetupCheck()
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._signals = StopSignals(self._begin_close)
@@ -139,7 +144,9 @@ class Everyword:
         store = open_store(self._store, self._durability)
         self._watch.begin(store)
         forget = partial(drop_database, store)
-        directory = Directory(store, self._responder, clock=self.clock, settings=settings, forget=forget)
+        directory = Directory(
+            store, self._responder, clock=self.clock, settings=settings, forget=forget, kinds=self.kinds_of
+        )
         self._directory = directory
         try:
             await directory.open()
@@ -147,6 +154,7 @@ class Everyword:
             await self._watch.end()
             raise
         self._signals.listen()
+        self._setup.begin(self.agents.values())
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
         flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
@@ -168,6 +176,7 @@ class Everyword:
 
     async def _close(self, starting: asyncio.Task[Service]) -> None:
         await asyncio.wait({starting})
+        await self._setup.end()
         try:
             if _has_started(starting):
                 await starting.result().directory.aclose()
@@ -219,8 +228,17 @@ class Everyword:
             raise UsageError("unable to get an agent; the app is not running. Use `async with app:` or its lifespan.")
         return cls(Port(self._directory, agent_id(kind, name)))
 
+    def class_of_kind(self, kind: str) -> type[Agent] | None:
+        """Return the class that is served under a kind, its present one or one of its `aliases`."""
+        return self._served.get(kind)
+
+    def kinds_of(self, agent: AgentId) -> Sequence[str]:
+        """Return the kinds that the class of an agent has and had, the present one first; none for an unknown class."""
+        cls = class_of(agent, self._served)
+        return all_kinds(cls) if cls is not None else ()
+
     def _responder(self, agent: AgentId) -> Responder:
-        kind, cls = split_agent_id(agent)[0], class_of(agent, self.agents)
+        kind, cls = split_agent_id(agent)[0], class_of(agent, self._served)
         if cls is None:
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
@@ -264,9 +282,9 @@ class Everyword:
             return entered.answer()
         if entered is None:
             return Response(status_code=204, headers=self._door.preflight_headers(request))
-        service, address, principal = entered
+        service, agent, resource, principal = entered
         body.count_for(service, principal)
-        return await answer_http(service, Caller(request, address.agent, principal), address.resource)
+        return await answer_http(service, Caller(request, agent, principal), resource)
 
     async def _serve_socket(self, websocket: WebSocket, frames: Frames, send: Send) -> None:
         entered = await self._enter(websocket)
@@ -280,9 +298,9 @@ class Everyword:
         if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
             await _turn_away(websocket, REFUSED, f"unable to let you in; {problem}")
             return
-        service, address, principal = entered
+        service, agent, _, principal = entered
         try:
-            service.seats.check(address.agent, principal.id)
+            service.seats.check(agent, principal.id)
         except TooManyQueued as exc:
             await _turn_away(websocket, TRY_LATER, public_text(exc, "come back in a moment"))
             return
@@ -298,14 +316,14 @@ class Everyword:
             may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
-        with service.seats.seat(address.agent, principal.id):
-            await serve_socket(websocket, service.directory, address.agent, service.presence, settings, send)
+        with service.seats.seat(agent, principal.id):
+            await serve_socket(websocket, service.directory, agent, service.presence, settings, send)
 
     async def _running(self) -> Directory:
         return (await self.service()).directory
 
-    async def _enter(self, connection: HTTPConnection) -> tuple[Service, Address, Principal] | Reject | ClosedGate:
-        """Take a request or a socket through the door, to its agent; start when nobody has yet."""
+    async def _enter(self, connection: HTTPConnection) -> tuple[Service, AgentId, str, Principal] | Reject | ClosedGate:
+        """Take a request or a socket through the door, to its agent and resource; start when nobody has yet."""
         refused = self._door.refuse_at_sight(connection)
         if refused is not None:
             return refused
@@ -313,7 +331,7 @@ class Everyword:
             address = find_address(connection.scope, self.base_path)
         except BadInput as exc:
             return Reject(public_text(exc, "unable to read the path"), 400)
-        cls = self.agents.get(address.kind) if address is not None else None
+        cls = self._served.get(address.kind) if address is not None else None
         if address is None or cls is None:
             return Reject(self._not_found(address), 404)
         principal = await self._door.admit(Connecting(connection, cls, address.name, address.subs))
@@ -321,11 +339,12 @@ class Everyword:
             return principal
         try:
             service = await self.service()
+            agent = await service.directory.names.find(address.agent)
             loads = bool(address.subs) or connection.scope["type"] == "websocket"  # other requests are checked by path
-            if principal.read_only and loads and not await can_be_watched(service.directory, address.agent):
+            if principal.read_only and loads and not await can_be_watched(service.directory, agent):
                 return NOTHING_TO_WATCH
-            closed = await pass_gates(service.directory, connection, address, self.agents) if address.subs else None
-            return closed or (service, address, principal)
+            closed = await pass_gates(service.directory, connection, address, self._served) if address.subs else None
+            return closed or (service, agent, address.resource, principal)
         except EverywordError as exc:
             log.error("%s", exc)
             return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
@@ -356,9 +375,32 @@ def _has_started(starting: asyncio.Task[Service]) -> bool:
     return starting.done() and not starting.cancelled() and starting.exception() is None
 
 
-def _by_kind(agents: Sequence[type[Agent]]) -> dict[str, type[Agent]]:
+def _clean_path(given: object) -> str:
+    """Return a base path with a slash before it and none behind it: the empty string for the root."""
+    if not isinstance(given, str):
+        raise UsageError(f"unable to serve agents at {given!r}; base_path is text, such as '/agents'")
+    path = given.strip("/")
+    return f"/{path}" if path else ""
+
+
+def _check_class(given: object) -> None:
+    if not isinstance(given, type):
+        name = type(given).__name__
+        cure = f"Give the class itself: {name}" if isinstance(given, Agent) else "Give classes: Everyword([Chat])"
+        shown = object.__repr__(given) if isinstance(given, Agent) else reprlib.repr(given)
+        raise UsageError(f"unable to serve {shown}; it is {name}, not an agent class. {cure}")
+    if not issubclass(given, Agent):
+        raise UsageError(f"unable to serve {given.__name__}; it is no subclass of Agent, AIChatAgent or Think")
+
+
+def _by_kind(agents: Any) -> dict[str, type[Agent]]:
+    if isinstance(agents, type):
+        raise UsageError(f"unable to serve {agents.__name__}; give a list of classes: Everyword([{agents.__name__}])")
+    if isinstance(agents, str) or not isinstance(agents, Iterable):
+        raise UsageError(f"unable to serve {agents!r}; give a list of agent classes: Everyword([Chat])")
     found: dict[str, type[Agent]] = {}
     for cls in agents:
+        _check_class(cls)
         kind = agent_kind(cls)
         if kind == SUB:
             raise UsageError(f"unable to serve {cls.__name__}; /{SUB}/ in a path leads to sub-agents. Rename it.")
@@ -366,6 +408,19 @@ def _by_kind(agents: Sequence[type[Agent]]) -> dict[str, type[Agent]]:
             names = f"{found[kind].__name__} and {cls.__name__}"
             raise UsageError(f"unable to serve {names}; both are of kind {kind!r}. Rename one of the classes.")
         found[kind] = cls
+    return found
+
+
+def _by_all_kinds(agents: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
+    """Return the classes by their present kinds, and by those that they had before."""
+    found = dict(agents)
+    for cls in agents.values():
+        for former in cls.aliases:
+            if former in found:
+                raise UsageError(
+                    f"unable to serve {cls.__name__}; its alias {former!r} is a kind of {found[former].__name__}"
+                )
+            found[former] = cls
     return found
 
 

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from ..errors import BadInput, BadMessage, TooManyQueued
 from ..events import ABSENT, to_raw
+from ..ids import MessageId
 from ..messages.client_messages import read_client_messages
 from ..wire.parse import read_trigger, tools_problem
 from .budgets import Budget
@@ -40,6 +41,8 @@ class Question:
     trigger: str
     body: Raw
     client_tools: Raw
+    message_id: MessageId | None = None
+    """The message that the client goes on with, if it names one."""
 
 
 def read_number(said: str) -> int | None:
@@ -117,4 +120,5 @@ def read_question(body: JsonObject) -> Question:
         trigger=read_trigger(body.get("trigger")),
         body=to_raw(rest or None),
         client_tools=to_raw(tools or None) if isinstance(tools, list) else ABSENT,
+        message_id=MessageId(named) if isinstance(named := body.get("messageId"), str) else None,
     )

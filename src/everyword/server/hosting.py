@@ -17,6 +17,7 @@ from ..agents import Agent
 from ..agents.agent import running_as
 from ..agents.callables import CallResult, check_arguments, find_callable
 from ..agents.connections import Connection
+from ..agents.state import change_state, shown_state
 from ..errors import MailboxFull, is_public, public_text
 from ..messages.jsonvalues import encode_json
 from ..runtime.directory import Loaded
@@ -54,10 +55,8 @@ class Host:
 
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
-        value = self._loaded.agency.value
-        if value is not None or self._agent.initial_state is None:
-            return value
-        return encode_json(self._agent.initial_state)
+        running_as(self._agent)
+        return shown_state(self._agent, self._loaded.agency.value)
 
     def has_protocol(self) -> bool:
         """Ask whether this connection is to be told of what happens; it is, when the agent cannot say."""
@@ -103,9 +102,9 @@ class Host:
             self._post(frames.state_error(READ_ONLY))
             return
         running_as(self._agent)
+        state = msgspec.json.decode(bytes(frame.state))
         try:
-            state = await self._agent.take_state(msgspec.json.decode(bytes(frame.state)), self.connection)
-            self._run(lambda: self._agent.tell_state(state, self.connection), "on_state_changed")
+            await change_state(self._agent, lambda owner: state, self.connection, self._run_hook)
         except MailboxFull:
             raise
         except Exception as exc:  # noqa: BLE001 - the validator is the agent's own code
@@ -127,20 +126,25 @@ class Host:
             if inspect.isasyncgen(given):
                 async with aclosing(given):
                     result = await self._stream(frame.id, given)
-                self._reply(_result(frame.id, result))
-                return
-            self._reply(_result(frame.id, await given if inspect.isawaitable(given) else given))
+            else:
+                result = await given if inspect.isawaitable(given) else given
+            reply = _result(frame.id, result)
+            await self._loaded.states.committed()  # the result may tell of states that are not yet
+            self._reply(reply)
         except Exception as exc:
             if not is_public(exc):
                 log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
-            self._reply(frames.rpc_error(frame.id, public_text(exc, f"The call of {frame.method} failed.")))
+            error = frames.rpc_error(frame.id, public_text(exc, f"The call of {frame.method} failed."))
+            self._loaded.states.then(lambda: self._reply(error))
 
     async def _stream(self, call: str, values: AsyncIterator[Any]) -> Any:
         """Post each value; return the result that they end with, None if there is none."""
         async for value in values:
             if isinstance(value, CallResult):
                 return value.value
-            self._reply(_result(call, value, done=False))
+            reply = _result(call, value, done=False)
+            await self._loaded.states.committed()
+            self._reply(reply)
             await self.connection.drain()
         return None
 
@@ -153,6 +157,9 @@ class Host:
             self._is_unread = True
             log.info("%r is closed: %s", self.connection, exc)
             self.connection.close(TRY_LATER, UNREAD)
+
+    def _run_hook(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._run(work, "on_state_changed")
 
     def _run(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
         self._running += 1

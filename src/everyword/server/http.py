@@ -44,7 +44,7 @@ from .bodies import Question, TooLarge, read_json, read_number, read_question
 from .budgets import Budget
 from .hosting import agent_of
 from .limits import Flow, Limits, Pace, Seats
-from .posted import Standing, find_standing, standing_frames, take_answers
+from .posted import Standing, find_standing, find_subject, standing_frames, take_answers
 from .presence import Presence
 from .responses import StreamedResponse, refusal
 from .sharing import Sharing
@@ -110,7 +110,22 @@ Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
 
 
 async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIApp:
-    """Return the response to an admitted request; what goes wrong becomes a status and a sentence."""
+    """Return the response to an admitted request; what goes wrong becomes a status and a sentence.
+
+    Answers:
+        400: The path, the query, a header, an id or the body cannot be used.
+        401: `authorize` does not know the client.
+        403: The request does not come from this machine and there is no `authorize`, or it comes from a page of a site
+            that is not in `origins`, or a read-only client asks for a change.
+        404: There is no such kind of agent or no such resource, or a read-only client asks for an agent that does not
+            exist.
+        405: The resource has other methods; `allow` names them.
+        409: The agent refuses.
+        429: Too many requests, bytes, turns or open streams; `retry-after` says when to come back.
+        500: The agent's own code or `authorize` failed.
+        503: The server stops, or cannot store anything right now. Nothing was written; `retry-after` says when to try
+            again.
+    """
     if (asked := SDK_PATH.fullmatch(resource)) is not None:
         if (problem := id_problem(resource[len("chat/") : asked.start(1) - 1], "the chat's id")) is not None:
             return refusal(400, f"unable to find the chat; {problem}")
@@ -162,8 +177,15 @@ def _told_text(exc: Exception, otherwise: str, *, is_stopping: bool = False) -> 
 async def get_messages(service: Service, caller: Caller) -> ASGIApp:
     """Stream the conversation as a JSON array of UIMessages; an agent that is idle is not loaded for it.
 
-    `?limit=n` gives the newest n only, `?before=id` those before that message: together, pages from the end. With
-    `?reserve=1` the list has an empty message for every answer that has not begun and has a question behind it.
+    `limit` and `before` together give pages from the end.
+
+    Query:
+        limit: The newest so many messages only.
+        before: Only messages that come before the one with this id.
+        reserve: With `1`, there is an empty message for every answer that has not begun and has a question behind it.
+    Answers:
+        200: `application/json`: the messages, oldest first; an empty array for an agent that does not exist.
+        400: There is no message of the id that `before` names, or `limit` is too large.
     """
     headers = {"content-type": "application/json", "cache-control": "no-cache"}
     async with service.sharing.making:
@@ -222,9 +244,25 @@ def _json_array(bodies: list[bytes]) -> Iterator[bytes]:
 
 
 async def post_chat(service: Service, caller: Caller) -> ASGIApp:
-    """Accept a turn and stream it. With an `Idempotency-Key` that is known, stream the turn that it stands for.
+    """Accept a turn and stream it.
 
-    `Prefer: respond-async` asks for the acceptance only.
+    Headers:
+        Idempotency-Key: The request id of the turn. With one that is known, the turn that it stands for is streamed.
+        Prefer: `respond-async` asks for the acceptance only.
+    Body:
+        messages: The conversation as the client has it, or only its new messages, as UIMessages. Answers to tool calls
+            in its last message are taken, too.
+        trigger: `submit-message` or `regenerate-message`.
+        clientTools: Tools that the client answers, each with `name`, `description` and `parameters`.
+        others: Any other field is the agent's: `turn.body`.
+    Answers:
+        200: `text/event-stream`: the AI SDK's UI message stream (`x-vercel-ai-ui-message-stream: v1`). The id of an
+            event is the chunk's index. `x-everyword-request` is the request id.
+        202: With `respond-async`, `{"request": id}`.
+        204: The reader has everything of the turn that the key stands for.
+        404: The agent does not chat.
+        413: The body is larger than `Limits.frame`.
+        429: Too many turns in a minute, or too many are open (`Limits.requests_per_minute`, `Limits.queued_turns`).
     """
     body = await read_json(caller.request, service.limits.frame, service.bodies)
     if isinstance(body, TooLarge):
@@ -275,9 +313,13 @@ async def _standing(loaded: Loaded, caller: Caller, question: Question, request:
     messages = question.messages
     if not messages or question.trigger == "regenerate-message":
         return None
-    by = caller.principal.id
-    await take_answers(loaded, messages, request, by=by, client_tools=question.client_tools)
-    return await find_standing(loaded, messages[-1])
+    subject = await find_subject(loaded, messages, question.message_id)
+    goes_on, by, tools = subject is not None, caller.principal.id, question.client_tools
+    has_answers = await take_answers(loaded, messages, request, goes_on=goes_on, by=by, client_tools=tools)
+    if subject is None:
+        return None
+    is_last = subject is messages[-1]
+    return await find_standing(loaded, subject, request, is_last=is_last, has_answers=has_answers)
 
 
 def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:
@@ -297,9 +339,20 @@ def _responds_async(request: Request) -> bool:
 
 
 async def get_stream(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the running turn and those that wait, or with `?request=` that one, from wherever the reader is.
+    """Stream the running turn and those that wait, or another one, from wherever the reader is.
 
-    204 when there is none.
+    Below the path that it posts to, the AI SDK's transport asks for `chat/{id}/stream` under its own id for the chat,
+    and is answered the same.
+
+    Query:
+        request: The request id of the turn; without one, the running turn, and then those whose questions wait.
+        after: The index of the last chunk that the reader has, where it cannot send a header.
+    Headers:
+        Last-Event-ID: The index of the last chunk that the reader has.
+    Answers:
+        200: `text/event-stream`, as for `POST chat`, from behind that chunk.
+        204: There is no such turn, or nothing more of it.
+        429: Too many open streams (`Limits.sockets_per_agent`, `Limits.sockets_per_principal`).
     """
     named = caller.request.query_params.get("request")
     return await _stream(service, caller, _request_id(named) if named else None)
@@ -307,7 +360,7 @@ async def get_stream(service: Service, caller: Caller) -> ASGIApp:
 
 async def _stream(service: Service, caller: Caller, request: RequestId | None) -> ASGIApp:
     directory, agent, after = service.directory, caller.agent, caller.after
-    if await directory.store.agent_row(agent) is None:
+    if not await directory.store.has(agent):
         return Response(status_code=204)  # asking about an agent does not make one
     with _seated(service, caller) as seat:
         async with directory.attach(agent) as loaded, service.sharing.making:
@@ -353,7 +406,13 @@ def _header_safe(request: RequestId) -> str:
 
 
 async def post_stop(service: Service, caller: Caller) -> ASGIApp:
-    """Cancel the running turn, or the one whose `requestId` the body names; answer with what was asked to stop."""
+    """Cancel the running turn, or another one; what was said is kept.
+
+    Body:
+        requestId: The request id of the turn, running or waiting; without one, the running turn.
+    Answers:
+        200: `{"stopped": [ids]}`: what was asked to stop; an empty list when nothing was.
+    """
     body = await read_json(caller.request, service.limits.frame, service.bodies)
     named = None if isinstance(body, TooLarge) else body.get("requestId")
     if named is not None and not isinstance(named, str):
@@ -378,7 +437,17 @@ async def _running(loaded: Loaded) -> RequestId | None:
 
 
 async def get_events(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the committed events by cursor; `id` is the seq. Without a cursor, where the agent stands comes first."""
+    """Stream the committed events of the agent's log, and those to come. Fields that are not for clients are left out.
+
+    Query:
+        after: The seq of the last event that the reader has, where it cannot send a header.
+    Headers:
+        Last-Event-ID: The seq of the last event that the reader has. Without a cursor, the stream begins with where the
+            agent stands.
+    Answers:
+        200: `text/event-stream`: one event of the log each, as JSON; its id is its seq.
+        429: Too many open streams (`Limits.sockets_per_agent`, `Limits.sockets_per_principal`).
+    """
     after = Seq(caller.after) if caller.after is not None else None
     headers = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
     with _seated(service, caller) as seat:
@@ -401,7 +470,13 @@ LOADS_NOTHING_NEW: Final = frozenset({"get-messages", "chat/stream"})
 
 
 async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
-    """Ask the agent's own code for an answer to a path that we know nothing of."""
+    """Ask the agent's own code, `on_request`, for an answer to a path that we know nothing of.
+
+    Answers:
+        404: The agent has no answer to it.
+        500: `on_request` raised, or returned something else than a response.
+        others: What `on_request` returned, once the states that it set are committed.
+    """
     async with service.directory.attach(caller.agent) as loaded:
         own = agent_of(loaded)
         if own is None or type(own).on_request is Agent.on_request:
@@ -414,6 +489,7 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
         except Exception as exc:
             log.exception("on_request of %r raised", own)
             return refusal(500, public_text(exc, FAILED))
+        await loaded.states.committed()  # the answer may tell of states that are not yet
     if answer is None or callable(answer):
         return cast("ASGIApp | None", answer)
     log.error("on_request of %r returned %s; return a Starlette response, or None", own, describe_verdict(answer))

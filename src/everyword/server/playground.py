@@ -98,7 +98,7 @@ class PlaygroundFeed:
 
     async def _admit(self, request: Request, agent: AgentId) -> Principal | Reject:
         kind, _, name = agent.partition("/")
-        cls = self._app.agents.get(kind)
+        cls = self._app.class_of_kind(kind)
         if cls is None or not name:
             return Reject(f"unable to find an agent {agent!r}; agents are named kind/name", 404)
         return await self._app.door.admit(Connecting(request, cls, name))
@@ -134,7 +134,7 @@ class PlaygroundFeed:
             return refusal(admitted.status, admitted.reason)
         directory = (await self._app.service()).directory
         store = directory.store
-        if await store.agent_row(agent) is None:
+        if not await store.has(agent):
             return _json({"head": 0, "events": []})  # asking about an agent does not make one
         if "seq" in asked:
             return await _one(store, agent, _number(asked, "seq"))

@@ -16,12 +16,12 @@ from msgspec import Raw
 
 from ..codec.encode import encode_parts
 from ..core.commands import Answer
+from ..core.continuations import continuation_is_due, may_continue
 from ..core.replay import BEFORE_ALL
 from ..core.state import Node, State, Turn
 from ..core.transitions import Status
-from ..core.tree import node_of_message
-from ..core.wanted import continuation_is_due
-from ..events import Outcome
+from ..core.tree import known_ids, node_of_message
+from ..events import Event, Outcome
 from ..ids import AgentId, CallId, MessageId, RequestId
 from ..messages.calls import (
     Approval,
@@ -42,7 +42,7 @@ from ..wire.sse import DONE, encode_sse, terminal_events
 from .sharing import Sharing
 from .streams import OpenTurn, Pieces, open_turn_frames, sent
 
-__all__ = ["Standing", "find_standing", "standing_frames", "take_answers"]
+__all__ = ["Standing", "find_standing", "find_subject", "standing_frames", "take_answers"]
 
 _FINISHED: Final = encode_sse(b'{"type":"finish"}') + DONE
 
@@ -57,52 +57,85 @@ class Standing:
     missing: Sequence[Chunk]
     """Chunks that bring the client's copy to what is stored; none when it has all of it."""
     running: OpenTurn | None
-    """The continuation that goes on with it, or is about to; its chunks are those behind what is stored."""
+    """The turn that goes on with it, or is about to; its chunks are those behind what is stored."""
     ended: bytes | None
     """The end of what there is to tell: nobody writes the message now."""
     request: RequestId
     """The turn that is told."""
 
 
-async def take_answers(
-    loaded: Loaded, messages: Sequence[JsonObject], request: RequestId, *, by: str, client_tools: Raw
-) -> None:
-    """Settle the calls that are open here and answered in the list.
+async def find_subject(loaded: Loaded, messages: Sequence[JsonObject], named: MessageId | None) -> JsonObject | None:
+    """Return the answer in the list that the client goes on with; None when it asks something.
 
-    When the list ends with an answer of ours, that is to go on: as `request`, unless a continuation waits already.
+    It is the last message, or the one that the request names: the AI SDK names the message of a call that was approved
+    after others followed, and sends the whole list.
+    """
+    last = messages[-1]
+    if last["role"] == "user" and not await loaded.actor.inspect(lambda state: last["id"] in known_ids(state)):
+        return None
+    answers = (each for each in messages if each["role"] == "assistant" and each["id"] == named)
+    subject = next(answers, last)
+    return subject if subject["role"] == "assistant" else None
+
+
+async def take_answers(
+    loaded: Loaded,
+    messages: Sequence[JsonObject],
+    request: RequestId,
+    *,
+    goes_on: bool,
+    by: str,
+    client_tools: Raw,
+) -> bool:
+    """Settle the calls that are open here and answered in the list; return whether there were any.
+
+    When the client goes on with an answer of ours, that is to go on: as `request`, unless a continuation waits already.
     """
     given = list(_given(messages))
     if not given:
-        return
-    goes_on = messages[-1]["role"] == "assistant"
+        return False
+    taken: list[Event] = []
     for call, answer in await loaded.actor.inspect(lambda state: _still_open(state, messages, given)):
-        await loaded.actor.ask(Answer(call, answer, request, auto_continue=goes_on, by=by, client_tools=client_tools))
+        command = Answer(call, answer, request, auto_continue=goes_on, by=by, client_tools=client_tools)
+        taken += await loaded.actor.ask(command)
+    return bool(taken)
 
 
-async def find_standing(loaded: Loaded, last: JsonObject) -> Standing | None:
-    """Return what to tell a client that goes on with this message; None when it has to be asked for, as a turn."""
-    if last["role"] != "assistant":
-        return None
-    copy = UIMessage.from_dict(last)
+async def find_standing(
+    loaded: Loaded, subject: JsonObject, request: RequestId, *, is_last: bool, has_answers: bool
+) -> Standing | None:
+    """Return what to tell a client that goes on with this message; None when it has to be asked for, as a turn.
+
+    A client that answered a call of a message which may not go on any more asks for nothing else (R-3), nor does one
+    that names a message which is not the last of its list.
+    """
+    copy = UIMessage.from_dict(subject)
 
     def look(state: State) -> Standing | None:
         node = node_of_message(state, MessageId(copy.id))
-        running = _newest(turn for turn in state.chat_turns() if turn.node == node and turn.is_continuation)
+        running = _newest(turn for turn in state.message_turns() if turn.node == node and turn.extends)
         body = state.nodes[node].body if node is not None else None
         stored = UIMessage.decode(body) if body is not None else copy
         is_behind = _is_prefix(copy.parts, stored.parts) and len(copy.parts) < len(stored.parts)
         missing = _missing(copy, stored, is_behind=is_behind)
-        if running is not None and running.status is Status.ACCEPTED and not continuation_is_due(state, running):
-            return Standing(missing, None, _FINISHED, running.request)  # other calls of the message wait for an answer
+        if running is not None and running.status is Status.ACCEPTED and _waits_for_others(state, running):
+            return Standing(missing, None, _FINISHED, running.request)
         if running is not None:
             opened = OpenTurn(running.id, running.request, loaded.actor.tail.head, running.chunks, [])
             return Standing(missing, opened, None, running.request)
+        if not is_last or (has_answers and node is not None and not may_continue(state, node)):
+            return Standing(missing, None, _FINISHED, request)
         ended = _newest(t for t in state.ended.values() if t.node == node and t.outcome is not Outcome.SKIPPED)
         if not is_behind or ended is None:
             return None
         return Standing(missing, None, _ending(ended), ended.request)
 
     return await loaded.actor.inspect(look)
+
+
+def _waits_for_others(state: State, turn: Turn) -> bool:
+    """Tell whether other calls of the message wait for an answer before the turn may begin."""
+    return turn.is_continuation and not continuation_is_due(state, turn)
 
 
 def _newest(turns: Iterable[Turn]) -> Turn | None:
@@ -161,7 +194,7 @@ def _still_open(state: State, messages: Sequence[JsonObject], given: list[Given]
     """Return those answers whose calls wait for one here; the rest of a long history costs a look at its bytes."""
     named = {message["id"] for message in messages if message["role"] == "assistant"}
     waiting = {part["toolCallId"] for place in state.nodes.values() if place.id in named for part in _open_in(place)}
-    for turn in state.chat_turns():
+    for turn in state.message_turns():
         if turn.fold is not None:
             waiting |= {part["toolCallId"] for part in open_calls(turn.fold.message())}
     return [(call, answer) for call, answer in given if call in waiting]

@@ -6,7 +6,7 @@ from ..core.state import State, Turn
 from ..events import TurnKind
 from ..ids import Seq
 from ..runtime.directory import Loaded
-from ..wire.chat import KnownTurn, Snapshot
+from ..wire.known_turns import KnownTurn, Snapshot
 
 __all__ = ["take_snapshot"]
 
@@ -18,7 +18,8 @@ async def take_snapshot(loaded: Loaded) -> Snapshot:
 
 def _snapshot(state: State, head: Seq) -> Snapshot:
     last = state.last_ended
-    recovered = [turn for turn in (*state.ended.values(), *state.open.values()) if turn.attempt > 1]
+    turns = (turn for turn in (*state.ended.values(), *state.open.values()) if turn.accepted.kind.is_chat)
+    recovered = [turn for turn in turns if turn.attempt > 1]
     return Snapshot(
         head,
         [_known(turn) for turn in state.chat_turns()],
@@ -34,13 +35,16 @@ def _snapshot(state: State, head: Seq) -> Snapshot:
 
 
 def _known(turn: Turn) -> KnownTurn:
+    """Return what a new connection needs to know of a turn. Its origin is another socket.
+
+    An earlier process may have given the same serial to that socket, and the new one would count as the asker.
+    """
     accepted = turn.accepted
     return KnownTurn(
         turn.id,
         turn.request,
         turn.node,
         turn.is_continuation,
-        origin=accepted.origin,
         owner=accepted.owner,
         message_ids=accepted.message_ids,
         has_chunks=turn.chunks > 0,

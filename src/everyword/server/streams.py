@@ -134,7 +134,7 @@ def _standing(state: State) -> bytes:
             {"turn": turn.id, "node": turn.node, "outcome": turn.outcome, "error": turn.error, "reason": turn.reason}
             for turn in state.ended.values()
             if turn.accepted.generation == state.generation
-            and not turn.accepted.kind.is_bare
+            and turn.accepted.kind.is_chat
             and turn.outcome is not Outcome.COMPLETED
         ],
     }

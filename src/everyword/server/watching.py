@@ -94,6 +94,12 @@ class Watch:
         return await self._metrics(metrics, request, directory) if metrics is not None else None
 
     async def _metrics(self, found: Any, request: Request, directory: Callable[[], Awaitable[Directory]]) -> Response:
+        """Show the metrics of `everyword.observe.Metrics`, if the app has them, at the path that they were given.
+
+        Answers:
+            200: The text format of Prometheus.
+            403: The client may not read them.
+        """
         metrics: Metrics = found
         if metrics.allow is None:
             why = why_not_local(request)
@@ -122,6 +128,13 @@ async def _is_allowed(metrics: Metrics, request: Request) -> bool:
 
 
 async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
+    """Tell whether this process serves, for a load balancer.
+
+    Answers:
+        200: `{"status": "ready"}`.
+        403: There is no `authorize`, and the request does not come from this machine.
+        503: `{"status": "stopping"}`, or `{"status": "failing"}` when the log takes no writes.
+    """
     status, code = "ready", 200
     try:
         running = await directory()

@@ -9,68 +9,56 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, assert_never
+from dataclasses import replace
+from typing import Any, Final
 
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..agents import AIChatAgent
 from ..agents.connections import Connection
-from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
-from ..core.project import turn_row
 from ..core.replay import TurnReplay
-from ..core.state import RECENT_TURNS, State
 from ..errors import (
     AgentGone,
     AgentStopped,
     EverywordError,
     LogError,
     MailboxFull,
-    MessageRefused,
-    Rejected,
     public_text,
 )
-from ..events import Outcome, RunEnded, RunStarted, TurnAccepted, decode_event
-from ..ids import AgentId, Millis, RequestId, Seq, split_agent_id
-from ..rows import TurnRow
+from ..events import RunEnded, RunStarted
+from ..ids import AgentId, Seq, split_agent_id
 from ..runtime.directory import Directory, Loaded
-from ..runtime.fresh import fresh_message_id, fresh_request_id
+from ..runtime.fresh import fresh_request_id
 from ..runtime.outbox import Outbox
 from ..runtime.replays import by_number, read_replay
 from ..runtime.subscription import PAGE, PAGE_BYTES, Subscription
 from ..runtime.tail import Committed
 from ..wire import frames
-from ..wire.chat import ChatView
+from ..wire.chat import ChatView, ViewMemory
 from ..wire.parse import (
-    AnswerCall,
     BadCall,
-    BadRequest,
     CallMethod,
-    CancelTurn,
-    ChatRequest,
-    ClearChat,
-    ClientFrame,
     Other,
     ResumeAck,
     ResumeRequest,
     SetState,
-    SyncMessages,
     parse,
 )
 from ..wire.streams import StreamView
 from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
+from .commands import ClientCommands, Probe, SocketSettings
 from .hosting import Host, agent_of
-from .lists import is_new, is_stale, is_stored
 from .presence import Presence
 from .receiving import refusal_of, text_of
 from .runs import RunFeeds
-from .sharing import SLICE, Piece, Sharing, joined
+from .sharing import SLICE, Piece, joined
 from .snapshots import take_snapshot
 
-__all__ = ["FRAMES", "SocketSettings", "serve_socket"]
+__all__ = ["FRAMES", "serve_socket"]
 
 log = logging.getLogger("everyword.server")
 
@@ -80,34 +68,11 @@ FRAMES: Final = "everyword.frames"
 More than a server writes at once comes as `pieces` instead, slices that clients share. What the extension has as
 `write` takes some frames without waiting, and returns those that it has no room for yet."""
 
-ARRIVED_AFTER = 10_000
-"""Milliseconds after which a frame that was written has reached its client, or never will."""
-
 _serials = itertools.count(1)
+_process_mark = secrets.token_hex(3)
+"""Serials are in the log, where those of other processes are, too: one must not be taken for another."""
 
 _OF_RUNS: Final = frozenset({RunStarted, RunEnded})
-
-Question = ResumeRequest | ResumeAck
-
-
-@dataclass(frozen=True, slots=True)
-class SocketSettings:
-    """What one socket may do."""
-
-    max_frame: int = 32 * 1024 * 1024
-    max_unread: int = 4 * 1024 * 1024
-    """Bytes that may wait to be sent besides what is in the log."""
-    unread_seconds: float = 20.0
-    """How long is waited until half of that is read."""
-    is_read_only: bool = False
-    principal: str | None = None
-    """Who it is, for the record; without one it is the client's own word for itself."""
-    may_ask: Callable[[], int] = lambda: 0
-    """Counts a turn that is asked for; returns how many milliseconds too early it is."""
-    may_call: Callable[[], int] = lambda: 0
-    """Counts a call of a method; returns how many milliseconds too early it is."""
-    sharing: Sharing = field(default_factory=Sharing)
-    """Where sockets share what they are sent alike."""
 
 
 async def serve_socket(
@@ -180,11 +145,8 @@ class _Socket:
         """What went wrong when something was told at once: the writer's to raise."""
         self._websocket, self._directory, self._loaded = websocket, directory, loaded
         self._subscription, self._presence, self._settings = subscription, presence, settings
-        self._owner, self._serial = owner, f"s{next(_serials)}"
-        self._view: ChatView | None = None
-        self._shown = (0, Millis(0))
-        """How many transcripts were written, and when the last one was."""
-        self._outbox: Outbox[Question] = Outbox(subscription, max_bytes=settings.max_unread)
+        self._owner, self._serial = owner, f"s{next(_serials)}-{_process_mark}"
+        self._outbox: Outbox[Probe] = Outbox(subscription, max_bytes=settings.max_unread)
         self._closed: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
         """Set when the agent's own code closes the socket."""
         own = agent_of(loaded)
@@ -257,7 +219,7 @@ class _Socket:
         snapshot = await take_snapshot(self._loaded)
         self._subscription.skip_to(snapshot.head)
         view = ChatView(
-            snapshot,
+            ViewMemory.new(snapshot),
             socket=self._serial,
             owner=self._owner,
             transcript=lambda: agency.conversation,
@@ -265,7 +227,17 @@ class _Socket:
             is_shown=agency.shows,
             is_followed=agency.is_followed,
         )
-        self._view, self._runs = view, snapshot.runs
+        self._commands = ClientCommands(
+            self._directory,
+            self._loaded,
+            self._settings,
+            self._host,
+            self._outbox,
+            view.client_list,
+            serial=self._serial,
+            owner=self._owner,
+        )
+        self._runs = snapshot.runs
         self._happened = view.happened_all if self._is_chat else StreamView(snapshot.streams, view).happened_all
         kind, name = split_agent_id(agent)
         value = self._host.state() if self._host is not None else None
@@ -341,7 +313,7 @@ class _Socket:
             if told and self._is_told:
                 self._left = self._write_frames(told)
             if not self._left:
-                self._note_transcripts()
+                self._commands.has_written()
         except OSError:
             self._failure = WebSocketDisconnect(code=1006)
         except Exception as exc:  # noqa: BLE001 - as in the writer's own task: it ends the connection
@@ -373,7 +345,7 @@ class _Socket:
             return
         async with self._settings.sharing.making:
             replay = await read_replay(self._loaded, needed.request)
-            if replay.is_continuation:
+            if replay.is_continuation and not (needed.is_awaited and replay.begins_empty):
                 replay = await by_number(self._loaded, replay)
             is_open = view.is_open(needed.request)
             outgoing = self._settings.sharing.cut(view.replayed(replay))
@@ -403,11 +375,7 @@ class _Socket:
                     await self._to_client({"type": "websocket.send", "text": frame.decode()})
         except OSError:
             raise WebSocketDisconnect(code=1006) from None
-        self._note_transcripts()
-
-    def _note_transcripts(self) -> None:
-        if self._view is not None and self._view.transcripts != self._shown[0]:
-            self._shown = (self._view.transcripts, self._directory.clock.now())
+        self._commands.has_written()
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -419,169 +387,11 @@ class _Socket:
                 frame = refusal_of(message, text, self._settings.max_frame) or parse(text)
                 if not self._is_chat and not isinstance(frame, SetState | CallMethod | BadCall):
                     frame = Other(text)  # who does not chat is told what others say, as it came
-                await self._received(frame)
+                await self._commands.received(frame)
             except (AgentStopped, MailboxFull, LogError):
                 raise
             except EverywordError as exc:
                 log.info("%r refused a frame of %s: %s", self._loaded.actor.agent, self._serial, exc)
-
-    async def _received(self, frame: ClientFrame) -> None:
-        match frame:
-            case ResumeRequest() | ResumeAck():
-                self._outbox.post(frame)
-            case BadRequest():
-                self._fail(frame.id, frame.text)
-            case BadCall():
-                self._outbox.post(frames.rpc_error(frame.id, frame.text))
-            case ChatRequest():
-                await self._ask_turn(frame)
-            case SetState() | CallMethod() | Other():
-                await self._meet(frame)
-            case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
-                if not self._settings.is_read_only:
-                    await self._command(frame)
-                elif not isinstance(frame, CancelTurn):
-                    self._show()  # the client has changed its own list already
-            case _:
-                assert_never(frame)
-
-    async def _meet(self, frame: SetState | CallMethod | Other) -> None:
-        """Hand over what is for the agent's own code."""
-        if self._host is None:  # a responder that is no agent: it has no state and no methods
-            if isinstance(frame, SetState):
-                self._outbox.post(frames.state_error("State update rejected"))
-            elif isinstance(frame, CallMethod):
-                self._outbox.post(frames.rpc_error(frame.id, f"Method {frame.method} does not exist"))
-        elif isinstance(frame, SetState):
-            await self._host.set_state(frame)
-        elif isinstance(frame, CallMethod):
-            early = self._settings.may_call()
-            if early:
-                text = f"unable to call {frame.method} that often; wait {early // 1000 + 1} s"
-                self._outbox.post(frames.rpc_error(frame.id, text))
-            else:
-                await self._host.connection.drain()  # no more calls are taken than replies are read
-                self._host.call(frame)
-        else:
-            self._host.heard(frame.text)
-
-    async def _command(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> None:
-        actor = self._loaded.actor
-        match frame:
-            case CancelTurn():
-                await actor.insist(Cancel(frame.id, by=self._settings.principal or self._owner))
-            case ClearChat():
-                await actor.insist(Clear(origin=self._serial))
-            case SyncMessages():
-                await self._sync(frame)
-            case AnswerCall():
-                await actor.ask(self._answer(frame))
-            case _:
-                assert_never(frame)
-
-    async def _sync(self, frame: SyncMessages) -> None:
-        """Store a client's list, or nothing of it; the client is sent the stored one if that is another (R-8)."""
-        actor = self._loaded.actor
-        try:
-            if not frame.is_whole:
-                raise MessageRefused("unable to take the messages; one of them has no id, no role or no parts")
-            await actor.ask(PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial))
-        except (AgentStopped, MailboxFull):
-            raise
-        except Rejected as exc:
-            log.info("%r refused the messages of %s: %s", actor.agent, self._serial, exc)
-        if not await actor.inspect(lambda state: is_stored(state, frame)):
-            self._show()
-
-    def _answer(self, frame: AnswerCall) -> Command:
-        return Answer(
-            frame.call,
-            frame.answer,
-            fresh_request_id(),
-            auto_continue=frame.auto_continue,
-            by=self._settings.principal or self._owner,
-            origin=self._serial,
-            owner=self._owner,
-            client_tools=frame.client_tools,
-        )
-
-    async def _ask_turn(self, frame: ChatRequest) -> None:
-        if self._settings.is_read_only:
-            self._fail(frame.id, "unable to ask; this connection may only watch")
-            return
-        if self._directory.has_lost_store:
-            self._fail(frame.id, "unable to ask; the server cannot store anything. Try again later.")
-            return
-        early = self._settings.may_ask()
-        if early and not await self._is_known(frame.id):
-            self._fail(frame.id, f"unable to ask that often; wait {early // 1000 + 1} s")
-            return
-        actor, view = self._loaded.actor, self._view
-        assert view is not None, "who asks was greeted"
-        is_written = view.transcripts == self._shown[0]  # none waits for a socket that is full
-        if is_written and self._directory.clock.now() - self._shown[1] > ARRIVED_AFTER:
-            view.has_arrived()
-        known = await self._is_from_long_ago(frame.id)
-        head, stale, new = await actor.inspect(
-            lambda state: (actor.tail.head, is_stale(state, frame), is_new(state, frame))
-        )
-        view.asks(frame.id, frame.messages, head=head, is_stale=stale, is_new=new)
-        command = Submit(
-            frame.id,
-            fresh_message_id(),
-            frame.messages,
-            trigger=frame.trigger,
-            policy=self._loaded.rules.policy,
-            body=frame.body,
-            client_tools=frame.client_tools,
-            origin=self._serial,
-            owner=self._owner,
-            known=known,
-        )
-        try:
-            events = await actor.ask(command)
-        except (AgentStopped, MailboxFull):
-            raise
-        except Rejected as exc:
-            self._fail(frame.id, public_text(exc, "unable to ask; try again in a moment"))
-            return
-        if not events:
-            await self._tell_again(frame.id)
-
-    async def _is_known(self, request: RequestId) -> bool:
-        """Tell whether this request was accepted before: sending it again asks for nothing new."""
-        if await self._loaded.actor.inspect(lambda state: request in state.requests):
-            return True
-        return await self._is_from_long_ago(request)
-
-    async def _is_from_long_ago(self, request: RequestId) -> bool:
-        """Tell whether the store has a turn of this request that the state does not remember any more."""
-        if self._loaded.agency.last_turn < RECENT_TURNS:
-            return False
-        return await self._loaded.store.find_turn(self._loaded.actor.agent, request) is not None
-
-    async def _tell_again(self, request: RequestId) -> None:
-        """A request that was sent again: its end, if it has one, whatever became of the conversation since (R-30)."""
-        row = await self._loaded.actor.inspect(lambda state: _row_of(state, request))
-        if row is None:
-            row = await self._loaded.store.find_turn(self._loaded.actor.agent, request)
-        if row is None or row.is_open:
-            return
-        accepted = decode_event(row.accepted)
-        assert isinstance(accepted, TurnAccepted)
-        # Its question may lie on a branch that was left, or nowhere: the client keeps it until it is told.
-        self._show()
-        ids, outcome = accepted.message_ids, Outcome(row.status)
-        self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
-
-    def _show(self) -> None:
-        """Send the conversation as it is stored."""
-        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.conversation))
-
-    def _fail(self, request: RequestId | None, text: str) -> None:
-        """Answer a request that never became a turn; one without an id cannot be answered."""
-        if request is not None:
-            self._outbox.post(frames.terminal(request, Outcome.ERROR, error=text))
 
 
 def _passed(view: ChatView, replay: TurnReplay, page: list[Committed]) -> list[bytes]:
@@ -590,8 +400,3 @@ def _passed(view: ChatView, replay: TurnReplay, page: list[Committed]) -> list[b
         for each in page
         for frame in (view.passed(each, replay.request) if each.seq <= replay.head else view.happened(each))
     ]
-
-
-def _row_of(state: State, request: RequestId) -> TurnRow | None:
-    turn = state.by_request(request)
-    return turn_row(turn) if turn is not None else None

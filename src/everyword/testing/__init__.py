@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..extras import missing
 from .clock import ManualClock
 from .crash import CrashingLog
 from .script import Call, Once, Reasoning
@@ -58,4 +59,9 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    try:
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    except ModuleNotFoundError as exc:
+        if exc.name != "httpx":
+            raise
+        raise missing("httpx", "client", f"use everyword.testing.{name}") from None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
+from ..errors import UsageError
 from ..ids import Millis
 
 __all__ = ["ManualClock"]
 
 
 class ManualClock:
-    """Implements `runtime.clock.Clock`; time passes only in `advance`."""
+    """Implements `runtime.clock.Clock`; time passes only in `advance`. `now` is in milliseconds since 1970."""
 
     def __init__(self, now: int = 1_700_000_000_000) -> None:
         self._now = Millis(now)
@@ -28,9 +30,16 @@ class ManualClock:
             finally:
                 del self._sleepers[rung]
 
-    def advance(self, milliseconds: int) -> None:
-        """Let time pass and wake whoever waited for it."""
-        self._now = Millis(self._now + milliseconds)
+    def advance(self, by: float | timedelta) -> None:
+        """Let time pass, in seconds or by a timedelta, and wake whoever waited for it.
+
+        Raises:
+            UsageError: it is neither, or would go back.
+        """
+        seconds: object = by.total_seconds() if isinstance(by, timedelta) else by
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+            raise UsageError(f"unable to advance by {by!r}; give seconds or a timedelta, 0 or more")
+        self._now = Millis(self._now + round(seconds * 1000))
         for rung, at in self._sleepers.items():
             if at <= self._now:
                 rung.set()

@@ -313,7 +313,7 @@ def _answers_due(state: State) -> list[str]:
 def _extended(state: State) -> set[str]:
     """Return the ids of the messages that more than one turn has written."""
     turns = [*state.open.values(), *state.ended.values()]
-    return {str(state.nodes[turn.node].id) for turn in turns if turn.is_continuation and turn.node in state.nodes}
+    return {str(state.nodes[turn.node].id) for turn in turns if turn.extends and turn.node in state.nodes}
 
 
 def _ids(messages: Iterable[JsonObject]) -> set[str]:

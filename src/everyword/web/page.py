@@ -42,6 +42,7 @@ class Page:
         feed: Where the list of conversations and the logs are read, for development; without it there are neither.
         suggestions: Questions to begin with, by kind: (question, what it shows).
         wordless: The kinds among them that have no conversation, only state and methods.
+        at: Where the page itself is, if not at the root: what follows it must begin with a slash.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class Page:
         feed: str | None = None,
         suggestions: Mapping[str, Sequence[tuple[str, str]]] | None = None,
         wordless: Sequence[str] = (),
+        at: str = "",
     ) -> None:
-        self._behind = behind
+        self._behind, self._at = behind, at
         settings = {
             "kinds": list(kinds),
             "basePath": base_path,
@@ -70,7 +72,7 @@ class Page:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Be an ASGI application."""
         if scope["type"] == "http":
-            path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+            path = scope["path"].removeprefix(scope.get("root_path", "")).removeprefix(self._at) or "/"
             if path in self._files:
                 await self._serve(Request(scope), *self._files[path])(scope, receive, send)
                 return

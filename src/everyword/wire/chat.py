@@ -8,10 +8,11 @@ take back, and never something twice.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
 
 from ..core.replay import TurnReplay
 from ..events import (
@@ -27,23 +28,21 @@ from ..events import (
     MessagesPut,
     MessagesRemoved,
     Outcome,
-    RunEnded,
-    RunStarted,
     StateSet,
     TurnAccepted,
     TurnEnded,
     TurnKind,
     TurnRetargeted,
 )
-from ..ids import MessageId, NodeId, RequestId, Seq, TurnId
+from ..ids import NodeId, RequestId, Seq, TurnId
 from . import frames
+from .client_list import ClientList
+from .handshake import Handshake, Mode, NeedsReplay
+from .known_turns import KnownTurn, KnownTurns, Snapshot
 from .left_branches import LeftBranches
 from .parse import ResumeAck, ResumeRequest
 
-__all__ = ["IGNORED", "Caches", "ChatView", "KnownTurn", "NeedsReplay", "Snapshot"]
-
-IGNORED = 4
-"""So often a client may ask as if it had been shown nothing: a request may have lain somewhere for a while."""
+__all__ = ["Caches", "ChatView", "ViewMemory"]
 
 _CHANGES: Final = frozenset(
     {
@@ -59,7 +58,6 @@ _CHANGES: Final = frozenset(
 )
 """Events after which a conversation is another one."""
 
-JsonObject = dict[str, Any]
 Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
 """Returns the newest committed conversation, with marks at what is being written: rendered when it is written (B4)."""
 
@@ -74,60 +72,30 @@ class Caches(Protocol):
 
 
 @dataclass(slots=True)
-class KnownTurn:
-    """What a connection needs to know of a turn."""
+class ViewMemory:
+    """What a connection remembers of the chat, to be taken up by another process: JSON by `encode` and `decode`."""
 
-    turn: TurnId
-    request: RequestId
-    node: NodeId
-    is_continuation: bool
-    origin: str | None = None
-    owner: str | None = None
-    message_ids: Sequence[MessageId] = ()
-    answer: MessageId | None = None
-    """The id of its message, for turns that this connection was told of from their beginning."""
-    has_chunks: bool = False
-    is_saved: bool = False
-    """Its message has ended and may be shown."""
-    is_hidden: bool = False
-    """Its branch is not shown, and this connection is told nothing of it any more but its end."""
-    is_told: bool = False
-    """This connection was told its chunks from the first one on."""
-    is_joined: bool = False
-    """This connection acknowledged the turn's stream, and so reads it as its own."""
-    is_placed: bool = False
-    """A transcript had its message, so that the client knows where it belongs."""
-    outcome: Outcome | None = None
-    recovers_with: int | None = None
-    """The later attempt that was started and has said nothing yet (R-17)."""
+    turns: list[KnownTurn]
+    last_ended: KnownTurn | None
+    recovered: RequestId | None
+    mode: Mode
+    offered: TurnId | None
+    is_awaiting: bool
+    has_probed: bool
+    client_list: ClientList
 
+    @classmethod
+    def new(cls, snapshot: Snapshot) -> ViewMemory:
+        """Return what a new connection knows."""
+        known = ClientList(snapshot.head, is_doubted=bool(snapshot.open))
+        return cls(list(snapshot.open), snapshot.last_ended, snapshot.recovered, Mode.LIVE, None, False, False, known)
 
-@dataclass(slots=True)
-class Snapshot:
-    """The committed state at a cursor, as far as connections care. `open` in order of acceptance."""
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
 
-    head: Seq
-    open: list[KnownTurn] = field(default_factory=list)
-    last_ended: KnownTurn | None = None
-    recovered: RequestId | None = None
-    """The newest turn that took more than one attempt: who was away when it recovered may not know."""
-    runs: Sequence[tuple[RunStarted, RunEnded | None]] = ()
-    """Sub-agents that work, or have worked, as tools."""
-    streams: dict[TurnId, tuple[RequestId, MessageId]] = field(default_factory=dict)
-    """The open streams of a manager, and the messages that they become (R-20)."""
-
-
-@dataclass(frozen=True, slots=True)
-class NeedsReplay:
-    """The acknowledged turn has to be read from the committed state; then call `replayed`."""
-
-    request: RequestId
-
-
-class _Mode(enum.Enum):
-    LIVE = "live"
-    PARKED = "parked"
-    OFFERED = "offered"
+    @classmethod
+    def decode(cls, data: bytes) -> ViewMemory:
+        return msgspec.json.decode(data, type=cls)
 
 
 class ChatView:
@@ -140,7 +108,7 @@ class ChatView:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        memory: ViewMemory,
         *,
         socket: str,
         owner: str | None,
@@ -149,119 +117,70 @@ class ChatView:
         is_shown: Callable[[NodeId], bool] = lambda node: True,
         is_followed: Callable[[NodeId], bool] = lambda node: False,
     ) -> None:
-        self._socket, self._owner = socket, owner
-        self._transcript, self._is_present = transcript, is_present
-        self._is_shown, self._is_followed = is_shown, is_followed
-        self._left = LeftBranches(is_shown, self._is_mine)
-        self._open = {known.turn: known for known in snapshot.open}
-        self._last_ended, self._once_recovered = snapshot.last_ended, snapshot.recovered
-        self._mode = _Mode.LIVE
-        self._offered: TurnId | None = None
-        self._is_doubted = bool(snapshot.open)
-        """Whether the client may show something else than the transcript, for all that it was told."""
-        self._has_been_shown = False
-        """Whether a transcript was written that may still be on its way to the client."""
-        self.transcripts = 0
-        """How many transcripts were written."""
-        self._proof: KnownTurn | None = None
-        """A turn of this connection's own that began to speak after the last transcript: who knows its answer's id has
-        read the transcript."""
-        self._has_list = False
-        """Whether the client was shown a conversation since it last asked, after an answer: it should send it along."""
-        self._ignored = 0
-        """How often it did not, one after the other."""
-        self._asked: tuple[RequestId, Seq] | None = None
-        """The question that is being asked, and the head of the log that its list was compared with."""
-        self._changed_at = snapshot.head
-        """Where the conversation last changed."""
-        self._passed_over: TurnId | None = None
-        """A turn whose chunks were replayed up to its end, which is still to come."""
+        self._transcript, self._is_shown, self._is_followed = transcript, is_shown, is_followed
+        self._turns = KnownTurns(memory.turns, socket=socket, owner=owner, is_present=is_present, is_shown=is_shown)
+        self._handshake = Handshake(
+            self._turns,
+            mode=memory.mode,
+            offered=memory.offered,
+            is_awaiting=memory.is_awaiting,
+            has_probed=memory.has_probed,
+        )
+        self._left = LeftBranches(is_shown, socket)
+        self._last_ended, self._once_recovered = memory.last_ended, memory.recovered
+        self.client_list = memory.client_list
         self._flowing: TurnId | None = None
         """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
         self._frames: frames.ChunkFrames | None = None
         """What makes the frames of the turn that flows."""
 
+    @property
+    def memory(self) -> ViewMemory:
+        """What this connection remembers."""
+        return ViewMemory(
+            list(self._turns),
+            self._last_ended,
+            self._once_recovered,
+            self._handshake.mode,
+            self._handshake.offered,
+            self._handshake.is_awaiting,
+            self._handshake.has_probed,
+            self.client_list,
+        )
+
     # -- incoming frames -------------------------------------------------------------------------------------
 
     def connected(self) -> list[bytes]:
         """Return what a new connection is told of the chat, before who it talks to (R-16)."""
-        waiting = list(self._open.values())
+        waiting = list(self._turns)
         recovers = [frames.recovering(i.request, is_recovering=True) for i in waiting if i.recovers_with is not None]
         if not recovers and self._once_recovered is not None:
             recovers = [frames.recovering(self._once_recovered, is_recovering=False)]
-        streaming = self._streaming()
+        streaming = self._turns.streaming
         if streaming is not None:
-            if self._is_owned_by_another(streaming):
-                self._passed_over = streaming.turn
+            if self._turns.is_owned_by_another(streaming):
+                streaming.is_passed_over = True
                 return recovers
-            self._offer(streaming)
+            self._handshake.offer(streaming)
             return [*self._placed(streaming, connect=True), frames.resuming(streaming.request), *recovers]
         transcript = [self._messages(connect=True)]
         if not waiting:
             return [*transcript, *recovers]
-        self._mode = _Mode.PARKED
+        self._handshake.park()
         return [frames.pending(waiting[-1].request), *transcript, *recovers]
-
-    def asks(
-        self, request: RequestId, messages: Sequence[JsonObject], *, head: Seq, is_stale: bool, is_new: bool
-    ) -> None:
-        """Take in what the list of a question tells of the client that sends it.
-
-        If it `is_stale`, another conversation than the one stored at `head`, the client is told the transcript once
-        nothing runs; so it is if the conversation changes before the question is accepted. But it is not if the list
-        `is_new`, all of it, again and again, whatever the client is shown: such a client sends what is new and
-        nothing else, and what it shows is not known from it.
-        """
-        self._ignored = self._ignored + self._has_list if is_new else 0
-        self._has_list = False
-        is_brief = self._ignored >= IGNORED
-        self._asked = None if is_brief else (request, head)
-        self._is_doubted = self._is_doubted or (is_stale and not is_brief)
-        proof = self._proof
-        if proof is None:
-            return
-        if is_brief:
-            has_read = proof.outcome is not None  # it waited for the end of its turn
-        else:
-            has_read = any(each["id"] == proof.answer for each in reversed(messages))
-        self._has_been_shown = self._has_been_shown and not has_read
-
-    def has_arrived(self) -> None:
-        """Note that the client has had the time to take in every transcript that was written."""
-        self._has_been_shown = False
 
     def is_open(self, request: RequestId) -> bool:
         """Tell whether this connection knows of the request's turn, and that it has not ended."""
-        return any(known.request == request for known in self._open.values())
+        return self._turns.of_request(request) is not None
 
     def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
-        """Answer a probe: the first row of B2's first table that fits."""
+        """Answer a probe."""
         self._flowing = None
-        streaming = self._streaming()
-        if streaming is not None and self._is_owned_by_another(streaming):
-            return [frames.resume_none("continuation-owned", frame.probe)]
-        if streaming is not None:
-            self._offer(streaming)
-            return [frames.resuming(streaming.request, frame.probe)]
-        for waiting in self._open.values():
-            if waiting.is_continuation and not self._is_owned_by_another(waiting):
-                self._mode = _Mode.PARKED
-                return [frames.pending(waiting.request, frame.probe)]
-        last = self._last_ended
-        if not self._open and last is not None and (last.outcome is Outcome.ERROR or self._is_forgotten(last)):
-            return [frames.resuming(last.request, frame.probe)]
-        accepted = [known for known in self._open.values() if not known.is_continuation]
-        if accepted:
-            self._mode = _Mode.PARKED
-            return [frames.pending(accepted[-1].request, frame.probe)]
-        return [frames.resume_none("idle", frame.probe)]
+        return self._handshake.probed(frame, self._last_ended, self._is_forgotten)
 
     def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
         """Return what has to be read, or None when the acknowledgement is of another turn than the running one."""
-        streaming = self._streaming()
-        if streaming is not None and streaming.request != frame.id:
-            return None
-        return NeedsReplay(frame.id)
+        return self._handshake.acknowledged(frame)
 
     def replayed(self, replay: TurnReplay) -> list[bytes]:
         """Return the frames of a replay (B2's second table).
@@ -270,19 +189,20 @@ class ChatView:
         if it ended, events go on as usual, and the end comes live.
         """
         self._flowing = None
+        here = self._turns.of_request(replay.request)
         if not replay.is_known:
+            if here is not None:
+                here.is_passed_over = True  # cleared, behind this connection's cursor: nothing live may follow its end
             return [frames.response(replay.request, "", done=True, replay=True)]
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
-        here = next((known for known in self._open.values() if known.request == replay.request), None)
         # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
-        is_numbered = replay.is_continuation and here is not None and here.is_told
+        is_numbered = here is not None and here.is_told and any(index is not None for index, _ in replay.chunks)
         sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
-            self._go_live()
+            self._handshake.go_live()
             here.is_joined, here.is_hidden = True, False
-            if replay.outcome is not None:
-                self._passed_over = here.turn  # its transcript and its end are on their way
+            here.is_passed_over = replay.outcome is not None  # then its transcript and its end are on their way
             return [*self._placed(here), *sent, complete]
         if replay.outcome is None:
             return []  # accepted after this connection's cursor: it is told live
@@ -297,14 +217,14 @@ class ChatView:
         if replay.outcome is Outcome.ERROR:
             sent.append(complete)
         # A client puts what is replayed last on its screen: it must be told where it belongs.
-        self._is_doubted = self._is_doubted or bool(self._open)
-        return [*sent, terminal] if self._streaming() is not None else [*sent, terminal, self._messages()]
+        self.client_list.doubt(if_=len(self._turns) > 0)
+        return [*sent, terminal] if self._turns.streaming is not None else [*sent, terminal, self._messages()]
 
     def passed(self, committed: Caches, request: RequestId) -> list[bytes]:
         """Take in an event that the replay of `request` already covers; other turns' business is still told."""
         event = committed.event
         if isinstance(event, Chunk):
-            known = self._open.get(event.turn)
+            known = self._turns.get(event.turn)
             if known is None:
                 return []
             if known.request != request:
@@ -341,31 +261,28 @@ class ChatView:
         return self._event(event, committed.seq)
 
     def _chunk(self, event: Chunk, committed: Caches) -> list[bytes]:
-        known = self._open.get(event.turn)
+        known = self._turns.get(event.turn)
         if known is None:
             return []
         recovered = self._recovered(known) if known.recovers_with == event.attempt else []
         is_first, known.has_chunks = not known.has_chunks, True
-        if self._left.hides(known):
-            self._is_doubted = True
+        if known.is_passed_over or self._handshake.is_offered(event.turn):
             return recovered
-        if self._mode is _Mode.PARKED and is_first and not self._is_owned_by_another(known):
-            self._offer(known)
-            return [*recovered, frames.resuming(known.request)]
-        if is_first and known.is_continuation and self._is_mine(known.origin):
-            # Who answered may wait for this without having asked. Nothing is held back from one who does not, and who
-            # acknowledges drops by number what it has.
-            recovered = [*recovered, frames.resuming(known.request)]
-        if self._mode is _Mode.OFFERED and self._offered == event.turn:
+        if is_first and self._handshake.is_live and self._turns.is_mine(known.origin):
+            known.is_told = True  # also on a branch that was left: the client waits for it
+        if self._left.hides(known, is_first=is_first):
+            self.client_list.doubt()
             return recovered
-        if self._passed_over == event.turn:
-            return recovered
+        if is_first:
+            recovered = [*recovered, *self._handshake.begins(known)]
+            if self._handshake.is_offered(event.turn):
+                return recovered
         known.is_told = known.is_told or is_first
         if self._flowing != event.turn:
             self._flowing = event.turn
             self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
-            if is_first and self._is_mine(known.origin) and not known.is_continuation:
-                self._proof = known  # not later: its id would have come before the transcript
+            if is_first and self._turns.is_mine(known.origin) and not known.is_continuation:
+                self.client_list.begins(known)
         frame = committed.live or self._frame(event, committed)
         placed = self._placed(known)
         if not placed and not known.is_placed and self._is_followed(known.node):
@@ -374,29 +291,27 @@ class ChatView:
 
     def _event(self, event: Event, seq: Seq) -> list[bytes]:
         self._flowing = None
-        changed_at = self._changed_at
+        client_list, changed_at = self.client_list, self.client_list.changed_at
         if type(event) in _CHANGES:
-            self._changed_at = seq
+            client_list.changed_at = seq
         match event:
             case TurnAccepted():
-                if self._asked is not None and self._asked[0] == event.request:
-                    self._is_doubted = self._is_doubted or self._asked[1] < changed_at
-                    self._asked = None
+                client_list.accepted(event.request, changed_at)
                 return self._accepted(event)
             case TurnRetargeted():
-                known = self._open.get(event.turn)
+                known = self._turns.get(event.turn)
                 if known is not None:
                     known.node, known.owner, known.origin = event.node, event.owner, event.origin
                 return []
             case AttemptStarted():
                 # What was shown of it counts no more, if it begins anew.
-                self._is_doubted = self._is_doubted or (event.fresh and event.turn in self._open)
+                client_list.doubt(if_=event.fresh and self._turns.get(event.turn) is not None)
                 return self._recovers(event) if event.attempt > 1 else []
             case AttemptDelayed():
                 return self._recovers(event)
             case CallAnswered():
                 told = self._updated(event.node)
-                self._is_doubted = self._is_doubted or not told  # no chunk says that something was approved (R-2)
+                client_list.doubt(if_=not told)  # no chunk says that something was approved (R-2)
                 return told
             case MessageEnded():
                 return self._message_ended(event)
@@ -404,83 +319,66 @@ class ChatView:
                 return self._ended(event)
             case MessagesPut() | MessageReplaced():
                 # An answer that streams meanwhile is put behind it by the client, wherever it belongs.
-                self._is_doubted = self._is_doubted or bool(self._open)
-                return [self._messages()] if not self._is_mine(event.origin) or self._has_been_shown else []
+                client_list.doubt(if_=len(self._turns) > 0)
+                return [self._messages()] if not self._turns.is_mine(event.origin) or client_list.has_been_shown else []
             case LeafMoved():
-                self._is_doubted = self._is_doubted or bool(self._open)
-                return [*self._left.forget(self._open.values()), self._messages()]
+                client_list.doubt(if_=len(self._turns) > 0)
+                return [*self._left.forget(self._turns), self._messages()]
             case MessagesRemoved():
                 return [self._messages()] if event.cause != "cap" else []
             case ChatCleared():
                 return self._cleared(event)
             case StateSet():
-                return [] if self._is_mine(event.origin) else [frames.state(bytes(event.state))]
+                return [] if self._turns.is_mine(event.origin) else [frames.state(bytes(event.state))]
             case _:
                 return []
 
     def _accepted(self, event: TurnAccepted) -> list[bytes]:
-        if event.kind.is_bare:
+        if not event.kind.is_chat:
             return []
-        self._open[event.turn] = KnownTurn(
-            event.turn,
-            event.request,
-            event.node,
-            event.kind is TurnKind.CONTINUATION,
-            origin=event.origin,
-            owner=event.owner,
-            message_ids=event.message_ids,
-            answer=event.message_id,
-        )
-        self._is_doubted = self._is_doubted or len(self._open) > 1
+        self._turns.add(KnownTurn.accepted(event))
+        self.client_list.doubt(if_=len(self._turns) > 1)
         if not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
             return []
-        if not self._is_mine(event.origin):
+        if not self._turns.is_mine(event.origin):
             # A client that follows an answer of the branch that is left now is shown the new branch after its end.
-            return [] if any(map(self._left.follows, self._open.values())) else [self._messages()]
-        if forgotten := self._left.forget(self._open.values()):
+            return [] if any(map(self._left.follows, self._turns)) else [self._messages()]
+        if forgotten := self._left.forget(self._turns):
             return [*forgotten, self._messages()]
-        if not self._has_been_shown:
+        if not self.client_list.has_been_shown:
             return []
         # A transcript that was on its way when this connection asked has wiped the question from its screen.
         return [self._messages()]
 
     def _message_ended(self, event: MessageEnded) -> list[bytes]:
-        known = self._open.get(event.turn)
+        known = self._turns.get(event.turn)
         if known is None:
-            return []
+            return self._updated(event.node)  # late calls: nothing streams, and the message stays where it is
         known.is_saved = True
         if not self._is_shown(known.node):
             return []
-        if known.is_joined or (self._mode is _Mode.OFFERED and self._offered == event.turn):
+        if known.is_joined or self._handshake.is_offered(event.turn):
             return []  # told with the end
-        if self._is_mine(known.origin) and not known.is_continuation and not event.sanitized:
+        if self._turns.is_mine(known.origin) and not known.is_continuation and not event.sanitized:
             return []  # who asked has it from the chunks
         return [self._messages()]
 
     def _ended(self, event: TurnEnded) -> list[bytes]:
-        known = self._open.pop(event.turn, None)
+        known = self._turns.pop(event.turn)
         if known is None:
             return []
         known.outcome = event.outcome
-        if self._passed_over == event.turn:
-            self._passed_over = None
-        shown = self.transcripts
+        self.client_list.ended(event.turn)
+        client_list, shown = self.client_list, self.client_list.transcripts
         told = [*self._told_of_end(event, known), *self._recovered(known)]
-        is_quiet = all(other.is_continuation and not other.has_chunks for other in self._open.values())
-        if self._is_doubted and (known.has_chunks or is_quiet) and event.reason != "cleared":
+        is_time = self._turns.are_quiet or (known.has_chunks and not known.is_hidden)
+        if client_list.is_doubted and is_time and event.reason != "cleared":
             # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Now
             # nothing streams: a client that streams keeps what it has, and puts it behind everything else.
-            self._is_doubted = bool(self._open)
-            if self.transcripts == shown or event.outcome is Outcome.SKIPPED:
+            client_list.is_doubted = len(self._turns) > 0
+            if client_list.transcripts == shown or event.outcome is Outcome.SKIPPED:
                 told.append(self._messages())
-        # A superseded turn has a successor, accepted in the same breath: who is parked waits for that one.
-        # One that was cleared is released by `chat.cleared`, in the same breath.
-        if self._mode is _Mode.PARKED and not self._open and event.reason not in ("superseded", "cleared"):
-            self._mode = _Mode.LIVE
-            if event.outcome is Outcome.ERROR and not known.has_chunks:
-                told.append(frames.resuming(known.request))  # a bare error frame is dropped by the client
-            else:
-                told.append(frames.resume_none())
+        told += self._handshake.released(event, known)
         if event.outcome is not Outcome.SKIPPED:
             self._last_ended = known
         return told
@@ -494,15 +392,15 @@ class ChatView:
             is_continuation=known.is_continuation,
         )
         if event.outcome is Outcome.SKIPPED:
-            if not self._is_mine(known.origin):
+            if not self._turns.is_mine(known.origin):
                 return []
-            if known.is_continuation:  # who answered may wait for it, and the running turn took the answer itself
-                return [] if self._mode is _Mode.PARKED else [frames.resume_none()]
+            if known.is_continuation:
+                return self._handshake.skipped()
             return [self._messages(), terminal] if event.reason == "dropped" else [terminal]
-        if self._mode is _Mode.OFFERED and self._offered == event.turn:
-            self._go_live()  # it never acknowledged: it still gets the transcript and the end
+        if self._handshake.is_offered(event.turn):
+            self._handshake.go_live()  # it never acknowledged: it still gets the transcript and the end
             return [self._messages(), terminal] if known.is_saved else [terminal]
-        if event.reason == "cleared" and not known.is_joined and not self._is_mine(known.origin):
+        if event.reason == "cleared" and not known.is_joined and not self._turns.is_mine(known.origin):
             # A client that only watches puts its half of the answer back when the turn is done, even if it was this
             # client that cleared; after an error frame it forgets it.
             return [frames.response(known.request, "", done=False, error=True), terminal]
@@ -520,24 +418,18 @@ class ChatView:
         return [terminal]
 
     def _cleared(self, event: ChatCleared) -> list[bytes]:
-        released = [frames.resume_none()] if self._mode is _Mode.PARKED else []
-        self._go_live()
-        self._open.clear()
+        released = self._handshake.cleared()
+        self._turns.clear()
         self._last_ended = None
-        self._ignored, self._has_list = 0, False
-        self._is_doubted = True
-        self._has_been_shown = True
+        self.client_list.cleared()
         # What was on its way may have brought the old conversation back to who cleared it.
-        return [*released, self._messages()] if self._is_mine(event.origin) else [*released, frames.CLEAR]
+        return [*released, self._messages()] if self._turns.is_mine(event.origin) else [*released, frames.CLEAR]
 
     # -- small words -----------------------------------------------------------------------------------------------
 
-    def _streaming(self) -> KnownTurn | None:
-        return next((each for each in self._open.values() if each.has_chunks and self._is_shown(each.node)), None)
-
     def _recovers(self, event: AttemptStarted | AttemptDelayed) -> list[bytes]:
         """Note the attempt whose first word ends a recovery; tell of one that is news."""
-        known = self._open.get(event.turn)
+        known = self._turns.get(event.turn)
         if known is None:
             return []
         was_recovering, known.recovers_with = known.recovers_with is not None, event.attempt
@@ -550,23 +442,9 @@ class ChatView:
         known.recovers_with = None
         return [frames.recovering(known.request, is_recovering=False)]
 
-    def _is_owned_by_another(self, known: KnownTurn) -> bool:
-        if not known.is_continuation or known.owner is None or known.owner == self._owner:
-            return False
-        return self._is_present(known.owner)
-
-    def _is_mine(self, origin: str | None) -> bool:
-        return origin is not None and origin == self._socket
-
-    def _offer(self, known: KnownTurn) -> None:
-        self._mode, self._offered = _Mode.OFFERED, known.turn
-
     def _is_forgotten(self, known: KnownTurn) -> bool:
         """True for a turn that spoke and left nothing: a client that missed its end still shows what it said."""
         return known.outcome is Outcome.ABORTED and known.has_chunks and not self._updated(known.node)
-
-    def _go_live(self) -> None:
-        self._mode, self._offered = _Mode.LIVE, None
 
     def _placed(self, known: KnownTurn, *, connect: bool = False) -> list[bytes]:
         """Show where the answer of a turn belongs, if something stands behind it: a client puts what streams last."""
@@ -578,7 +456,7 @@ class ChatView:
 
     def _messages(self, *, connect: bool = False) -> bytes:
         """Render the transcript, without a last answer that this connection has not seen the end of (B4)."""
-        unfinished = {i.node: i for i in self._open.values() if not i.is_saved and not i.is_continuation}
+        unfinished = {i.node: i for i in self._turns if not i.is_saved and not i.is_continuation}
         transcript = self._transcript()
         if unfinished and transcript and not transcript[-1][2] and transcript[-1][0] in unfinished:
             transcript = transcript[:-1]
@@ -586,9 +464,7 @@ class ChatView:
         for node, _, _ in transcript if unfinished else ():
             if node in unfinished:
                 unfinished[node].is_placed = True
-        self._has_been_shown, self._proof = True, None
-        self._has_list = self._has_list or (bool(bodies) and not self._open)
-        self.transcripts += 1
+        self.client_list.shown(is_whole=bool(bodies) and not len(self._turns))
         return frames.messages(bodies, connect=connect)
 
     def _updated(self, node: NodeId) -> list[bytes]:

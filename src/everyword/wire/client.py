@@ -36,9 +36,11 @@ class Ended:
 class _Stream:
     """A message under construction, and the last chunk index that went into it."""
 
-    def __init__(self, base: UIMessage | None) -> None:
+    def __init__(self, base: UIMessage | None, *, is_whole: bool = False) -> None:
         self.fold = MessageFold(base.id if base is not None else "", base=base)
         self.seen = -1
+        self.is_whole = is_whole
+        """Whether it began with a replay of the whole message."""
         self.is_replaying = False
         """Whether what is folded is behind what was shown before: nobody wants to see an answer shrink."""
 
@@ -343,11 +345,11 @@ class ChatProtocol:
         stream = self._streams.get(request)
         if stream is None and self._clearing is not None and chunk.get("type") != "start" and not is_continuation:
             return  # the rest of what is being cleared
-        starts_anew = frame.get("replay") and chunk.get("type") == "start" and not is_continuation
+        starts_anew = frame.get("replay", False) and chunk.get("type") == "start"  # and comes with the whole message
         if stream is None or starts_anew:
-            base = self._continued(request) if is_continuation else None
-            stream = self._streams[request] = _Stream(base)
-        stream.is_replaying = frame.get("replay", False) and not is_continuation
+            base = self._continued(request) if is_continuation and not starts_anew else None
+            stream = self._streams[request] = _Stream(base, is_whole=starts_anew)
+        stream.is_replaying = frame.get("replay", False) and (stream.is_whole or not is_continuation)
         index = frame.get("seq")
         if is_continuation and index is not None:
             if index <= stream.seen:

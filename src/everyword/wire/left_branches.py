@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from ..ids import NodeId
 from . import frames
-
-if TYPE_CHECKING:
-    from .chat import KnownTurn
+from .known_turns import KnownTurn
 
 __all__ = ["LeftBranches"]
 
@@ -21,16 +18,17 @@ class LeftBranches:
     cannot be made to drop the answer before its end, and would show a half of it until then.
     """
 
-    def __init__(self, is_shown: Callable[[NodeId], bool], is_mine: Callable[[str | None], bool]) -> None:
-        self._is_shown, self._is_mine = is_shown, is_mine
+    def __init__(self, is_shown: Callable[[NodeId], bool], socket: str) -> None:
+        self._is_shown, self._socket = is_shown, socket
 
     def follows(self, known: KnownTurn) -> bool:
         """True if the client shows the answer of a turn whose branch was left."""
-        return known.has_chunks and not known.is_hidden and self._is_told(known) and not self._is_shown(known.node)
+        return (known.is_told or known.is_joined) and not known.is_hidden and not self._is_shown(known.node)
 
-    def hides(self, known: KnownTurn) -> bool:
+    def hides(self, known: KnownTurn, *, is_first: bool) -> bool:
         """True if the client is told nothing of a turn but its end: a stream without its beginning helps nobody."""
-        if not known.is_hidden and not self._is_told(known) and not self._is_shown(known.node):
+        is_told = known.is_told or known.is_joined
+        if not is_told and not (is_first and self._is_shown(known.node)):
             known.is_hidden = True
         return known.is_hidden
 
@@ -41,12 +39,8 @@ class LeftBranches:
         the next chunk or the end; after an error frame it does not. A client that reads the stream as its own would
         show the error.
         """
-        watched = [
-            each for each in turns if self.follows(each) and not each.is_joined and not self._is_mine(each.origin)
-        ]
+        followed = (each for each in turns if self.follows(each))
+        watched = [each for each in followed if not each.is_joined and each.origin != self._socket]
         for each in watched:
             each.is_hidden = True
         return [frames.response(each.request, "", done=False, error=True) for each in watched]
-
-    def _is_told(self, known: KnownTurn) -> bool:
-        return known.is_told or known.is_joined or self._is_mine(known.origin)

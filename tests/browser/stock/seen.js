@@ -5,6 +5,8 @@ const seen = {
   shrinks: [], // a message that lost text, or went away: {id, from, to}
   screens: [], // the ids and roles of all messages, whenever they change: [[id, role], ...]
   calls: [], // [callback, what it was given]
+  states: {}, // per call, every change of its state
+  orders: [], // the ids of all messages, every change
   drawn: 0, // when the last render was committed
 };
 window.seen = seen;
@@ -26,6 +28,14 @@ export function look(chat) {
     if (to < from) seen.shrinks.push({ id, from, to });
   }
   before = now;
+  const order = chat.messages.map((message) => message.id);
+  if (JSON.stringify(seen.orders.at(-1)) !== JSON.stringify(order)) seen.orders.push(order);
+  for (const message of chat.messages) for (const part of message.parts) if (part.toolCallId) noteState(part);
+}
+
+function noteState({ toolCallId, state }) {
+  const states = (seen.states[toolCallId] ??= []);
+  if (states.at(-1) !== state) states.push(state);
 }
 
 function length(message) {

@@ -241,7 +241,10 @@ class Agreement(RuleBasedStateMachine):
         answers: list[object] = [await store.agents(), await store.due(FOREVER), await store.next_wake()]
         for agent, (owner, _) in self.owners.items():
             answers += [await read_all(store, agent, limit=1000), await store.read(agent, Seq(owner.head // 2), 3)]
-            answers += [await store.turns(agent), (await store.conversation(agent))[1], await store.agent_row(agent)]
+            answers += [
+                await store.turns(agent),
+                await store.conversation(agent),
+            ]
             for turn in self.rows[agent]:
                 answers.append(await store.read_turn(agent, TurnId(turn)))
                 answers.append(await store.find_turn(agent, RequestId(f"r{turn}")))

@@ -16,6 +16,18 @@ from everyword.log.sqlite.lock import FileLock
 NEVER = threading.Event()
 
 
+class Told(logging.Handler):
+    """Keeps what is logged, and tells another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard, self.texts = threading.Event(), list[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+        self.heard.set()
+
+
 def test_a_second_lock_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
     path = str(tmp_path / "log.db")
     first, second = FileLock(path), FileLock(path)
@@ -53,6 +65,42 @@ def test_a_lock_is_taken_as_soon_as_it_is_free(tmp_path: Path) -> None:
     assert not waiting.is_alive()
     assert Path(f"{path}.lock").read_text() == f"{os.getpid()}\n"
     second.release()
+
+
+def test_a_lock_that_is_waited_for_is_told_at_once_with_its_holder_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "log.db")
+    first, second = FileLock(path), FileLock(path)
+    first.acquire(0, NEVER)
+    Path(f"{path}.lock").write_text("4711\n")
+    told = Told()
+    logging.getLogger("everyword.log").addHandler(told)
+    waiting = threading.Thread(target=second.acquire, args=(30, NEVER))
+    waiting.start()
+    try:
+        assert told.heard.wait(10)  # while it waits: nobody has let go yet
+        assert waiting.is_alive()
+    finally:
+        logging.getLogger("everyword.log").removeHandler(told)
+        first.release()
+        waiting.join(10)
+        second.release()
+    (text,) = told.texts
+    for hint in (f"waiting up to 30 s for {path!r}", "another process (pid 4711) holds it", "stop the other server"):
+        assert hint in text
+
+
+def test_a_free_lock_and_one_that_is_not_waited_for_are_not_talked_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = str(tmp_path / "log.db")
+    first, second = FileLock(path), FileLock(path)
+    first.acquire(30, NEVER)
+    with pytest.raises(LogLocked):
+        second.acquire(0, NEVER)
+    first.release()
+    assert caplog.records == []
 
 
 def test_waiting_ends_when_it_is_told_to(tmp_path: Path) -> None:

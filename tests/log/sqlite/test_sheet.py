@@ -35,7 +35,7 @@ async def test_rows_of_a_hundred_agents_take_a_few_statements(tmp_path: Path) ->
         assert counts == {"put_turn": 3, "put_message": 4, "put_agents": 3}  # 64 + 32 + 4, and 64 + 64 + 64 + 8
         assert [len((await store.conversation(owner.agent))[1]) for owner in owners] == [2] * 100
         assert [len(await store.turns(owner.agent)) for owner in owners] == [1] * 100
-        assert await store.agent_row(owners[99].agent) == agent_row(last_turn=1)
+        assert (await store.conversation(owners[99].agent))[0] == agent_row(last_turn=1)
 
 
 async def test_two_batches_of_one_agent_in_a_transaction_say_what_they_would_say_in_two(tmp_path: Path) -> None:

@@ -45,6 +45,10 @@ class Home(Protocol):
         """Keep what the connection has; it is closed afterwards."""
         ...
 
+    def has(self, agent: AgentId) -> bool:
+        """Tell whether there is one, open or not."""
+        ...
+
     def drop(self, agent: AgentId) -> None:
         """Remove the agent's database, if there is one; it is not open."""
         ...
@@ -72,6 +76,9 @@ class FileHome:
     def leave(self, agent: AgentId, connection: sqlite3.Connection) -> None:
         pass
 
+    def has(self, agent: AgentId) -> bool:
+        return self.path(agent).is_file()
+
     def drop(self, agent: AgentId) -> None:
         path = self.path(agent)
         for end in ("", "-wal", "-shm", "-journal"):
@@ -96,6 +103,9 @@ class MemoryHome:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         if pages:  # what was never written to has nothing to keep
             self._kept[agent] = connection.serialize()
+
+    def has(self, agent: AgentId) -> bool:
+        return agent in self._kept
 
     def drop(self, agent: AgentId) -> None:
         self._kept.pop(agent, None)
@@ -126,6 +136,10 @@ class Databases:
     def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
         """Queue a statement behind those before; its result comes whether or not anybody waits for it."""
         return self._queue(agent, lambda desk: self._open(desk).run(query, params))
+
+    def has(self, agent: AgentId) -> bool:
+        """Tell whether the agent has a database."""
+        return agent in self._desks or self._home.has(agent)
 
     def release(self, agent: AgentId) -> None:
         """Close the agent's database once what is queued has run; the next statement opens it again."""

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 POLL = 0.05
 """Seconds between two tries: how late a waiting process learns that the holder is gone."""
 
+CURE = "One file serves one process: stop the other server, do not use `--workers`, or choose another `store=`"
+
 
 class FileLock:
     """The right to use a database file. Blocks its thread while it waits, so it has no place on an event loop.
@@ -52,10 +54,19 @@ class FileLock:
             descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as exc:
             raise LogUnavailable(f"unable to open {self.path!r}; {exc}. Its folder must exist and be writable") from exc
+        is_told = timeout <= 0
         try:
             while not self._try_lock(descriptor):
+                if not is_told:  # a deploy waits here for the old server, and a mistake would wait in silence
+                    is_told = True
+                    log.warning(
+                        "waiting up to %g s for %r; %s holds it. %s", timeout, self.path, _holder(descriptor), CURE
+                    )
                 if time.monotonic() >= deadline or stop.wait(POLL):
-                    raise LogLocked(self._sentence(descriptor, timeout))
+                    raise LogLocked(
+                        f"unable to open {self.path!r}; {_holder(descriptor)} holds it and did not let go within "
+                        f"{timeout:g} s. {CURE}"
+                    )
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         except BaseException:
@@ -80,13 +91,10 @@ class FileLock:
             raise LogUnavailable(f"unable to lock {self.path!r}; {exc}. Use a local disk") from exc
         return True
 
-    def _sentence(self, descriptor: int, timeout: float) -> str:
-        pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-        holder = "this process itself" if pid == str(os.getpid()) else f"another process (pid {pid or 'unknown'})"
-        return (
-            f"unable to open {self.path!r}; {holder} holds it and did not let go within {timeout:g} s. "
-            "One file serves one process: stop the other server, do not use `--workers`, or choose another `store=`"
-        )
+
+def _holder(descriptor: int) -> str:
+    pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+    return "this process itself" if pid == str(os.getpid()) else f"another process (pid {pid or 'unknown'})"
 
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()

@@ -99,6 +99,10 @@ class Reader:
         with self._place(agent) as place:
             return None if place is None else place.row
 
+    def has(self, agent: AgentId) -> bool:
+        with self._place(agent) as place:
+            return place is not None and place.head.seq > 0
+
     def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         with self._place(agent) as place:
             found = None if place is None else self._one("turn_by_request", place.key, request)

@@ -121,8 +121,8 @@ class SqliteLog:
     async def kept(self, agent: AgentId) -> list[KeptRow]:
         return await self._readers.run(repr(agent), lambda reader: reader.kept(agent))
 
-    async def agent_row(self, agent: AgentId) -> AgentRow | None:
-        return await self._readers.run(repr(agent), lambda reader: reader.agent_row(agent))
+    async def has(self, agent: AgentId) -> bool:
+        return await self._readers.run(repr(agent), lambda reader: reader.has(agent))
 
     async def agents_below(self, agent: AgentId) -> list[AgentId]:
         return await self._readers.run(repr(agent), lambda reader: reader.agents_below(agent))

@@ -6,15 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ...core.state import Rules
 from ...errors import ChatError, public_text
 from ...ids import Millis
+from ...messages.calls import own_approval_id, tool_name, tool_parts
 from ...messages.message import Chunk
+from ...messages.repair import INTERRUPTED
 from ...runtime.api import TurnCall, TurnResult
 
-__all__ = ["Gate", "Model", "Stage"]
+__all__ = ["PAY", "Gate", "Model", "Stage"]
+
+PAY: Final = "pay"
+"""A tool of the agent's own that asks for approval, and must not run twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,11 @@ class Model:
 
     async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
         chance = Random(f"{self._seed} {call.request} {call.attempt}")
-        for item in script(chance, call):
+        async for settled in self._approved_calls(call):
+            yield settled
+        if call.is_calls_only:
+            return
+        for item in script(chance, call, may_pay=PAY in self.rules.server_tools):
             match item:
                 case Gate():
                     await self._stage.pass_gate(item.name)
@@ -79,6 +88,19 @@ class Model:
                 case _:
                     yield item
 
+    async def _approved_calls(self, call: TurnCall) -> AsyncIterator[Chunk]:
+        """Run the calls of our own tool that a person approved: each once, whatever dies meanwhile."""
+        for part in tool_parts(call.partial) if call.partial is not None else ():
+            if tool_name(part) != PAY or part.get("state") != "approval-responded":
+                continue
+            name = str(part["toolCallId"])
+            if await call.start_call(name, PAY, False):
+                self._stage.touch(f"{PAY} {name}")
+                await asyncio.sleep(0)
+                yield {"type": "tool-output-available", "toolCallId": name, "output": "paid"}
+            else:
+                yield {"type": "tool-output-error", "toolCallId": name, "errorText": INTERRUPTED}
+
     def error_text(self, exc: BaseException) -> str:
         return public_text(exc, "The answer failed.")
 
@@ -87,7 +109,7 @@ class Model:
         self._stage.hear(result)
 
 
-def script(chance: Random, call: TurnCall) -> list[Item]:
+def script(chance: Random, call: TurnCall, *, may_pay: bool = False) -> list[Item]:
     """Return what an attempt says. Calls have ids of their own per attempt; effects have not."""
     name = f"{call.request}/{call.attempt}"
     items: list[Item] = []
@@ -99,8 +121,8 @@ def script(chance: Random, call: TurnCall) -> list[Item]:
     draw = chance.random()
     if draw < 0.12:
         items.insert(chance.randrange(len(items) + 1), _failure(chance))
-    elif draw < 0.45 and not (call.is_continuation and draw < 0.35):
-        items += _asking(chance, name)
+    elif draw < (0.65 if may_pay else 0.45) and not (call.is_continuation and draw < 0.35):
+        items += _asking(chance, name, may_pay=may_pay)
     elif draw < 0.7:
         items.append({"type": "finish", "finishReason": "stop"})
     return items
@@ -152,11 +174,17 @@ def _reasoning(chance: Random, name: str) -> list[Item]:
     return [*opened, {"type": "reasoning-end", "id": "r"}] if chance.random() < 0.7 else opened
 
 
-def _asking(chance: Random, name: str) -> list[Item]:
+def _asking(chance: Random, name: str, *, may_pay: bool) -> list[Item]:
     """Return calls that a client or a person has to settle."""
     items: list[Item] = []
     for number in range(chance.choice((1, 1, 2))):
         call = f"ask-{name}-{number}"
+        if may_pay and chance.random() < 0.5:
+            items += [
+                _input(call, PAY),
+                {"type": "tool-approval-request", "toolCallId": call, "approvalId": own_approval_id(call)},
+            ]
+            continue
         items.append(_input(call, "locate"))
         if chance.random() < 0.4:
             items.append({"type": "tool-approval-request", "toolCallId": call, "approvalId": f"a-{call}"})

@@ -12,9 +12,10 @@ from ...log.base import LogStore
 from ...runtime.api import Responder
 from ...runtime.clock import Clock
 from ...runtime.directory import Directory, Settings
+from ...server.commands import SocketSettings
 from ...server.presence import Presence
 from ...server.sharing import Sharing
-from ...server.websocket import SocketSettings, serve_socket
+from ...server.websocket import serve_socket
 from .loop import owner_of_tasks
 from .network import Link
 

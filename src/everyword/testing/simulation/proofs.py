@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
+from ...core.continuations import continuation_is_due
 from ...core.state import State
 from ...core.tree import shown_path
-from ...core.wanted import continuation_is_due, wanted
+from ...core.wanted import wanted
 from ...errors import LogCorrupt
 from ...events import TurnAccepted, TurnEnded, decode_event
 from ...ids import AgentId, Seq
 from ...runtime.rebuild import Projections, fold_log
+from .answers import PAY
 from .tabs import Tab
 from .world import World
 
@@ -35,6 +37,9 @@ async def check_log(world: World) -> None:
         await _check_endings(world, agent, state)
         _check_hooks(world, agent, rebuilt)
         _check_results(world, agent, rebuilt)
+    for key, times in world.effects.items():
+        if times > 1 and key.startswith(f"{PAY} "):
+            world.blame("effects", f"{key} was done {times} times")
     if not world.disturbances and len(world.lives) == 1:
         for key, times in world.effects.items():
             if times > 1:
@@ -72,7 +77,7 @@ async def _check_endings(world: World, agent: AgentId, state: State) -> None:
 def _check_hooks(world: World, agent: AgentId, rows: Projections) -> None:
     is_undisturbed = not world.disturbances and len(world.lives) == 1
     for turn, row in rows.turns.items():
-        if row.is_open or row.status == "skipped":
+        if row.is_open or row.status == "skipped" or not row.kind.is_chat:
             continue
         times = world.told[agent, turn]
         if times == 0 or (times > 1 and is_undisturbed):

@@ -117,6 +117,7 @@ def _of_this_world(world: World) -> Iterator[None]:
         with (
             patch.object(fresh, "secrets", SimpleNamespace(token_urlsafe=lambda size: f"{ids.getrandbits(48):012x}")),
             patch.object(websocket, "_serials", itertools.count(1)),
+            patch.object(websocket, "_process_mark", "simulated"),
             patch.object(tail, "asyncio", SimpleNamespace(Event=_Numbered)),
         ):
             yield
@@ -209,7 +210,7 @@ async def _pass_time(world: World, loop: SeededLoop, flown: int) -> int:
     if flown > LONGEST_FLIGHT:
         flown = 0
         await _let_arrive(world, loop)
-    world.clock.advance(wait)
+    world.clock.advance(wait / 1000)
     return flown
 
 
@@ -288,7 +289,7 @@ async def _let_time_pass(world: World, loop: SeededLoop) -> None:
         await _drain(world, loop)
         if len(world.trace) != head:
             waits, head = deque(WAITS), len(world.trace)
-        world.clock.advance(waits.popleft())
+        world.clock.advance(waits.popleft() / 1000)
     await _drain(world, loop)
 
 

@@ -20,7 +20,7 @@ from ...log.memory import MemoryLog
 from ...runtime.api import TurnResult
 from ...server import websocket
 from ..clock import ManualClock
-from .answers import Model
+from .answers import PAY, Model
 from .disk import Fate, MortalLog
 from .insiders import Follower, Insider
 from .life import Life
@@ -93,7 +93,13 @@ class World:
             policy = Policy("steer")
         cap = chance.choice((None, None, None, 4))
         sanitize = chance.choices((_as_it_is, _redacted, _refused), (8, 1, 1))[0]
-        world.rules = Rules(has_response_hook=True, policy=policy, max_persisted_messages=cap, sanitize=sanitize)
+        world.rules = Rules(
+            has_response_hook=True,
+            policy=policy,
+            max_persisted_messages=cap,
+            sanitize=sanitize,
+            server_tools=frozenset({PAY} if seed % 7 in (2, 3, 6) else ()),
+        )
         world.agents = [f"chat/{number}" for number in range(chance.choice((1, 1, 1, 2)))]
         world.retention = chance.choice((40_000, world.retention, world.retention))
         world.insider = Insider(chance) if chance.random() < 0.3 else None

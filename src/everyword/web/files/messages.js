@@ -10,7 +10,7 @@ export const textOf = (message) => message.parts.filter(({ type }) => type === "
 
 /**
  * The rows of a conversation, oldest first: {key, message, isStreaming, isWaiting, ending, versions}.
- * `endings` is message id → {outcome, error}, `after` the same by the question of an answer without a word.
+ * `endings` is message id → {outcome, error, detail}, `after` the same by the question of an answer without a word.
  */
 export function rowsOf(chat, { endings = new Map(), after = new Map(), versions = [], isLive = true } = {}) {
   const { messages } = chat;
@@ -73,8 +73,14 @@ function showRow(item, row, context, acts) {
 
 function endingText(ending) {
   if (!ending) return "";
-  if (ending.outcome === "error") return ending.error ?? "The answer failed.";
+  if (ending.outcome === "error") return errorText(ending);
   return ENDINGS[ending.outcome] ?? "";
+}
+
+/** What clients read, and below it the cause: only the playground of a developer has the log, and the cause in it. */
+function errorText({ error, detail }) {
+  const text = error ?? "The answer failed.";
+  return detail && !detail.endsWith(text) ? `${text}\n${detail}` : text;
 }
 
 // -- what can be done with a message -------------------------------------------------------------------------------

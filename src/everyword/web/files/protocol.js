@@ -175,12 +175,13 @@ export class Chat {
   chunk({ id, replay = false, continuation = false, seq }, chunk) {
     let stream = this.streams.get(id);
     if (!stream && this.clearing && chunk.type !== "start" && !continuation) return; // the rest of what is cleared
-    if (!stream || (replay && chunk.type === "start" && !continuation)) {
+    const anew = replay && chunk.type === "start"; // it comes with the whole message
+    if (!stream || anew) {
       if (continuation && !this.bases.has(id)) this.bases.set(id, this.messages.findLast(({ role }) => role === "assistant") ?? null);
-      stream = { fold: new Fold(continuation ? this.bases.get(id) : null), seen: -1 };
+      stream = { fold: new Fold(continuation && !anew ? this.bases.get(id) : null), seen: -1, isWhole: anew };
       this.streams.set(id, stream);
     }
-    stream.replaying = replay && !continuation; // nobody wants to see an answer shrink
+    stream.replaying = replay && (stream.isWhole || !continuation); // nobody wants to see an answer shrink
     if (continuation && seq != null) {
       if (seq <= stream.seen) return;
       stream.seen = seq;

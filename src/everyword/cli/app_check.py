@@ -1,0 +1,25 @@
+"""Whether an app can be imported, and whether its agents can answer, before somebody asks them."""
+
+from __future__ import annotations
+
+from ..agents.readiness import setup_problems
+from ..errors import BrokenApp
+from ..server import Everyword
+from .loading import load_app
+from .mounting import mounted_in
+
+__all__ = ["check_setup"]
+
+
+def check_setup(named: str) -> tuple[list[str], list[Everyword]]:
+    """Import an app and return what is wrong with it, one sentence each, and what serves agents in it.
+
+    Raises:
+        UsageError: there is no such app.
+    """
+    try:
+        inside = mounted_in(load_app(named))
+    except BrokenApp as exc:
+        return [f"cannot be imported ({str(exc).splitlines()[-1]}); `everyword serve {named}` shows where"], []
+    classes = [cls for _, app in inside for cls in app.agents.values()]
+    return [f"{cls.__name__} cannot answer: {why}" for cls, why in setup_problems(classes)], [app for _, app in inside]

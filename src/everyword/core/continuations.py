@@ -1,0 +1,207 @@
+"""Going on with an answer whose calls were settled, and running approved calls of one that may not go on (R-3).
+
+An answer may go on as long as no later one has begun. After that its approved calls run as a turn of their own, of kind
+`calls`: it runs beside the conversation, its outputs go into the old message, and the model reads them with the next
+question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from ..errors import Rejected
+from ..events import ABSENT, CallAnswered, Chunk, Event, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
+from ..ids import Attempt, CallId, NodeId, RequestId, TurnId
+from ..messages.calls import (
+    ToolError,
+    answer_chunks,
+    is_mid_batch,
+    is_tool_part,
+    last_step,
+    open_calls,
+    own_approval_id,
+    tool_name,
+    tool_parts,
+)
+from ..messages.message import Part, UIMessage
+from .state import Rules, State, Turn
+from .transitions import Status
+from .tree import active_path, shown_path
+
+__all__ = ["accept_late_calls", "continuation_is_due", "is_held", "leave_behind", "may_continue", "runs_here"]
+__all__ += ["stop_calls", "waiting_continuations"]
+
+APPROVED: Final = b'"approval-responded"'
+"""Without it in its bytes, a stored message has no approved call: most need not be decoded to know that."""
+
+
+def may_continue(state: State, node: NodeId) -> bool:
+    """Tell whether the answer at `node` may still go on: it is shown, and no later answer has begun.
+
+    Questions that wait stand behind it, and it goes on before them.
+    """
+    for below in reversed(active_path(state)):
+        if below == node:
+            return True
+        place = state.nodes[below]
+        if place.role == "assistant" and (place.shown is not None or _has_begun(state, below)):
+            return False
+    return False
+
+
+def _has_begun(state: State, node: NodeId) -> bool:
+    """Tell whether a turn that writes, or wrote, an answer without a word so far was tried."""
+    return any(turn.attempt > 0 and turn.node == node for turns in (state.open, state.ended) for turn in turns.values())
+
+
+def waiting_continuations(state: State) -> Iterator[Turn]:
+    """Iterate over the continuations that have not begun."""
+    return (turn for turn in state.chat_turns() if turn.is_continuation and turn.status is Status.ACCEPTED)
+
+
+def continuation_is_due(state: State, turn: Turn) -> bool:
+    """Tell whether a waiting continuation need not wait for another answer to its target (R-3).
+
+    Also true when the target may not go on any more: then the continuation begins, and `decide` skips it.
+    """
+    if not may_continue(state, turn.node):
+        return True
+    body = state.nodes[turn.node].body
+    return body is None or not is_mid_batch(UIMessage.decode(body))
+
+
+def _why_skipped(state: State, turn: Turn) -> str | None:
+    """Return why a continuation that may begin has nothing to continue, or None (R-3)."""
+    if not may_continue(state, turn.node):
+        return "target-not-last"
+    if state.nodes[turn.node].role != "assistant":
+        return "target-not-an-answer"
+    before = state.ended.get(turn.accepted.during) if turn.accepted.during is not None else None
+    if before is None:
+        return None
+    body = state.nodes[turn.node].body
+    message = UIMessage.decode(body) if body is not None else UIMessage(id="", role="assistant")
+    if open_calls(message) or any(part.get("state") == "approval-responded" for part in tool_parts(message)):
+        return None
+    # A completed answer whose last step calls nothing was given by somebody who knew all the results.
+    calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
+    is_answered = before.finish_reason == "stop" or (before.outcome is Outcome.COMPLETED and not calls)
+    return "already-answered" if is_answered else None
+
+
+def is_held(state: State, turn: Turn) -> bool:
+    """Tell whether a running turn must not go on with the answers to its last step.
+
+    A client gave one of them with `autoContinue: false` and goes on by itself. An answer to the same message that asks
+    for a continuation outweighs it, as it does once the message is stored.
+    """
+    if not turn.held or turn.fold is None or any(each.node == turn.node for each in waiting_continuations(state)):
+        return False
+    parts = turn.fold.message().parts
+    return any(part.get("toolCallId") in turn.held for part in parts[last_step(parts) :])
+
+
+# -- calls that are left -------------------------------------------------------------------------------------
+
+
+def runs_here(part: Part, rules: Rules) -> bool:
+    """Tell whether a call that asks for approval is one of our own tools': we run it, and nobody else."""
+    is_ours = tool_name(part) in rules.server_tools or _is_asked_by_us(part)
+    return is_ours and not part.get("providerExecuted")
+
+
+def _is_asked_by_us(part: Part) -> bool:
+    return (part.get("approval") or {}).get("id") == own_approval_id(str(part["toolCallId"]))
+
+
+def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAccepted:
+    """Return the acceptance of a turn that runs the approved calls of the message at `node`.
+
+    Raises:
+        Rejected: the request id is taken.
+    """
+    if request in state.requests:
+        raise Rejected(f"unable to run approved calls as {request!r}; that request id is taken")
+    place = state.nodes[node]
+    wrote = _newest(turn for turns in (state.open, state.ended) for turn in turns.values() if turn.node == node)
+    return TurnAccepted(
+        turn=TurnId(state.last_turn + 1),
+        request=request,
+        kind=TurnKind.CALLS,
+        generation=state.generation,
+        node=node,
+        parent=place.parent,
+        message_id=place.id,
+        body=wrote.accepted.body if wrote is not None else ABSENT,
+        client_tools=wrote.accepted.client_tools if wrote is not None else ABSENT,
+    )
+
+
+def leave_behind(state: State, turn: Turn, request: RequestId | None, rules: Rules) -> list[Event]:
+    """Return what ends, and what has to run first, when a turn is about to begin for the first time.
+
+    A question ends continuations that still wait for an answer to another call; a continuation that has nothing to
+    continue ends itself. If a call of theirs, or of the answer before the question, was approved and has not run, the
+    last event accepts a turn that runs it. A question then has to wait for that.
+    """
+    skipped: list[tuple[Turn, str]] = []
+    before: NodeId | None = None
+    if turn.accepted.kind is TurnKind.CHAT:
+        skipped = [(each, "target-not-last") for each in waiting_continuations(state)]
+        above = shown_path(state, turn.accepted.parent) if turn.accepted.parent is not None else ()
+        before = next((node for node, place in reversed(above) if place.role == "assistant"), None)
+    elif turn.is_continuation and (reason := _why_skipped(state, turn)) is not None:
+        skipped = [(turn, reason)]
+    events: list[Event] = [TurnEnded(each.id, Outcome.SKIPPED, reason=reason) for each, reason in skipped]
+    node = next((each.node for each, _ in skipped if _approved_in(state, each.node, rules)), None)
+    if node is None and before is not None and any(map(_is_asked_by_us, _approved_in(state, before, rules))):
+        node = before  # not if it was approved elsewhere, long ago, and came with an import
+    if node is None:
+        return events
+    if request is None:
+        raise Rejected(f"unable to begin turn {turn.id}; approved calls of node {node} have to run first")
+    return [*events, accept_late_calls(state, node, request)]
+
+
+def stop_calls(state: State, stopped: Collection[Turn], by: str | None, rules: Rules) -> list[Event]:
+    """Return what settles the approved calls that turns would have run which are stopped before they began.
+
+    Without it the calls would stay approved, and the next question would run them after all.
+    """
+    nodes, ids = dict.fromkeys(turn.node for turn in stopped if turn.extends), {turn.id for turn in stopped}
+    kept = {turn.node for turn in state.message_turns() if turn.extends and turn.id not in ids}
+    return [event for node in nodes if node not in kept for event in _stopped_calls(state, node, by, rules)]
+
+
+def _stopped_calls(state: State, node: NodeId, by: str | None, rules: Rules) -> list[Event]:
+    answer, writer = ToolError(rules.stopped_text), state.writer(node)
+    if writer is None or writer.fold is None:
+        calls = [CallId(part["toolCallId"]) for part in _approved_in(state, node, rules)]
+        return [CallAnswered(node, call, "error", to_raw(answer.error_text), by=by) for call in calls]
+    events: list[Event] = []
+    calls = [CallId(part["toolCallId"]) for part in _approved(writer.fold.message(), rules)]
+    for index, call in enumerate((call for call in calls if call not in writer.calls), writer.chunks):
+        (chunk,) = answer_chunks(call, answer)
+        events.append(CallAnswered(node, call, "error", to_raw(answer.error_text), turn=writer.id, by=by))
+        events.append(Chunk(writer.id, Attempt(writer.attempt), index, to_raw(chunk)))
+    return events
+
+
+def _approved_in(state: State, node: NodeId, rules: Rules) -> list[Part]:
+    """Return the approved calls of a stored message."""
+    place = state.nodes.get(node)
+    if place is None or place.body is None or APPROVED not in place.body:
+        return []
+    return _approved(UIMessage.decode(place.body), rules)
+
+
+def _approved(message: UIMessage, rules: Rules) -> list[Part]:
+    """Return the calls of our own tools that a person approved and that have not run."""
+    responded = [part for part in tool_parts(message) if part.get("state") == "approval-responded"]
+    approved = [part for part in responded if (part.get("approval") or {}).get("approved") is True]
+    return [part for part in approved if runs_here(part, rules)]
+
+
+def _newest(turns: Iterable[Turn]) -> Turn | None:
+    return max(turns, key=lambda turn: turn.id, default=None)

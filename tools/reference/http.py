@@ -1,0 +1,86 @@
+"""The page about HTTP, from the table of resources and the docstrings of what answers them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from everyword.observe.metrics import Metrics
+from everyword.server import http, watching
+
+from .docstrings import section, to_markdown
+
+__all__ = ["COMMON", "ROUTES", "given_statuses", "page", "statuses"]
+
+AGENT = "/agents/{kind}/{name}"
+
+COMMON: Callable[..., Any] = http.answer_http
+"""Whose answers any resource of an agent may give."""
+
+ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
+    **{
+        (method, f"{AGENT}/{resource}"): answer
+        for resource, answers in http.RESOURCES.items()
+        for method, answer in answers.items()
+        if method != "HEAD"
+    },
+    ("any method", f"{AGENT}/…"): http._own_answer,
+    ("GET", watching.HEALTH): watching._health,
+    ("GET", str(Metrics().path)): watching.Watch._metrics,
+}
+"""Every route, and the function that answers it."""
+
+INTRODUCTION = f"""\
+Agents are at `{AGENT}`, below wherever the application is mounted; `base_path` of `Everyword` replaces `/agents`.
+A sub-agent is at `/sub/{{kind}}/{{name}}` below its parent, and has the same resources. Each piece of a path is
+percent-encoded by itself. A WebSocket to `{AGENT}` speaks the [frames](frames.md).
+
+A refusal is a sentence for people, as plain text. Pages of other sites get CORS headers if their site is in `origins`;
+preflight requests (OPTIONS) are answered with 204."""
+
+
+def page() -> list[str]:
+    lines = ["# HTTP", "", INTRODUCTION, "", "| route | what it does |", "|---|---|"]
+    for (method, path), answer in ROUTES.items():
+        first = to_markdown(answer.__doc__ or "").partition("\n")[0]
+        lines.append(f"| [`{method} {path}`](#{_anchor(method, path)}) | {first} |")
+    for (method, path), answer in ROUTES.items():
+        lines += ["", f"## {method} {path}", "", _text(answer)]
+    return [*lines, "", "## Answers that any resource of an agent may give", "", _table(COMMON, "Answers", "status")]
+
+
+def statuses(answer: Callable[..., Any]) -> dict[str, str]:
+    """Return what a function documents: what each status means."""
+    return dict(section(answer.__doc__, "Answers"))
+
+
+def given_statuses(answer: Callable[..., Any]) -> set[str]:
+    """Return the statuses that are written in a function: `refusal(404, ...)`, `Response(status_code=204)`."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(answer)))
+    numbers = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is int]
+    return {str(number) for number in numbers if 200 <= number <= 599}
+
+
+def _text(answer: Callable[..., Any]) -> str:
+    pieces = [to_markdown(answer.__doc__ or "", without=("Query", "Headers", "Body", "Answers"))]
+    pieces += [_table(answer, title, title.lower()) for title in ("Query", "Headers", "Body")]
+    return "\n\n".join(piece for piece in [*pieces, _table(answer, "Answers", "status")] if piece)
+
+
+def _table(answer: Callable[..., Any], title: str, head: str) -> str:
+    rows = [_row(*item) for item in section(answer.__doc__, title)]
+    return "\n".join([f"| {head} | |", "|---|---|", *rows]) if rows else ""
+
+
+def _row(name: str, text: str) -> str:
+    shown, said = name if name == "others" else f"`{name}`", text.replace("|", "\\|")
+    return f"| {shown} | {said} |"
+
+
+def _anchor(method: str, path: str) -> str:
+    """Return the anchor of a heading, as GitHub and the site make it."""
+    kept = "".join(each for each in f"{method} {path}".lower() if each.isalnum() or each in " -_")
+    return kept.replace(" ", "-")

@@ -1,0 +1,104 @@
+"""What the reference is about: the public packages, and their names in groups."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["AGENT_CLASSES", "FRAMEWORK", "HOOKS", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
+
+Groups = dict[str, tuple[str, ...]]
+
+PACKAGES: dict[str, tuple[str, Groups]] = {
+    "everyword": (
+        "What agents and servers are made of. Everything here is imported from `everyword`.",
+        {
+            "Agents": ("Agent", "AIChatAgent", "Think", "Turn", "SaveMessagesResult", "UIMessage"),
+            "Tools": ("tool", "ToolContext", "agent_tool", "AgentToolResult", "create_ui_message_stream"),
+            "Overlap, recovery, work for later": (
+                *("Debounce", "Recovery", "Continue", "Wait", "Stop", "Retry", "scheduled", "Every", "FiberContext"),
+            ),
+            "Clients and callables": (
+                *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
+            ),
+            "The server": ("Everyword", "Connecting", "Principal", "Reject", "Limits"),
+            "Streams of your own": (
+                *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
+            ),
+            "Messages": ("prune_messages", "convert_to_model_messages", "validate_ui_messages"),
+            "Errors": ("EverywordError", "ChatError", "ToolError"),
+        },
+    ),
+    "everyword.client": (
+        "Clients for Python. They need `everyword[client]`.",
+        {
+            "Clients": ("ChatClient", "AgentClient", "Reply", "Options", "Backoff"),
+            "Errors": (
+                *("ClientError", "Unreachable", "TurnedAway", "ConnectionLost"),
+                *("ChatFailed", "CallFailed", "StateRefused"),
+            ),
+        },
+    ),
+    "everyword.models": (
+        "Providers' streams as chunks, and conversations as providers want them. No SDK is needed to import it.",
+        {
+            "From a provider's stream": ("from_openai", "from_anthropic", "from_pydantic_ai", "from_iterator"),
+            "To a provider": (
+                *("to_openai", "to_openai_responses", "to_anthropic", "to_pydantic_ai"),
+                *("from_pydantic_ai_messages", "deferred_results"),
+            ),
+            "Tools for a provider": ("openai_tools", "openai_responses_tools", "anthropic_tools"),
+            "Failures": ("ModelFailure", "classify", "failure_of"),
+        },
+    ),
+    "everyword.testing": (
+        "The test kit: real implementations with one job each, and a check that every client sees the same.",
+        {
+            "A model and a server": ("ScriptedModel", "LocalServer", "ManualClock"),
+            "What a scripted model says": ("Call", "Once", "Reasoning"),
+            "Parity": (
+                *("assert_parity", "Parity", "Ask", "Approve", "Deny", "Give", "Regenerate", "Edit"),
+                *("AskAndStop", "Meanwhile", "StopAnswer", "InAnotherTab"),
+            ),
+            "Below the server": ("Gate", "CrashingLog", "ScriptedResponder"),
+        },
+    ),
+}
+
+AGENT_CLASSES = ("Agent", "AIChatAgent", "Think")
+"""Classes of `everyword` that users subclass: they have a page of their own."""
+
+HOOKS = frozenset(
+    {
+        *("validate_state_change", "upgrade_state", "connection_tags", "should_send_protocol_messages"),
+        *("error_text", "sanitize_message_for_persistence"),
+        *("agent_tool_input", "agent_tool_output", "agent_tool_summary"),
+        *("get_model", "get_instructions", "before_turn", "before_step"),
+    }
+)
+"""Methods of agents that users define and the framework calls, besides all whose names begin with `on_`."""
+
+FRAMEWORK: dict[str, tuple[str, ...]] = {
+    "Agent": ("admit", "dismiss", "retire"),
+    "SaveMessagesResult": ("of",),
+    "AgentToolResult": ("of", "for_model"),
+    "Every": ("milliseconds",),
+    "Everyword": ("service", "door", "kinds_of"),
+    "AgentClient": ("spawn",),
+    "ChatClient": ("make_sure",),
+}
+"""Members that only the framework uses, by class."""
+
+MADE_BY_US = frozenset({*AGENT_CLASSES, "Turn", "Connection", "FiberContext", "Reply"})
+"""Classes whose objects users are given, and do not make."""
+
+
+def documented(package: str, name: str) -> Any:
+    return getattr(importlib.import_module(package), name)
+
+
+def ungrouped(package: str) -> list[str]:
+    """Return the names that the package exports and the page lacks, or lists twice, or has of its own."""
+    public = [name for name in importlib.import_module(package).__all__ if name != "__version__"]
+    listed = [name for names in PACKAGES[package][1].values() for name in names]
+    return sorted({*public} ^ {*listed} | {name for name in listed if listed.count(name) > 1})
