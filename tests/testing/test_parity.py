@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from everyword import AIChatAgent, Everyword, Think, Turn, tool
-from everyword.core import replay
 from everyword.errors import ChatError, UsageError
 from everyword.server import streams
 from everyword.testing import (
@@ -24,6 +24,7 @@ from everyword.testing import (
     assert_parity,
 )
 from everyword.testing.observers import find_difference
+from everyword.wire.chat import ChatView
 
 
 def chatting(*answers: Any) -> type[AIChatAgent]:
@@ -143,11 +144,11 @@ async def test_an_agent_that_repeats_itself_after_a_death_is_found() -> None:
 
 
 async def test_a_replay_that_loses_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = replay.replay_from_fold
-    monkeypatch.setattr(replay, "replay_from_fold", lambda fold: whole(fold)[:-1])
+    whole = ChatView.replayed
+    monkeypatch.setattr(ChatView, "replayed", lambda view, told: whole(view, replace(told, chunks=told.chunks[:-1])))
     with pytest.raises(AssertionError) as found:
         await assert_parity(chatting(["Hel", "lo ", "world"]), "hi", kills=False)
-    assert "in peace: an event stream differs from what is stored" in str(found.value)
+    assert "cut after item 1 of answer 1: a late tab differs from the tab that asks" in str(found.value)
 
 
 async def test_an_event_stream_that_hides_an_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,10 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
         {
             "A model and a server": ("ScriptedModel", "LocalServer", "ManualClock"),
             "What a scripted model says": ("Call", "Once", "Reasoning"),
-            "Parity": ("assert_parity", "Parity", "Ask", "AskAndStop", "Approve", "Deny", "Give", "Regenerate"),
+            "Parity": (
+                *("assert_parity", "Parity", "Ask", "Approve", "Deny", "Give", "Regenerate", "Edit"),
+                *("AskAndStop", "Meanwhile", "StopAnswer", "InAnotherTab"),
+            ),
             "Below the server": ("Gate", "CrashingLog", "ScriptedResponder"),
         },
     ),

@@ -17,10 +17,10 @@ from .script import Call, Once, Reasoning
 from .scripted import Gate, ScriptedResponder
 
 if TYPE_CHECKING:
+    from .acts import Approve, Ask, AskAndStop, Deny, Edit, Give, InAnotherTab, Meanwhile, Regenerate, StopAnswer
     from .local import LocalServer
     from .model import ScriptedModel
     from .parity import Parity, assert_parity
-    from .play import Approve, Ask, AskAndStop, Deny, Give, Regenerate
 
 __all__ = [
     "Approve",
@@ -29,22 +29,27 @@ __all__ = [
     "Call",
     "CrashingLog",
     "Deny",
+    "Edit",
     "Gate",
     "Give",
+    "InAnotherTab",
     "LocalServer",
     "ManualClock",
+    "Meanwhile",
     "Once",
     "Parity",
     "Reasoning",
     "Regenerate",
     "ScriptedModel",
     "ScriptedResponder",
+    "StopAnswer",
     "assert_parity",
 ]
 
 # Loaded when they are asked for: they need the client, the server, or Pydantic AI.
 _LAZY = {
-    **dict.fromkeys(("Approve", "Ask", "AskAndStop", "Deny", "Give", "Regenerate"), "play"),
+    **dict.fromkeys(("Approve", "Ask", "AskAndStop", "Deny", "Edit", "Give"), "acts"),
+    **dict.fromkeys(("InAnotherTab", "Meanwhile", "Regenerate", "StopAnswer"), "acts"),
     **dict.fromkeys(("Parity", "assert_parity"), "parity"),
     "LocalServer": "local",
     "ScriptedModel": "model",

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+import httpx
+import msgspec
 
 from ..client import ChatClient
 from ..errors import CallFailed, ChatFailed, EverywordError
 from ..messages.calls import is_open, is_tool_part
+from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from ..messages.sse import SseParser
 from ..wire.client_unheard import MARK
 from .local import LocalServer
 from .network import Network
 
-__all__ = ["Sight", "Stream", "Tab", "find_difference", "plain", "settled_since"]
+__all__ = ["PATIENT", "Page", "Sight", "Stream", "Tab", "find_difference", "in_stream", "plain", "settled_since"]
+
+PATIENT: Final = 50
+"""How often an observer is asked again before what it shows is taken for what it will show."""
 
 JsonObject = dict[str, Any]
 
@@ -58,11 +66,29 @@ class Tab:
             except EverywordError:
                 await asyncio.sleep(0)  # cut off meanwhile: asked again once it is back
 
+    async def noted(self) -> None:
+        """Wait until the server has taken in all that was said in this tab: commands are taken in order (P-48)."""
+        await self.chat.stop(MARK)  # no turn has this name
+
+    async def until(self, fact: Callable[[], bool]) -> bool:
+        """Give the tab the chance to hear of something: a replay takes a question and its answer, shown as a whole.
+
+        Tells whether it came.
+        """
+        for _ in range(PATIENT):
+            await self.settle()
+            if fact():
+                return True
+        return False
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        return [dict(message) for message in self.chat.protocol.messages]
+
     def sight(self) -> Sight:
         protocol = self.chat.protocol
         endings = {request: (end.outcome, end.error) for request, end in protocol.endings.items()}
-        messages = [dict(message) for message in protocol.messages]
-        return Sight(messages, endings, self.chat.status in ("submitted", "streaming"), list(protocol.problems))
+        return Sight(self.messages, endings, self.chat.status in ("submitted", "streaming"), list(protocol.problems))
 
 
 @dataclass
@@ -99,11 +125,73 @@ class Stream:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
+class Page:
+    """A page of the AI SDK: reads the messages when it is opened, then one event stream of all that runs and waits.
+
+    It folds the stream as `useChat` does: a `start` with another id begins another message, which takes the place of
+    the one with its id, or else stands last.
+    """
+
+    def __init__(self, label: str, server: LocalServer, kind: str, name: str) -> None:
+        self.label = label
+        self.told: set[str] = set()
+        """The ids of the messages that the stream told of."""
+        self.failure: str | None = None
+        """The text of an error with which the stream ended."""
+        self._messages: list[JsonObject] = []
+        self._http = server.http(kind, name)
+        self._reading: asyncio.Task[None] | None = None
+
+    async def open(self) -> Page:
+        self._messages = (await self._http.get("get-messages", params={"reserve": "1"})).json()
+        answer = await self._http.send(self._http.build_request("GET", "chat/stream"), stream=True)
+        self._reading = asyncio.create_task(self._read(answer), name=self.label)
+        return self
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        """What is on the page; a place that is kept for an answer shows nothing."""
+        return [message for message in self._messages if message["parts"]]
+
+    async def rest(self) -> None:
+        """Wait for the end of the stream."""
+        if self._reading is not None:
+            await self._reading
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await self._http.aclose()
+
+    async def _read(self, answer: httpx.Response) -> None:
+        parser, fold = SseParser(), MessageFold("")
+        async with aclosing(answer):
+            async for piece in answer.aiter_bytes():
+                for event in parser.feed(piece):
+                    if event.data != "[DONE]":
+                        fold = self._take(msgspec.json.decode(event.data), fold)
+
+    def _take(self, chunk: JsonObject, fold: MessageFold) -> MessageFold:
+        if chunk["type"] == "error":
+            self.failure = chunk["errorText"]
+            return fold
+        if chunk["type"] == "start" and chunk.get("messageId") not in (None, fold.message().id):
+            fold = MessageFold(chunk["messageId"])
+        fold.apply(chunk)
+        message = fold.message().to_dict()
+        self.told.add(message["id"])
+        places = [place for place, each in enumerate(self._messages) if each["id"] == message["id"]]
+        place = places[-1] if places else len(self._messages)
+        self._messages[place : place + 1] = [message]
+        return fold
+
+
 # -- comparing ----------------------------------------------------------------------------------------------------
 
 
 def plain(message: JsonObject) -> JsonObject:
-    """Return what people can tell apart of a message: its texts and calls, however they were cut into parts.
+    """Return what people can tell apart of a message: its id, texts and calls, however they were cut into parts.
 
     Leaves out what a replay cannot carry: approvals that were answered, and marks of streaming.
     """
@@ -120,22 +208,30 @@ def plain(message: JsonObject) -> JsonObject:
             kept.append({name: part[name] for name in names if part.get(name) is not None})
         else:
             kept.append(dict(part))
-    return {"role": message["role"], "parts": kept}
+    return {"id": message["id"], "role": message["role"], "parts": kept}
 
 
-def settled_since(stored: JsonObject, streamed: UIMessage) -> JsonObject:
+def in_stream(message: JsonObject) -> JsonObject:
+    """Return what people can tell apart of a message while it is written: no chunk says that a call was approved."""
+    shown = plain(message)
+    parts = [
+        {**part, "state": "input-available"} if part.get("state") == "approval-responded" else part
+        for part in shown["parts"]
+    ]
+    return {**shown, "parts": parts}
+
+
+def settled_since(stored: JsonObject, streamed: JsonObject) -> JsonObject:
     """Return a streamed message with the calls that were open when its stream ended as they are stored.
 
     What is answered after the next answer has begun is in no stream: clients are sent the message.
     """
     by_call = {part["toolCallId"]: part for part in stored["parts"] if is_tool_part(part)}
-    message = streamed.to_dict()
-    parts = [by_call.get(part["toolCallId"], part) if _is_left_open(part) else part for part in message["parts"]]
-    return {**message, "parts": parts}
-
-
-def _is_left_open(part: JsonObject) -> bool:
-    return is_tool_part(part) and is_open(part)
+    parts = [
+        by_call.get(part["toolCallId"], part) if is_tool_part(part) and is_open(part) else part
+        for part in streamed["parts"]
+    ]
+    return {**streamed, "parts": parts}
 
 
 def find_difference(expected: Any, found: Any, path: str = "") -> str | None:

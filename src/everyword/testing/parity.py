@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 from ..agents import Agent
 from ..errors import UsageError
 from ..server import Everyword
+from .acts import Act
 from .local import LocalServer
 from .observers import JsonObject
-from .pace import Pace, paced
-from .play import Act
+from .pace import Pace, comes, paced
 from .stage import Stage
 
 __all__ = ["Parity", "assert_parity"]
@@ -64,7 +64,7 @@ async def assert_parity(
     runs = _Runs(agent, [script] if isinstance(script, str | Act) else list(script), kind, is_seamless)
     peace = await runs.play("in peace")
     cut = 0
-    while cuts and await runs.cut_after(cut * every):
+    while cuts and await runs.cut_at(cut * every, cuts_asker=cut % 2 == 1):
         cut += 1
     died = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -81,18 +81,19 @@ class _Runs:
         self._subject, self._script, self._kind, self._is_seamless = subject, script, kind, is_seamless
 
     async def play(self, when: str) -> list[JsonObject]:
-        async with self._stage(when) as stage:
+        async with self._stage(when, is_strict=True) as stage:
             await stage.played()
             return await stage.compare()
 
-    async def cut_after(self, items: int) -> bool:
-        """Play with a cut after so many items of the answers; False when there are not that many."""
-        async with self._stage(f"cut after item {items}") as stage:
-            stage.pace.hold_after(items)
+    async def cut_at(self, place: int, *, cuts_asker: bool = False) -> bool:
+        """Play with a cut at this place of the answers and what is done meanwhile; False when there is none."""
+        async with self._stage(f"cut at place {place}") as stage:
+            stage.pace.hold_at(place)
             playing = asyncio.create_task(stage.played())
             try:
-                if await _first(stage.pace.is_held.wait(), playing):
-                    await stage.interrupt()
+                if await comes(stage.pace.is_held, playing):
+                    stage.where = f"cut {stage.pace.held}"
+                    await stage.interrupt(cuts_asker=cuts_asker)
                 await playing
             finally:
                 playing.cancel()
@@ -114,9 +115,12 @@ class _Runs:
         async with self._stage(f"killed {when} append {append}", store, crash_at=append, when=when) as stage:
             playing, crashed = asyncio.create_task(stage.played()), stage.server.crashed
             try:
-                is_dead = await _first(crashed.wait(), playing)
+                is_dead = await comes(crashed, playing)
                 if is_dead:
+                    stage.pace.hold_next()
                     await stage.server.restart()
+                    if await comes(stage.pace.is_held, playing):
+                        await stage.look()
                 await playing
             finally:
                 playing.cancel()
@@ -129,20 +133,22 @@ class _Runs:
         return True
 
     @asynccontextmanager
-    async def _stage(self, where: str, store: Path | str = "memory:", **start: Any) -> AsyncIterator[Stage]:
+    async def _stage(
+        self, where: str, store: Path | str = "memory:", *, is_strict: bool = False, **start: Any
+    ) -> AsyncIterator[Stage]:
         given: Any = self._subject
         subject = given if isinstance(given, type | Everyword) else given()
         app = subject if isinstance(subject, Everyword) else Everyword([subject])
         pace = Pace()
         server = LocalServer(paced(app, pace), store=store)
-        stage = Stage(where, server, _kind_of(app, self._kind), pace, self._script)
+        stage = Stage(where, server, _kind_of(app, self._kind), pace, self._script, is_strict=is_strict)
         try:
             async with asyncio.timeout(PATIENCE):
                 await server.start(**start)
                 await stage.open()
                 yield stage
         except TimeoutError:
-            raise AssertionError(f"{where}: it did not end\n{stage.describe()}") from None
+            raise AssertionError(f"{stage.where}: it did not end\n{stage.describe()}") from None
         finally:
             pace.release()
             self.comparisons += stage.comparisons
@@ -156,15 +162,3 @@ def _kind_of(app: Everyword, kind: str | None) -> str:
     if kind not in app.agents:
         raise UsageError(f"unable to check parity; say which kind: one of {', '.join(sorted(app.agents))}")
     return kind
-
-
-async def _first(event: Any, playing: asyncio.Task[None]) -> bool:
-    """Wait for something, or for the end of the play; tell whether it came."""
-    waiting = asyncio.ensure_future(event)
-    try:
-        await asyncio.wait([waiting, playing], return_when=asyncio.FIRST_COMPLETED)
-        return bool(waiting.done())
-    finally:
-        waiting.cancel()
-        with suppress(asyncio.CancelledError):
-            await waiting

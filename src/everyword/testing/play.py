@@ -1,130 +1,190 @@
-"""What a person does in a conversation, for `assert_parity`: asks, approves, answers calls, stops, asks again."""
+"""Plays the script of `assert_parity`: does what a person does, in one tab and now and then in another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
-from ..client import ChatClient
-from ..errors import ChatFailed
+from ..client import ChatClient, Reply
+from ..errors import ChatFailed, UsageError
 from ..messages.calls import is_open, tool_name, tool_parts
+from ..messages.message import Part
 from ..messages.repair import INTERRUPTED
-from .pace import Pace
+from . import acts
+from .observers import Tab
+from .pace import Pace, Standstill, comes
 
-__all__ = ["Act", "Approve", "Ask", "AskAndStop", "Deny", "Give", "Player", "Regenerate"]
+__all__ = ["Player"]
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
-class Act:
-    """Something that a person does; the next thing is done when it has had its effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask(Act):
-    """Ask something; a plain string in a script is the same."""
-
-    text: str
-    body: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AskAndStop(Act):
-    """Ask something, and stop the answer once so many of its items are there."""
-
-    text: str
-    after: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Approve(Act):
-    """Allow the call of this tool that waits for somebody's word."""
-
-    tool: str
-
-
-@dataclass(frozen=True, slots=True)
-class Deny(Act):
-    tool: str
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Give(Act):
-    """Give the result of the page's own tool that was called; with `error`, the text of its failure."""
-
-    tool: str
-    output: Any = None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Regenerate(Act):
-    """Have the last answer given again."""
+Ending = Coroutine[Any, Any, None]
+"""Waits for everything that an act has caused."""
 
 
 class Player:
-    """Does what a script says, as one client."""
+    """Does what a script says: in `tab`, and in `other` what is to be done in another one.
 
-    def __init__(self, chat: ChatClient, pace: Pace) -> None:
-        self._chat, self._pace = chat, pace
+    In a strict play, the script is refused if an answer ends before what is to be done meanwhile. A death may make an
+    answer end earlier.
+    """
 
-    async def play(self, script: Sequence[str | Act]) -> None:
-        for act in script:
-            await self._do(Ask(act) if isinstance(act, str) else act)
+    def __init__(self, tab: Tab, other: Tab, pace: Pace, *, is_strict: bool = False) -> None:
+        self._tab, self._other, self._pace, self._is_strict = tab, other, pace, is_strict
+        self.is_waiting = asyncio.Event()
+        """Set while nothing is being done: before the next act, something has to happen."""
+        self.doing: acts.Act | None = None
+        """The part of the script that is being played."""
+        self.acts = 0
+        """How many acts were begun."""
 
-    async def _do(self, act: Any) -> None:
-        chat = self._chat
+    async def play(self, script: Sequence[str | acts.Act]) -> None:
+        for each in script:
+            self.doing = act = acts.as_act(each)
+            match act:
+                case acts.Meanwhile():
+                    await self._overlap(act)
+                case acts.AskAndStop():
+                    await self._overlap(acts.Meanwhile(acts.Ask(act.text), acts.StopAnswer(), after=act.after))
+                case _:
+                    await self._wait(await self._begin(*self._whose(act)))
+            await self._wait(self._tab.chat.connection.until(lambda: not self._tab.sight().is_waiting))
+
+    async def _wait(self, something: Awaitable[T]) -> T:
+        self.is_waiting.set()
+        try:
+            return await something
+        finally:
+            self.is_waiting.clear()
+
+    def _whose(self, act: acts.Act) -> tuple[acts.Act, Tab]:
+        """Return what is to be done, and in which tab."""
+        return (acts.as_act(act.act), self._other) if isinstance(act, acts.InAnotherTab) else (act, self._tab)
+
+    async def _overlap(self, act: acts.Meanwhile) -> None:
+        standstill = self._pace.hold_answer(act.after)
+        endings: list[asyncio.Task[None]] = []
+        try:
+            first, tab = self._whose(act.first)
+            endings.append(asyncio.create_task(await self._begin(first, tab)))
+            if act.after:
+                await self._reach(standstill, endings[0], act)
+            else:
+                await tab.noted()
+                await self._wait(self._pace.place(f"after {first}"))
+            for each in act.acts:
+                one, tab = self._whose(each)
+                endings.append(asyncio.create_task(await self._begin(one, tab, standstill)))
+                await tab.noted()
+                await self._wait(self._pace.place(f"after {one}"))
+            standstill.end()
+            await self._wait(asyncio.gather(*endings))
+        finally:
+            standstill.end()
+            for ending in endings:
+                ending.cancel()
+
+    async def _reach(self, standstill: Standstill, ending: asyncio.Task[None], act: acts.Meanwhile) -> None:
+        """Wait until the answer stands still, or has ended."""
+        if not await self._wait(comes(standstill.reached, ending)) and self._is_strict:
+            raise UsageError(f"unable to do {act.acts[0]} meanwhile; the answer ended before item {act.after}")
+
+    async def _begin(self, act: acts.Act, tab: Tab, standstill: Standstill | None = None) -> Ending:
+        """Do something, as the tab shows the conversation; return what waits for its end."""
+        self.acts += 1
+        await tab.settle()
         match act:
-            case Ask():
-                await self._ended(chat.send(act.text, body=act.body))
-            case AskAndStop():
-                await self._stopped(act)
-            case Approve() | Deny() | Give():
-                call = await self._waiting(act.tool)
-                if call is not None:
-                    await self._answer(act, call)
-                    await self._ended(chat.follow())
-            case Regenerate():
-                await self._ended(chat.regenerate())
+            case acts.Ask():
+                return _ended(tab.chat.send(act.text, body=act.body))
+            case acts.Regenerate():
+                return _ended(tab.chat.regenerate())
+            case acts.Edit():
+                return _ended(tab.chat.edit(_question(tab.chat, act.question), act.text))
+            case acts.StopAnswer():
+                return await self._stop(tab)
+            case acts.Approve() | acts.Deny() | acts.Give():
+                return await self._answer(act, tab, standstill)
+            case _:
+                raise UsageError(f"unable to do {act}; it is not an act of a script")
+
+    async def _stop(self, tab: Tab) -> Ending:
+        """Stop what runs, once this tab knows of it: after a death it has to hear of it again."""
+        protocol = tab.chat.protocol
+        await tab.until(lambda: bool(protocol.running))
+        if self._is_strict and not protocol.running:
+            raise UsageError(f"unable to stop the answer; {tab.label} knows of none that is being given")
+        for request in protocol.running[:1]:
+            await tab.chat.stop(request)
+        return _nothing()
+
+    async def _answer(
+        self, act: acts.Approve | acts.Deny | acts.Give, tab: Tab, standstill: Standstill | None
+    ) -> Ending:
+        chat = tab.chat
+        if standstill is not None and not await tab.until(lambda: bool(_waiting_calls(chat, act))):
+            if self._is_strict:
+                raise UsageError(f"unable to do {act} meanwhile; {tab.label} shows no call of {act.tool} that waits")
+            standstill.end()  # a death has cut the call off; what becomes of it is seen at the end
+        call = await self._waiting(chat, act)
+        if call is None:
+            return _nothing()
+        match act:
+            case acts.Approve():
+                await chat.approve(call)
+            case acts.Deny():
+                await chat.deny(call, act.reason)
+            case acts.Give():
+                await chat.answer(call, act.output, error=act.error)
             case _:
                 assert_never(act)
+        return _nothing() if _has_open_call(chat, call) else _ended(chat.follow())
 
-    async def _ended(self, reply: Any) -> None:
-        with suppress(ChatFailed):
-            await reply
-
-    async def _stopped(self, act: AskAndStop) -> None:
-        pace, reply = self._pace, self._chat.send(act.text)
-        await self._chat.connection.until(lambda: self._chat.protocol.is_streaming or not self._chat.protocol.running)
-        while pace.said < act.after and self._chat.protocol.running:
-            await self._chat.connection.change()
-        await reply.stop()
-        await self._ended(reply)
-
-    async def _answer(self, act: Approve | Deny | Give, call: str) -> None:
-        match act:
-            case Approve():
-                await self._chat.approve(call)
-            case Deny():
-                await self._chat.deny(call, act.reason)
-            case Give():
-                await self._chat.answer(call, act.output, error=act.error)
-            case _:
-                assert_never(act)
-
-    async def _waiting(self, tool: str) -> str | None:
-        """Return the call of this tool that waits, once there is one; None when a death has cut it off."""
+    async def _waiting(self, chat: ChatClient, act: acts.Approve | acts.Deny | acts.Give) -> str | None:
+        """Return the call that waits for this answer, once there is one; None when a death has cut it off."""
         found: list[str | None] = []
 
         def look() -> bool:
-            parts = [part for message in self._chat.messages for part in tool_parts(message)]
-            calls = [part for part in parts if tool_name(part) == tool]
-            found[:] = [str(part["toolCallId"]) for part in calls if is_open(part)]
-            if not found and not self._chat.protocol.running:
-                found[:] = [None for part in calls[-1:] if part.get("errorText") == INTERRUPTED]
+            found[:] = _waiting_calls(chat, act)
+            if not found and not chat.protocol.running:
+                found[:] = [None for part in _calls(chat, act.tool)[-1:] if part.get("errorText") == INTERRUPTED]
             return bool(found)
 
-        await self._chat.connection.until(look)
+        await self._wait(chat.connection.until(look))
         return found[-1]
+
+
+def _calls(chat: ChatClient, tool: str) -> list[Part]:
+    return [part for message in chat.messages for part in tool_parts(message) if tool_name(part) == tool]
+
+
+def _waiting_calls(chat: ChatClient, act: acts.Approve | acts.Deny | acts.Give) -> list[str]:
+    state = "input-available" if isinstance(act, acts.Give) else "approval-requested"
+    return [str(part["toolCallId"]) for part in _calls(chat, act.tool) if part.get("state") == state]
+
+
+def _has_open_call(chat: ChatClient, answered: str) -> bool:
+    """Tell whether another call of the same message waits: then the answer does not go on yet (R-3)."""
+    for message in chat.messages:
+        parts = {str(part["toolCallId"]): part for part in tool_parts(message)}
+        if answered in parts:
+            return any(is_open(part) for call, part in parts.items() if call != answered)
+    return False
+
+
+def _question(chat: ChatClient, place: int) -> str:
+    ids = [message.id for message in chat.messages if message.role == "user"]
+    try:
+        return ids[place]
+    except IndexError:
+        raise UsageError(f"unable to edit question {place}; there are {len(ids)} on the page") from None
+
+
+async def _ended(reply: Reply) -> None:
+    with suppress(ChatFailed):
+        await reply
+
+
+async def _nothing() -> None:
+    """There is nothing to wait for."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 from ..core.state import State
+from ..core.tree import active_path
 from ..events import TurnKind
 from ..ids import agent_id
 from ..messages.message import UIMessage
+from .acts import Act
 from .local import LocalServer
-from .observers import JsonObject, Sight, Stream, Tab, find_difference, plain, settled_since
+from .observers import PATIENT, JsonObject, Page, Stream, Tab, find_difference, in_stream, plain, settled_since
 from .pace import Pace
-from .play import Act, Player
+from .play import Player
 
 __all__ = ["Stage"]
 
+T = TypeVar("T")
+
 NAME: Final = "parity"
-PATIENT: Final = 50
-"""How often somebody is asked again before what they see is taken for what they will see."""
 
 Known = dict[str, tuple[str, str | None]]
 """Request → how it ended, and the error text; oldest first."""
@@ -28,16 +30,28 @@ Known = dict[str, tuple[str, str | None]]
 class Stage:
     """One run: a server, and everybody who watches."""
 
-    def __init__(self, where: str, server: LocalServer, kind: str, pace: Pace, script: list[str | Act]) -> None:
+    def __init__(
+        self,
+        where: str,
+        server: LocalServer,
+        kind: str,
+        pace: Pace,
+        script: list[str | Act],
+        *,
+        is_strict: bool = False,
+    ) -> None:
         self.where, self.server, self.pace = where, server, pace
         self.comparisons = 0
         self._kind, self._script = kind, script
-        self._live = self._tab("the tab that asks")
-        self._tabs = [self._live, self._tab("a second tab"), self._tab("a tab that reconnects")]
+        self._live, self._other = self._tab("the tab that asks"), self._tab("a second tab")
+        self._tabs = [self._live, self._other, self._tab("a tab that reconnects")]
         self._streams = [
             Stream("an event stream", self._tab("an event stream")),
             Stream("an event stream that reconnects", self._tabs[2]),
         ]
+        self._player = Player(self._live, self._other, pace, is_strict=is_strict)
+        self._pages: dict[Page, list[str]] = {}
+        """Pages of the AI SDK, each with the messages that their streams are to tell of."""
 
     def _tab(self, label: str) -> Tab:
         return Tab(label, self.server, self._kind, NAME)
@@ -45,34 +59,85 @@ class Stage:
     async def open(self) -> None:
         for tab in self._tabs:
             await tab.open()
-        self._live.chat.connection.listen(self._follow)
+        for tab in (self._live, self._other):
+            tab.chat.connection.listen(self._follow)
 
     def _follow(self) -> None:
         """Have the event streams follow every turn that has said something."""
-        protocol = self._live.chat.protocol
-        protocol.messages  # noqa: B018 - what streams is noticed when it is read
-        for request in [*protocol.answers, *protocol.endings]:
-            for stream in self._streams:
-                stream.follow(request)
+        for protocol in (self._live.chat.protocol, self._other.chat.protocol):
+            protocol.messages  # noqa: B018 - what streams is noticed when it is read
+            for request in [*protocol.answers, *protocol.endings]:
+                for stream in self._streams:
+                    stream.follow(request)
 
     async def played(self) -> None:
-        await Player(self._live.chat, self.pace).play(self._script)
+        await self._player.play(self._script)
 
-    async def interrupt(self) -> None:
-        """While the answer stands still: cut somebody off, let others come, and compare what all of them see."""
+    async def interrupt(self, *, cuts_asker: bool) -> None:
+        """While the play stands still: cut a tab off, let others come, and compare what all of them show."""
         await asyncio.gather(*(tab.settle() for tab in self._tabs))
-        self._tabs[2].network.cut()
+        for tab in [self._live, self._tabs[2]] if cuts_asker else [self._tabs[2]]:
+            tab.network.cut()
+        await self.look()
+
+    async def look(self) -> None:
+        """While the play stands still: let others come, compare what all of them show, and let it go on."""
         late = await self._tab("a late tab").open()
         self._tabs.append(late)
         self._streams.append(Stream("a late event stream", late))
-        await asyncio.gather(*(tab.settle() for tab in self._tabs))
-        if not await self._inspect(_is_continuing):  # that is its owner's to see, until it ends (B2)
-            first = list(map(plain, self._live.sight().messages))
-            for tab in self._tabs[1:]:
-                await _until(tab, lambda sight: list(map(plain, sight.messages)) == first)
-                self._same(tab.label, first, list(map(plain, tab.sight().messages)), norm=self._live.label)
+        while True:
+            done = self._player.acts
+            page = await self._open_page()
+            difference = await self._find_disagreement(page)
+            if difference is None:
+                break
+            if self._player.acts == done:
+                raise AssertionError(f"{self.where}: {difference}")
+            await self._close_page(page)  # something was asked after it was opened, of which it is not told
         self._follow()
         self.pace.release()
+
+    async def _open_page(self) -> Page:
+        while not self._player.is_waiting.is_set():  # it may go on before this is heard
+            await self._player.is_waiting.wait()
+        await asyncio.gather(self._live.noted(), self._other.noted())
+        page = Page("a page of the AI SDK", self.server, self._kind, NAME)
+        self._pages[page] = []
+        await page.open()
+        self._pages[page] = await self._inspect(_answers_due)
+        return page
+
+    async def _close_page(self, page: Page) -> None:
+        del self._pages[page]
+        await page.close()
+
+    async def _find_disagreement(self, page: Page) -> str | None:
+        """Wait until all tabs and the page show the same messages in the same order, and as much of them.
+
+        Returns how they differ, if they do in the end. A continuation is its owner's to see until it ends (B2): then
+        only the order is compared. A tab that shows the beginning of an answer whose branch was left is told the rest
+        of it, and only then the new branch (R-5).
+        """
+        is_continuing, left = await self._inspect(_is_continuing), await self._inspect(_left)
+
+        def shown() -> dict[str, list[JsonObject]]:
+            seen = {tab.label: list(map(in_stream, tab.messages)) for tab in self._tabs}
+            seen[page.label] = list(map(in_stream, page.messages))
+            current = {label: each for label, each in seen.items() if not left & _ids(each)}
+            return {label: list(map(_named, each)) if is_continuing else each for label, each in current.items()}
+
+        found: list[str | None] = []
+        for _ in range(PATIENT):
+            await asyncio.gather(*(tab.settle() for tab in self._tabs))
+            stored = [message.to_dict() for message in await self._live.chat.history()]
+            (norm, expected), *others = shown().items()
+            # A last answer that is being written is left to its stream (P-44).
+            is_writing = len(stored) < len(expected) and expected[-1]["role"] == "assistant"
+            found = [self._differ(label, expected, messages, norm) for label, messages in others]
+            found.append(self._differ_in_order("what is stored", expected[: -1 if is_writing else None], stored, norm))
+            if not any(found):
+                return None
+        return next(filter(None, found))
 
     async def compare(self) -> list[JsonObject]:
         """Compare everybody with what is stored; return that."""
@@ -83,13 +148,16 @@ class Stage:
         known = await self._rows()
         for tab in self._tabs:
             must_know = self._must_know(tab, known)
-            await _until(tab, lambda sight: sight.messages == stored and must_know <= sight.endings.keys())  # noqa: B023
+            await tab.until(lambda: tab.sight().messages == stored and must_know <= tab.sight().endings.keys())  # noqa: B023
             self._check_tab(tab, stored, known, must_know)
         for stream in [*self._streams, Stream("an event stream that comes afterwards", self._tabs[-1])]:
             for request in known:
                 stream.follow(request)
             await stream.rest()
             self._check_stream(stream, stored, known)
+        for page in self._pages:
+            await page.rest()
+            await self._check_page(page, stored)
         return stored
 
     def compare_with_peace(self, peace: list[JsonObject], stored: list[JsonObject]) -> None:
@@ -127,39 +195,81 @@ class Stage:
                 written[message.id] = message  # the last turn of a message has all of it
         for name, message in written.items():
             if name in by_id:
-                is_last = name == stored[-1]["id"]
-                seen = message.to_dict() if is_last else settled_since(by_id[name], message)
+                seen = message.to_dict() if name == stored[-1]["id"] else settled_since(by_id[name], message.to_dict())
                 self._same(stream.label, [plain(by_id[name])], [plain(seen)])
         for request, (outcome, error) in known.items():
             if outcome == "error" and request in stream.seen:
                 self._same(stream.label, [error], [stream.failures.get(request)], "error text")
 
+    async def _check_page(self, page: Page, stored: list[JsonObject]) -> None:
+        """Check what a page shows of the conversation as it is in the end: it is not told what was asked afterwards."""
+        there = _ids(stored)
+        shown = [message for message in page.messages if message["id"] in there]
+        known = [message for message in stored if message["id"] in _ids(shown)]
+        self._check(self._differ_in_order(page.label, known, shown))
+        for name in self._pages[page]:
+            if name in there and name not in page.told:
+                raise AssertionError(f"{self.where}: {page.label} was not told of the answer {name}")
+        by_id = {message["id"]: message for message in stored}
+        extended = await self._inspect(_extended)
+        for message in (message for message in shown if message["id"] in page.told):
+            whole = by_id[message["id"]]
+            if message["id"] not in extended:
+                self._same(page.label, [plain(whole)], [plain(settled_since(whole, message))])
+            elif not _spoken(whole)["text"].startswith(_spoken(message)["text"]):
+                self._same(page.label, [_spoken(whole)], [_spoken(message)])
+
     def _same(
         self, label: str, expected: list[Any], found: list[Any], what: str = "messages", norm: str = "what is stored"
     ) -> None:
-        self.comparisons += 1
-        difference = find_difference(expected, found, what)
+        self._check(self._differ(label, expected, found, norm, what))
+
+    def _check(self, difference: str | None) -> None:
         if difference is not None:
-            raise AssertionError(f"{self.where}: {label} differs from {norm}.\n  {difference}")
+            raise AssertionError(f"{self.where}: {difference}")
+
+    def _differ(
+        self, label: str, expected: list[Any], found: list[Any], norm: str = "what is stored", what: str = "messages"
+    ) -> str | None:
+        """Return in words how what somebody shows differs from the norm; None if it does not."""
+        self.comparisons += 1
+        if what == "messages" and (difference := self._differ_in_order(label, expected, found, norm)) is not None:
+            return difference
+        difference = find_difference(expected, found, what)
+        return f"{label} differs from {norm}.\n  {difference}" if difference is not None else None
+
+    def _differ_in_order(
+        self, label: str, expected: list[JsonObject], found: list[JsonObject], norm: str = "what is stored"
+    ) -> str | None:
+        self.comparisons += 1
+        if [message["id"] for message in expected] == [message["id"] for message in found]:
+            return None
+        return (
+            f"{label} differs from {norm} in which messages there are, or in their order.\n"
+            f"  {norm}: {_outline(expected)}\n  {label}: {_outline(found)}"
+        )
 
     async def _idle(self) -> None:
-        """Wait until nothing runs; somebody else's word for it, not a client's."""
-        while await self._inspect(lambda state: any(state.message_turns())):
-            await self._live.chat.connection.change()
+        """Wait until nothing runs or waits: by the server's word, not by a client's."""
+        directory = (await self.server.app.start()).directory
+        async with directory.attach(agent_id(self._kind, NAME)) as loaded, loaded.subscribe() as subscription:
+            while await loaded.actor.inspect(_is_busy):
+                await subscription.next()
 
-    async def _inspect(self, look: Callable[[State], bool]) -> bool:
+    async def _inspect(self, look: Callable[[State], T]) -> T:
         directory = (await self.server.app.start()).directory
         async with directory.attach(agent_id(self._kind, NAME)) as loaded:
             return await loaded.actor.inspect(look)
 
     async def _rows(self) -> Known:
-        """Return how the turns that the asking tab knows really ended, and what went on from them, oldest first.
+        """Return how the turns that the acting tabs know really ended, and what went on from them, oldest first.
 
-        A turn that went on while the tab was away is one that it need not have heard of.
+        A turn that went on while a tab was away is one that it need not have heard of.
         """
         store: Any = (await self.server.app.start()).directory.store
-        protocol = self._live.chat.protocol
-        heard_of = {*protocol.endings, *protocol.answers, *protocol.questions}
+        heard_of: set[str] = set()
+        for protocol in (self._live.chat.protocol, self._other.chat.protocol):
+            heard_of |= {*protocol.endings, *protocol.answers, *protocol.questions}
         return {
             str(row.request): (row.status, row.error)
             for row in await store.turns(agent_id(self._kind, NAME))
@@ -167,11 +277,16 @@ class Stage:
         }
 
     def describe(self) -> str:
-        return "\n".join(f"  {tab.label} sees {tab.sight()}" for tab in self._tabs)
+        """Return in words how far the play is, and what everybody shows."""
+        shown = {tab.label + " waits, and" * tab.sight().is_waiting: _outline(tab.messages) for tab in self._tabs}
+        lines = [f"the play is at {self._player.doing}", *(f"{label} shows: {each}" for label, each in shown.items())]
+        return "\n".join(f"  {line}" for line in lines)
 
     async def close(self) -> None:
         for stream in self._streams:
             await stream.close()
+        for page in self._pages:
+            await page.close()
         for tab in {id(tab): tab for tab in [*self._tabs, *(stream.tab for stream in self._streams)]}.values():
             await tab.close()
 
@@ -180,17 +295,43 @@ def _is_continuing(state: State) -> bool:
     return state.current is not None and state.current.is_continuation
 
 
+def _left(state: State) -> set[str]:
+    """Return the ids of the answers that are being written on a branch that is not shown."""
+    path = set(active_path(state))
+    return {str(state.nodes[turn.node].id) for turn in state.chat_turns() if turn.node not in path}
+
+
+def _is_busy(state: State) -> bool:
+    return any(not turn.accepted.kind.is_bare for turn in state.open.values())
+
+
+def _answers_due(state: State) -> list[str]:
+    """Return the ids of the answers that are being written or waited for, oldest first."""
+    return [str(state.nodes[turn.node].id) for turn in state.chat_turns() if not turn.is_continuation]
+
+
+def _extended(state: State) -> set[str]:
+    """Return the ids of the messages that more than one turn has written."""
+    turns = [*state.open.values(), *state.ended.values()]
+    return {str(state.nodes[turn.node].id) for turn in turns if turn.extends and turn.node in state.nodes}
+
+
+def _ids(messages: Iterable[JsonObject]) -> set[str]:
+    return {message["id"] for message in messages}
+
+
+def _named(message: JsonObject) -> JsonObject:
+    return {"id": message["id"], "role": message["role"], "parts": []}
+
+
+def _outline(messages: Iterable[JsonObject]) -> str:
+    """Return who says what, from top to bottom, in few words."""
+    return " | ".join(f"{message['role']} {_spoken(message)['text'][:30]!r}" for message in messages) or "nothing"
+
+
 def _spoken(message: JsonObject) -> JsonObject:
     """Return what a death must not change: who said which words and called which tools. Their fate it may (R-17)."""
     shown = plain(message)
     text = "".join(part["text"] for part in shown["parts"] if part["type"] == "text")
     calls = [[part["type"], part["toolCallId"]] for part in shown["parts"] if "toolCallId" in part]
     return {"role": shown["role"], "text": text, "calls": calls}
-
-
-async def _until(tab: Tab, fact: Callable[[Sight], bool]) -> None:
-    """Give a tab the chance to hear of something: a replay takes a question and its answer, and is shown as a whole."""
-    for _ in range(PATIENT):
-        await tab.settle()
-        if fact(tab.sight()):
-            return
