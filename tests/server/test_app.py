@@ -197,9 +197,10 @@ async def test_a_log_that_fails_in_between_is_a_503_that_does_not_name_its_files
     async with talking(chat(scripted(["Hello"]), store=store)) as client:
         await ask(client)
 
-        async def fail(*_: Any) -> Any:
-            raise LogUnavailable("unable to read; /secret/path is gone")
+    async def fail(*_: Any) -> Any:
+        raise LogUnavailable("unable to read; /secret/path is gone")
 
+    async with talking(chat(scripted(["Hello"]), store=store)) as client:  # where the agent is not loaded
         store.conversation = fail  # type: ignore[method-assign]
         answer = await client.get("get-messages")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

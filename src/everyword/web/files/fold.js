@@ -198,3 +198,11 @@ function merged(base, over) {
 }
 
 const isPlain = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** Whether what is shown has all that has streamed, and more: transcripts may be ahead of the chunks. */
+export function isAhead(shown, message) {
+  const [all, said] = [textOf(shown), textOf(message)];
+  return shown.parts.length >= message.parts.length && all.length > said.length && all.startsWith(said);
+}
+
+const textOf = ({ parts }) => parts.filter(({ type }) => type === "text").map(({ text }) => text).join("");

@@ -1,7 +1,7 @@
 // The client's half of the protocol, without a socket: give it every frame, send what it says, read `messages`.
 // What was said into a dying socket is said again on the next one; streams are taken up by themselves.
 
-import { Fold, isTool } from "./fold.js";
+import { Fold, isTool, isAhead } from "./fold.js";
 import { Runs } from "./runs.js";
 import { Calls, Unheard, fresh } from "./unheard.js";
 
@@ -292,14 +292,6 @@ export class Chat {
     if (this.held) this.transcript(this.held, true);
   }
 }
-
-/** Whether what is shown has all that has streamed, and more: transcripts may be ahead of the chunks. */
-function isAhead(shown, message) {
-  const [all, said] = [textOf(shown), textOf(message)];
-  return shown.parts.length >= message.parts.length && all.length > said.length && all.startsWith(said);
-}
-
-const textOf = ({ parts }) => parts.filter(({ type }) => type === "text").map(({ text }) => text).join("");
 
 function put(list, message, onlyKnown = false) {
   const place = list.findIndex(({ id }) => id === message.id);
