@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import LogCorrupt
+from ..errors import LogCorrupt, UsageError
 from ..ids import AgentId
 from ..runtime.clock import SystemClock
 from ..runtime.names import doubles
@@ -38,6 +38,11 @@ def run(chosen: argparse.Namespace) -> int:
     screen = Screen(is_json=chosen.json)
     if named is not None:
         setup, apps = check_setup(named)
+        if chosen.app and not apps and not setup:
+            raise UsageError(
+                f"unable to examine {named!r}; it is no Everyword, and none is mounted in it. "
+                f"Name the one that serves the agents: {named.partition(':')[0]}:name"
+            )
         for line in setup if not screen.is_json else ():
             screen.say(f"{screen.style('✗', 'red')} {one_line(named)}: {one_line(line)}")
     # What the store says about rows that it leaves out is said here in full.
