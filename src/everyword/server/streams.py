@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from ..core.continuations import continuation_is_due
 from ..core.replay import Chunks, few_chunks, message_chunks
 from ..core.state import State, Turn
+from ..core.tree import active_path
 from ..errors import AgentGone, AgentStopped, LogError
 from ..events import Chunk, Outcome, TurnEnded, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
@@ -210,11 +212,13 @@ class OpenTurn:
 
 
 async def find_open_turn(loaded: Loaded, sharing: Sharing, request: RequestId | None) -> OpenTurn | None:
-    """Return the turn of this request if it is open; without a request, the running turn, or the next to run."""
+    """Return the turn of this request if it is open; without a request, the running turn, or the next to run.
+
+    Without a request, turns of branches that were left are passed over (R-5).
+    """
 
     def look(state: State) -> OpenTurn | None:
-        running = state.current or next(state.chat_turns(), None)
-        turn = state.by_request(request) if request is not None else running
+        turn = state.by_request(request) if request is not None else next(iter(_shown_turns(state)), None)
         if turn is None or turn.id not in state.open:
             return None
         return _opened(loaded, sharing, state, turn)
@@ -222,10 +226,26 @@ async def find_open_turn(loaded: Loaded, sharing: Sharing, request: RequestId | 
     return await loaded.actor.inspect(look)
 
 
+def _shown_turns(state: State) -> list[Turn]:
+    """Return the open turns of the branch that is shown, in the order in which they run.
+
+    A continuation goes before the questions behind it; one that waits for another answer lets them pass.
+    """
+    path = set(active_path(state))
+    return sorted(
+        (turn for turn in state.chat_turns() if turn.node in path),
+        key=lambda turn: (turn is not state.current, not (turn.is_continuation and continuation_is_due(state, turn))),
+    )
+
+
 def _opened(loaded: Loaded, sharing: Sharing, state: State, turn: Turn) -> OpenTurn:
-    few = [body for _, body in few_chunks(turn)]
-    told = [*map(encode_sse, few[:-1]), *(encode_sse(newest, event_id=turn.chunks - 1) for newest in few[-1:])]
-    questions = frozenset(other.id for other in state.chat_turns() if not other.is_continuation and other is not turn)
+    chunks = few_chunks(turn)
+    if turn.is_continuation and turn.fold is None:
+        # It has not begun. A page folds what follows into an empty message: it needs what is continued.
+        chunks = message_chunks(state.nodes[turn.node].body, None, None)
+    few, covered = [body for _, body in chunks], turn.chunks - 1 if turn.chunks else None
+    told = [*map(encode_sse, few[:-1]), *(encode_sse(newest, event_id=covered) for newest in few[-1:])]
+    questions = frozenset(other.id for other in _shown_turns(state) if not other.is_continuation and other is not turn)
     head = loaded.actor.tail.head
     return OpenTurn(turn.id, turn.request, head, turn.chunks, sharing.streamed(told), questions)
 

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from ..client import ChatClient
-from ..errors import CallFailed, ChatFailed, EverywordError
+from ..errors import CallFailed, ChatFailed, EverywordError, FoldError
 from ..messages.calls import is_open, is_tool_part
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
@@ -138,6 +138,8 @@ class Page:
         """The ids of the messages that the stream told of."""
         self.failure: str | None = None
         """The text of an error with which the stream ended."""
+        self.problem: str | None = None
+        """What the stream told and the page could not use; the AI SDK throws there."""
         self._messages: list[JsonObject] = []
         self._http = server.http(kind, name)
         self._reading: asyncio.Task[None] | None = None
@@ -169,8 +171,11 @@ class Page:
         async with aclosing(answer):
             async for piece in answer.aiter_bytes():
                 for event in parser.feed(piece):
-                    if event.data != "[DONE]":
-                        fold = self._take(msgspec.json.decode(event.data), fold)
+                    try:
+                        fold = self._take(msgspec.json.decode(event.data), fold) if event.data != "[DONE]" else fold
+                    except FoldError as error:
+                        self.problem = str(error)
+                        return
 
     def _take(self, chunk: JsonObject, fold: MessageFold) -> MessageFold:
         if chunk["type"] == "error":

@@ -82,13 +82,15 @@ class Stage:
 
     async def look(self) -> None:
         """While the play stands still: let others come, compare what all of them show, and let it go on."""
+        await self._still()
+        begun = self._player.acts
         late = await self._tab("a late tab").open()
         self._tabs.append(late)
         self._streams.append(Stream("a late event stream", late))
         while True:
             done = self._player.acts
             page = await self._open_page()
-            difference = await self._find_disagreement(page)
+            difference = await self._find_disagreement(page, is_late_new=begun == done)
             if difference is None:
                 break
             if self._player.acts == done:
@@ -97,10 +99,14 @@ class Stage:
         self._follow()
         self.pace.release()
 
-    async def _open_page(self) -> Page:
+    async def _still(self) -> None:
+        """Wait until nothing is being done, and the server has heard of all that was done."""
         while not self._player.is_waiting.is_set():  # it may go on before this is heard
             await self._player.is_waiting.wait()
         await asyncio.gather(self._live.noted(), self._other.noted())
+
+    async def _open_page(self) -> Page:
+        await self._still()
         page = Page("a page of the AI SDK", self.server, self._kind, NAME)
         self._pages[page] = []
         await page.open()
@@ -111,19 +117,20 @@ class Stage:
         del self._pages[page]
         await page.close()
 
-    async def _find_disagreement(self, page: Page) -> str | None:
+    async def _find_disagreement(self, page: Page, *, is_late_new: bool) -> str | None:
         """Wait until all tabs and the page show the same messages in the same order, and as much of them.
 
         Returns how they differ, if they do in the end. A continuation is its owner's to see until it ends (B2): then
-        only the order is compared. A tab that shows the beginning of an answer whose branch was left is told the rest
-        of it, and only then the new branch (R-5).
+        only the order is compared. A tab that showed the beginning of an answer before its branch was left is told the
+        rest of it, and only then the new branch (R-5).
         """
         is_continuing, left = await self._inspect(_is_continuing), await self._inspect(_left)
+        early = {tab.label for tab in (self._tabs[:-1] if is_late_new else self._tabs)}
 
         def shown() -> dict[str, list[JsonObject]]:
             seen = {tab.label: list(map(in_stream, tab.messages)) for tab in self._tabs}
             seen[page.label] = list(map(in_stream, page.messages))
-            current = {label: each for label, each in seen.items() if not left & _ids(each)}
+            current = {name: each for name, each in seen.items() if name not in early or not left & _ids(each)}
             return {label: list(map(_named, each)) if is_continuing else each for label, each in current.items()}
 
         found: list[str | None] = []
@@ -135,6 +142,8 @@ class Stage:
             is_writing = len(stored) < len(expected) and expected[-1]["role"] == "assistant"
             found = [self._differ(label, expected, messages, norm) for label, messages in others]
             found.append(self._differ_in_order("what is stored", expected[: -1 if is_writing else None], stored, norm))
+            if page.problem is not None:
+                return f"{page.label} was sent what it cannot use: {page.problem}"
             if not any(found):
                 return None
         return next(filter(None, found))
@@ -203,6 +212,8 @@ class Stage:
 
     async def _check_page(self, page: Page, stored: list[JsonObject]) -> None:
         """Check what a page shows of the conversation as it is in the end: it is not told what was asked afterwards."""
+        if page.problem is not None:
+            raise AssertionError(f"{self.where}: {page.label} was sent what it cannot use: {page.problem}")
         there = _ids(stored)
         shown = [message for message in page.messages if message["id"] in there]
         known = [message for message in stored if message["id"] in _ids(shown)]
