@@ -152,5 +152,5 @@ def _waiting(client: Any) -> list[str]:
 
 async def _until(fact: Any) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not fact():
+        while not fact():  # noqa: ASYNC110 - what clients have heard is no event
             await asyncio.sleep(0)
