@@ -70,7 +70,7 @@ PUBLIC: dict[str, list[str]] = {
         "Every",
         "Fiber",
         "FiberContext",
-        "QueuedJob",
+        "Job",
         "Recovery",
         "Retry",
         "SaveMessagesResult",

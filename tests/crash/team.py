@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from everyword import TurnLimits
 from everyword.agents import responder_for
 from everyword.agents.agent_tools import agent_tool
 from everyword.agents.sub_agents import class_of
@@ -35,7 +36,7 @@ LIFETIME = 60.0
 class Worker:
     """Says two words, and writes each of its attempts down."""
 
-    max_attempts = 3
+    turn_limits = TurnLimits(max_attempts=3)
     is_plain = True
     effects: ClassVar[Path]
     life: ClassVar[str]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar
 from typing import Any, ClassVar, TypeVar
 
-from ..errors import UsageError
 from ..ids import split_agent_id
 from ..runtime.api import AgentPort
-from .agent_tools import AgentTools
+from .agent_tools import HasAgentTools
 from .connections import Connection, excluding
-from .fibers import Fibers
-from .jobs import Jobs
+from .fibers import HasFibers
+from .jobs import HasJobs
 from .lifetime import Lifetime
 from .naming import agent_kind, declared_kinds
 from .sql import Sql
 from .state import SharedState
-from .sub_agents import SubAgents
+from .sub_agents import HasSubAgents
 
 __all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
 
@@ -43,7 +42,7 @@ def running_as(agent: Agent) -> None:
     _current.set(agent)
 
 
-class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
+class Agent(SharedState, HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifetime):
     """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
 
     Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and
@@ -57,6 +56,8 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     """Kinds that the class had before. Agents that are stored under one keep their id, and all kinds lead to them."""
 
     _declared_kind: ClassVar[str | None] = None
+    _family_callables: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """Name that clients call → the attribute, and the method of the object there."""
 
     read_only_may_send: ClassVar[bool] = False
     """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
@@ -84,6 +85,13 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     async def on_start(self) -> None:
         """Hear that this instance was loaded, before it is used; runs again whenever the agent is loaded again."""
 
+    def prepare_connection(self, connection: Connection, request: Any) -> None:
+        """Prepare a new connection before anything is sent to it: set its `tags`, or `has_protocol` to False.
+
+        `connections(tag)` finds it by its tags. Without the protocol it is told neither of the state nor of the chat:
+        it gets what the agent itself sends and the replies to its own calls.
+        """
+
     async def on_connect(self, connection: Connection, request: Any) -> None:
         """Hear of a new connection, after it was told who it talks to. `request` has its headers and query."""
 
@@ -104,17 +112,6 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         """
         return None
 
-    def connection_tags(self, connection: Connection, request: Any) -> Iterable[str]:
-        """Return the names under which `connections(tag)` finds this connection."""
-        return ()
-
-    def should_send_protocol_messages(self, connection: Connection, request: Any) -> bool:
-        """Tell whether this connection is told who it talks to, of the state and of the chat; asked when it is new.
-
-        Without, it gets what the agent itself sends and the replies to its own calls, and nothing else.
-        """
-        return True
-
     def connections(self, tag: str | None = None) -> list[Connection]:
         """Return the connections that are open, or those with a tag."""
         return [each for each in self._connections.values() if tag is None or tag in each.tags]
@@ -124,16 +121,12 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         for connection in excluding(self.connections(), exclude):
             connection.send(message)
 
-    def admit(self, connection: Connection) -> None:
+    def _admit(self, connection: Connection) -> None:
         """Add a connection; called by the server."""
-        tags = self.connection_tags(connection, connection.request)
-        if isinstance(tags, str):
-            raise UsageError(f"unable to tag a connection with {tags!r}; return a list of names")
-        connection.tags = frozenset(tags)
         connection._states = self._port.states
         self._connections[connection.serial] = connection
 
-    def dismiss(self, connection: Connection) -> None:
+    def _dismiss(self, connection: Connection) -> None:
         """Remove a connection; called by the server."""
         self._connections.pop(connection.serial, None)
 

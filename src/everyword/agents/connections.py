@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
+from ..errors import UsageError
 from ..messages.jsonvalues import encode_json
 from ..runtime.api import StatePort
 
@@ -15,8 +16,7 @@ __all__ = ["Connection"]
 class Connection:
     """One socket to one agent, while it is open. Several may have one `id`: a client's tabs have their own.
 
-    `state` is the agent's to use: it lasts as long as the connection does. `tags` are what
-    `Agent.connection_tags` gave it. `is_readonly` is that of its principal.
+    `state` is the agent's to use: it lasts as long as the connection does. `is_readonly` is that of its principal.
     """
 
     def __init__(
@@ -32,12 +32,23 @@ class Connection:
     ) -> None:
         self.serial, self.id, self.request, self.is_readonly = serial, client_id, request, is_readonly
         self.state: dict[str, Any] = {}
-        self.tags: frozenset[str] = frozenset()
         self.has_protocol = True
-        """Whether it is told of the state and the chat, as `Agent.should_send_protocol_messages` said."""
+        """Whether it is told of the state and the chat; `Agent.prepare_connection` may set it to False."""
+        self._tags: frozenset[str] = frozenset()
         self._states: StatePort | None = None
         """The state of the agent that it is connected to."""
         self._send, self._close, self._drain = send, close, drain
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Names under which `Agent.connections(tag)` finds it; `Agent.prepare_connection` sets them."""
+        return self._tags
+
+    @tags.setter
+    def tags(self, tags: Iterable[str]) -> None:
+        if isinstance(tags, str):
+            raise UsageError(f"unable to tag a connection with {tags!r}; give a list of names")
+        self._tags = frozenset(tags)
 
     def send(self, message: Any) -> None:
         """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it.
