@@ -33,7 +33,7 @@ async def test_a_run_is_a_turn_of_a_sub_agent_of_that_name_and_a_record_here(bas
         assert (result.run_id, result.status, result.summary) == ("r", "completed", "one two ")
         kid = await boss.sub_agent(_kid(boss), "r")
         assert (kid.messages[0].id, kid.messages[0].text) == ("agent-tool-r-input", "one two")
-        record = await kid._port.intake.submissions.get("agent-tool:r")
+        record = await kid._port.intake.submission("agent-tool:r")
         assert record is not None and record.status == "completed"
         (run,) = await boss.agent_tools.list()
         assert (run.run_id, run.agent_type, run.status, run.input) == ("r", "kid", "completed", "one two")
@@ -132,7 +132,7 @@ async def test_stopping_the_turn_stops_what_works_for_it(base: str) -> None:
             ended = await boss._port.runs.wait(run)
             assert (ended.status, ended.reason) == ("aborted", "The turn that asked for it has ended.")
         kid = await boss.sub_agent(_kid(boss), "agent-tool:c0")
-        assert (kid.messages[-1].text, (await kid._port.intake.submissions.get("agent-tool:agent-tool:c0")).status) == (
+        assert (kid.messages[-1].text, (await kid._port.intake.submission("agent-tool:agent-tool:c0")).status) == (
             "said ",
             "aborted",
         )
@@ -192,7 +192,7 @@ async def test_a_cleared_sub_agents_run_counts_as_an_error(base: str) -> None:
         waiting = asyncio.create_task(boss.run_agent_tool(_kid(boss), "late", run_id="r"))
 
         async def is_asked() -> bool:
-            return await kid._port.intake.submissions.get("agent-tool:r") is not None
+            return await kid._port.intake.submission("agent-tool:r") is not None
 
         await until(is_asked)
         await kid.clear_history()

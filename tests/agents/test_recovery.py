@@ -40,7 +40,7 @@ class Chat:
     """(attempt, what was said before it)"""
     heard: ClassVar[asyncio.Condition]
 
-    async def model(self, asked: Asked) -> AsyncIterator[str]:
+    async def reply(self, asked: Asked) -> AsyncIterator[str]:
         said = asked.answer.text if asked.answer is not None else ""
         Chat.attempts.append((asked.turn.attempt, said))
         if not said:

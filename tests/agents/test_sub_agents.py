@@ -113,7 +113,7 @@ async def test_aborting_a_sub_agent_stops_its_turns_and_keeps_what_it_said() -> 
             await GATES["slow"].reached.wait()
             await boss.sub_agents.abort(Worker, "slow")
             await port.wait_until_idle()
-            record = await port.intake.submissions.get("r")  # type: ignore[arg-type]
+            record = await port.intake.submission("r")  # type: ignore[arg-type]
             assert record is not None and record.status == "aborted"
             assert slow.messages[-1].text == "slow: hi"
     finally:
@@ -131,7 +131,7 @@ async def test_a_sub_agents_open_turn_is_finished_by_the_next_process_without_it
     async with running(store) as app:
         worker = await app.get(Boss, "ann").sub_agent(Worker, "w")
         await worker._port.wait_until_idle()
-        record = await worker._port.intake.submissions.get("r")  # type: ignore[arg-type]
+        record = await worker._port.intake.submission("r")  # type: ignore[arg-type]
         assert record is not None and record.status == "completed"
 
 

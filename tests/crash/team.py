@@ -42,7 +42,7 @@ class Worker:
     life: ClassVar[str]
     name: str
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         with self.effects.open("a", encoding="utf-8") as file:
             file.write(f"attempt {asked.turn.attempt} of {self.name}\n")
         if asked.answer is None or "half" not in asked.answer.text:
@@ -59,7 +59,7 @@ class Worker:
 class Lead:
     """Lets a worker do what it is asked, and says what it was told of that."""
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         calls = list(tool_parts(asked.answer)) if asked.answer is not None else []
         if calls:
             yield f"{calls[0].get('output', calls[0].get('errorText'))}"

@@ -209,7 +209,7 @@ async def test_stopping_a_run_before_its_sub_agent_has_begun_leaves_no_turn_behi
         assert ended.status == (await waiting).status == "aborted"
         store.fails_children = False
         kid = Port(here.directory, AgentId(f"{BOSS}/sub/kid/r"))
-        assert await kid.intake.submissions.get("agent-tool:r") is None  # type: ignore[arg-type]
+        assert await kid.intake.submission("agent-tool:r") is None  # type: ignore[arg-type]
 
 
 async def test_a_sub_agent_whose_class_is_gone_can_still_be_stopped() -> None:

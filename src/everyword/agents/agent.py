@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..ids import split_agent_id
 from ..runtime.api import AgentPort
@@ -14,6 +14,7 @@ from .connections import Connection, excluding
 from .fibers import HasFibers
 from .jobs import HasJobs
 from .lifetime import Lifetime
+from .members import check_attribute, check_members, is_framework_class
 from .naming import agent_kind, declared_kinds
 from .sql import Sql
 from .state import SharedState
@@ -55,6 +56,9 @@ class Agent(SharedState, HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, L
     aliases: ClassVar[Sequence[str]] = ()
     """Kinds that the class had before. Agents that are stored under one keep their id, and all kinds lead to them."""
 
+    _connections: dict[str, Connection]
+    """The open connections, by serial."""
+
     _declared_kind: ClassVar[str | None] = None
     _family_callables: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Name that clients call → the attribute, and the method of the object there."""
@@ -64,12 +68,21 @@ class Agent(SharedState, HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, L
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if is_framework_class(cls):
+            return
+        check_members(cls)
         cls._declared_kind, cls.aliases = declared_kinds(cls)
         cls.kind = agent_kind(cls)
 
+    if not TYPE_CHECKING:  # type checkers would take any assignment for granted
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            check_attribute(self, name)
+            super().__setattr__(name, value)
+
     def __init__(self, port: AgentPort) -> None:
         self._port = port
-        self._connections: dict[str, Connection] = {}
+        self._connections = {}
 
     @property
     def name(self) -> str:

@@ -51,10 +51,13 @@ class Think(AIChatAgent):
     output_retries: int = 2
     """How often the model may correct an object that does not fit, or that it did not give."""
 
+    _toolsets: list[Any]
+    """The toolsets of Pydantic AI among `tools`."""
+
     def __init__(self, port: AgentPort) -> None:
         super().__init__(port)
         given = inspect.getattr_static(type(self), "tools")
-        self._toolsets: list[Any] = []
+        self._toolsets = []
         if isinstance(given, list | tuple):  # what a property gives is looked at when it is needed
             self._toolsets = [each for each in given if is_toolset(each)]
             self.tools = [each for each in given if not is_toolset(each)]
