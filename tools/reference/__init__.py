@@ -42,11 +42,11 @@ def render_agents() -> str:
     names = ", ".join(f"`{name}`" for name in AGENT_CLASSES)
     lines = [NOTE, "", "# Agent classes", ""]
     lines += [
-        f"What {names} have: settings to assign in your class, hooks to define, and methods to call. Methods that belong",
-        "together are behind one attribute, such as `self.jobs`; they follow the classes.",
+        f"What {names} have: settings to assign in your class, hooks to define, and methods to call. Methods that",
+        "belong together are behind one attribute, such as `self.jobs`; they follow the classes.",
         "",
-        "A class that gives another meaning to a name of these raises `UsageError` when it is made, unless the name is that of",
-        "a setting or a hook, or the method is marked with `typing.override`.",
+        "A class that gives another meaning to a name of these raises `UsageError` when it is made, unless the name is",
+        "that of a setting or a hook, or the method is marked with `typing.override`.",
     ]
     for name in AGENT_CLASSES:
         lines += agent_class(name)

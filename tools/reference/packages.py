@@ -79,7 +79,7 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "versions": ("Versions", ("Version",)),
     "submissions": ("Submissions", ("Submission",)),
 }
-"""Attributes of agents that keep methods together: the classes of `everyword.agents` behind them, and what they return."""
+"""Attributes of agents that keep methods together: the class of `everyword.agents` behind each, and what it returns."""
 
 FRAMEWORK: dict[str, tuple[str, ...]] = {
     "SaveMessagesResult": ("of",),
