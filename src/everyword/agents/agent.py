@@ -8,6 +8,7 @@ from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..ids import split_agent_id
+from ..principals import Principal, acting_for
 from ..runtime.api import AgentPort
 from .agent_tools import HasAgentTools
 from .connections import Connection, excluding
@@ -88,6 +89,15 @@ class Agent(SharedState, HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, L
     def name(self) -> str:
         """The instance's name, as in the URL."""
         return split_agent_id(self._port.agent)[1]
+
+    @property
+    def principal(self) -> Principal | None:
+        """For whom the running code works: who asked the turn, called the method, sent the request, put the job aside.
+
+        None when it is nobody: in `on_start`, in schedules of the class, and in a script of your own.
+        """
+        acting = acting_for()
+        return Principal.of(acting) if acting is not None else None
 
     async def load(self) -> None:
         """Load the agent, so that what it remembers can be read; only needed from outside a running agent."""

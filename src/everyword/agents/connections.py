@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..messages.jsonvalues import encode_json
+from ..principals import LOCAL, Principal
 from ..runtime.api import StatePort
 
 __all__ = ["Connection"]
@@ -16,7 +17,7 @@ __all__ = ["Connection"]
 class Connection:
     """One socket to one agent, while it is open. Several may have one `id`: a client's tabs have their own.
 
-    `state` is the agent's to use: it lasts as long as the connection does. `is_readonly` is that of its principal.
+    `state` is the agent's to use: it lasts as long as the connection does. `principal` is who opened it.
     """
 
     def __init__(
@@ -28,9 +29,9 @@ class Connection:
         close: Callable[[int, str], None],
         drain: Callable[[], Awaitable[None]] | None = None,
         request: Any = None,
-        is_readonly: bool = False,
+        principal: Principal = LOCAL,
     ) -> None:
-        self.serial, self.id, self.request, self.is_readonly = serial, client_id, request, is_readonly
+        self.serial, self.id, self.request, self.principal = serial, client_id, request, principal
         self.state: dict[str, Any] = {}
         self.has_protocol = True
         """Whether it is told of the state and the chat; `Agent.prepare_connection` may set it to False."""
@@ -49,6 +50,11 @@ class Connection:
         if isinstance(tags, str):
             raise UsageError(f"unable to tag a connection with {tags!r}; give a list of names")
         self._tags = frozenset(tags)
+
+    @property
+    def is_readonly(self) -> bool:
+        """Whether its principal may watch and change nothing."""
+        return self.principal.read_only
 
     def send(self, message: Any) -> None:
         """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it.
