@@ -15,6 +15,7 @@ from ..runtime.api import AgentPort, TurnResult
 from .agent_tool_types import AgentToolOutput, offered_output
 from .chat import AIChatAgent, Messages, asked_messages, is_in_turn, request_id_of
 from .result import SaveMessagesResult
+from .state_change import StateT
 from .submissions import Submission, Submissions
 from .think_context import StepContext, TurnContext
 from .think_loop import answered, run_approved_calls
@@ -27,7 +28,7 @@ __all__ = ["Think"]
 T = TypeVar("T")
 
 
-class Think(AIChatAgent):
+class Think(AIChatAgent[StateT]):
     """A conversation with a model that has tools. Needs the extra `pydantic-ai` and the provider's own package."""
 
     model: Any = None
