@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .agents import (
     Agent,
+    AgentToolLimits,
+    AgentToolOutput,
     AgentToolResult,
     AIChatAgent,
     CallResult,
@@ -20,6 +22,7 @@ from .agents import (
     Think,
     ToolContext,
     Turn,
+    TurnLimits,
     Wait,
     agent_tool,
     callable_method,
@@ -46,6 +49,8 @@ __all__ = [
     "AIChatAgent",
     "Action",
     "Agent",
+    "AgentToolLimits",
+    "AgentToolOutput",
     "AgentToolResult",
     "CallResult",
     "ChatError",
@@ -72,6 +77,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "Turn",
+    "TurnLimits",
     "UIMessage",
     "Wait",
     "__version__",

@@ -31,8 +31,15 @@ UI_STREAM_HEADERS: Final[Mapping[str, str]] = {
 
 # What events say about connections and failures stays here.
 _PRIVATE: Final = {
-    **{"body": ABSENT, "by": None, "client_tools": ABSENT, "detail": None, "origin": None, "owner": None},
-    **{"principal": None, "payload": ABSENT, "snapshot": ABSENT},
+    "body": ABSENT,
+    "by": None,
+    "client_tools": ABSENT,
+    "detail": None,
+    "origin": None,
+    "owner": None,
+    "principal": None,
+    "payload": ABSENT,
+    "snapshot": ABSENT,
 }
 
 
