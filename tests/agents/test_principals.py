@@ -131,7 +131,8 @@ async def test_a_job_works_for_who_put_it_aside_also_in_the_next_process() -> No
         await ann.agent.call("later")
         await _until(lambda: Parent.begun)
         await server.restart()
-        await _until(lambda: ann.agent.state == {"worked_for": "Ann (agent)"})
+        await _until(lambda: ann.agent.state is not None)
+        assert ann.agent.state == {"worked_for": "Ann (agent)"}
 
 
 async def _asked(client: Any, text: str) -> None:
