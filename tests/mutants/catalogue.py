@@ -394,8 +394,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        "    placed = _chain(state, new, state.leaf, rules)",
-        "    placed = _chain(state, new, None, rules)",
+        "    placed = _chain(state, new, state.leaf, stamp, rules)",
+        "    placed = _chain(state, new, None, stamp, rules)",
         f"{AGREEMENT}::test_only_clearing_removing_and_branching_hide_what_was_shown",
         "messages stored without a turn hide the whole conversation",
     ),
@@ -423,8 +423,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        "        return _Plan(place.parent, _chain(state, [last], place.parent, rules))",
-        "        return _Plan(node, _chain(state, [last], node, rules))",
+        "        return _Plan(place.parent, _chain(state, [last], place.parent, stamp, rules))",
+        "        return _Plan(node, _chain(state, [last], node, stamp, rules))",
         f"{ACCEPT}::test_an_edited_question_branches_beside_the_old_one_under_the_same_id",
         "an edited question follows the old one (R-4)",
     ),

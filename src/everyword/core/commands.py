@@ -11,6 +11,7 @@ from msgspec import Raw
 from ..events import AttemptCause, FiberOutcome, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.calls import CallAnswer
+from ..messages.server_fields import Author
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay", "Emit", "Emitted", "Finish"]
 __all__ += ["Interrupt"]
@@ -57,6 +58,8 @@ class Submit(msgspec.Struct, frozen=True):
     origin: str | None = None
     owner: str | None = None
     known: bool = False
+    author: Author | None = None
+    """The author of the user messages that it brings (R-37)."""
 
 
 class Continue(msgspec.Struct, frozen=True):
@@ -83,6 +86,7 @@ class Place(msgspec.Struct, frozen=True):
 
     turn: TurnId
     messages: Sequence[dict[str, Any]]
+    author: Author | None = None
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -190,6 +194,9 @@ class PutMessages(msgspec.Struct, frozen=True):
     trusted: bool = True
     cause: str = "saved"
     origin: str | None = None
+    author: Author | None = None
+    is_copy: bool = False
+    """The messages are another conversation's: they keep the server fields that they have, and are given none."""
 
 
 class RemoveMessages(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ from ..events import (
 )
 from ..ids import Attempt, Generation, Millis, NodeId
 from ..messages.calls import find_call
+from ..messages.server_fields import fields_of, with_fields
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
 from .attempts import cause_of, why_given_up
@@ -81,6 +82,7 @@ from .continuations import leave_behind, stop_calls
 from .fibers import decide_fiber
 from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
+from .stamps import is_start, stamped_start
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import active_path, ancestors
@@ -101,7 +103,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         raise AgentGone("unable to take a command; the agent was destroyed. Its name is that of a new one.")
     match command:
         case Emit():
-            return _emit(state, command)
+            return _emit(state, command, now)
         case Submit():
             return accept_submit(state, command, now, rules)
         case StartCall():
@@ -115,7 +117,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case Finish():
             turn = _speaker(state, command)
             left = command.message if turn.accepted.kind is TurnKind.RSM else None
-            put = put_messages(state, PutMessages([left], cause="streamed"), rules) if left is not None else []
+            put = put_messages(state, PutMessages([left], cause="streamed"), now, rules) if left is not None else []
             return [*put, *_finish(state, turn, command, rules)]
         case Cancel():
             return _cancel(state, command, rules)
@@ -126,11 +128,11 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case OpenStream():
             return accept_stream(state, command)
         case Place():
-            return place_deferred(state, command, rules)
+            return place_deferred(state, command, now, rules)
         case Clear():
             return _clear(state, command, rules)
         case PutMessages():
-            return put_messages(state, command, rules)
+            return put_messages(state, command, now, rules)
         case RemoveMessages():
             known = [node for node in command.nodes if node in state.nodes and not _is_busy(state, node)]
             return [MessagesRemoved(known, cause=command.cause)] if known else []
@@ -166,7 +168,7 @@ def _speaker(state: State, command: Emit | StartCall | Finish) -> Turn:
     return turn
 
 
-def _emit(state: State, command: Emit) -> list[Event]:
+def _emit(state: State, command: Emit, now: Millis) -> list[Event]:
     turn = _speaker(state, command)
     if turn.status is Status.ACCEPTED:
         raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
@@ -175,6 +177,8 @@ def _emit(state: State, command: Emit) -> list[Event]:
         if _TOOL_OUTPUT in chunk.body:
             chunks = [chunk for chunk in chunks if not _is_answered_already(turn, chunk)]
             break
+    if turn.fold is not None and turn.fold.is_empty:  # nothing was said yet
+        chunks = [Emitted(stamped_start(chunk.body, now)) if is_start(chunk.body) else chunk for chunk in chunks]
     return [
         Chunk(speaker, attempt, index, Raw(chunk.body), chunk.transient)
         for index, chunk in enumerate(chunks, turn.chunks)
@@ -277,7 +281,7 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
     if turn.fold is not None and saved:
         folded = message = with_errors(turn.fold.closed_message(), interrupted).to_dict()
         try:
-            message = rules.sanitize(folded)
+            message = with_fields(rules.sanitize(folded), fields_of(folded))
         except Exception as exc:  # noqa: BLE001 - the agent's own code; what clients have seen is kept as they saw it
             text, detail = rules.unsanitized_text, f"{type(exc).__name__}: {exc}"
             command = replace(command, outcome=Outcome.ERROR, error=text, detail=detail, reason="not-sanitized")
