@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,6 +50,24 @@ async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answe
         await expect(tab.answers).to_contain_text(LATE)
         await expect_said(tab, HELLO)
         await check_seen(tab, HELLO)
+        assert tab.problems == []
+
+
+async def test_every_message_shows_its_time_quietly_and_the_same_after_a_reload(tmp_path: Path) -> None:
+    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+        tab = await open_tab(browser, url)
+        await tab.ask("hello there")
+        await expect_said(tab, HELLO)
+        times = tab.page.locator("#messages li time")
+        await expect(times).to_have_count(2)
+        shown = await times.evaluate_all("all => all.map(each => [each.dateTime, each.textContent, each.title])")
+        assert all(re.fullmatch(r"\d\d:\d\d( [AP]M)?", text) for _, text, _ in shown)
+        asked, answered = (datetime.fromisoformat(iso) for iso, _, _ in shown)
+        assert abs((datetime.now(UTC) - asked).total_seconds()) < 3600 and asked <= answered
+        await tab.page.reload()
+        await expect(times).to_have_count(2)
+        again = await times.evaluate_all("all => all.map(each => [each.dateTime, each.textContent, each.title])")
+        assert again == shown
         assert tab.problems == []
 
 
