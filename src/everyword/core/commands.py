@@ -74,11 +74,17 @@ class Continue(msgspec.Struct, frozen=True):
 
 
 class OpenStream(msgspec.Struct, frozen=True):
-    """Open a bare stream; it takes no place in the tree and the caller drives it."""
+    """Open a bare stream; it takes no place in the tree and the caller drives it.
+
+    The question that it answers and the job that fills it are committed with it, or none of them is.
+    """
 
     request: RequestId
     message_id: MessageId
     kind: TurnKind = TurnKind.RSM
+    question: dict[str, Any] | None = None
+    job: AddJob | None = None
+    author: Author | None = None
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -157,6 +163,8 @@ class Finish(msgspec.Struct, frozen=True):
     usage: Raw = msgspec.field(default_factory=absent)
     message: dict[str, Any] | None = None
     """What a managed stream, whose chunks fold to nothing here, leaves in the conversation (R-20)."""
+    chunks: Sequence[Emitted] = ()
+    """The last chunks of such a stream."""
     forget: AttemptCause | None = None
     """Why the attempt before did not end, if what was said is not to be kept (R-17). A continuation keeps it."""
 
@@ -169,9 +177,10 @@ class Cancel(msgspec.Struct, frozen=True):
 
 
 class Clear(msgspec.Struct, frozen=True):
-    """Start the conversation anew."""
+    """Start the conversation anew; with `cancels`, without the jobs of that method either."""
 
     origin: str | None = None
+    cancels: str | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):

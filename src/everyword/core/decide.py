@@ -115,10 +115,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case Interrupt():
             return _interrupt(state, command)
         case Finish():
-            turn = _speaker(state, command)
-            left = command.message if turn.accepted.kind is TurnKind.RSM else None
-            put = put_messages(state, PutMessages([left], cause="streamed"), now, rules) if left is not None else []
-            return [*put, *_finish(state, turn, command, rules)]
+            return _finish_speaker(state, command, now, rules)
         case Cancel():
             return _cancel(state, command, rules)
         case Answer():
@@ -126,7 +123,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case Continue():
             return accept_continuation(state, command, rules)
         case OpenStream():
-            return accept_stream(state, command)
+            return _open_stream(state, command, now, rules)
         case Place():
             return place_deferred(state, command, now, rules)
         case Clear():
@@ -158,6 +155,29 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return [AgentDestroyed()]
         case _:
             assert_never(command)
+
+
+def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -> list[Event]:
+    """Return a stream's acceptance, its question and its job: they change different parts of the state."""
+    accepted = accept_stream(state, command)
+    if not accepted:
+        return []
+    put = PutMessages([command.question], author=command.author) if command.question is not None else None
+    questions = put_messages(state, put, now, rules) if put is not None else []
+    return [*questions, *accepted, *(decide_job(state, command.job) if command.job is not None else [])]
+
+
+def _finish_speaker(state: State, command: Finish, now: Millis, rules: Rules) -> list[Event]:
+    """Return a turn's end, with what a managed stream says and leaves at last (R-20)."""
+    turn = _speaker(state, command)
+    if turn.accepted.kind is not TurnKind.RSM:
+        return _finish(state, turn, command, rules)
+    last = _emit(state, Emit(command.turn, command.attempt, list(command.chunks)), now) if command.chunks else []
+    left = PutMessages([command.message], cause="streamed") if command.message is not None else None
+    put = put_messages(state, left, now, rules) if left is not None else []
+    *before, ended = _finish(state, turn, command, rules)
+    assert isinstance(ended, TurnEnded)
+    return [*last, *put, *before, replace(ended, chunks=ended.chunks + len(last))]
 
 
 def _speaker(state: State, command: Emit | StartCall | Finish) -> Turn:
@@ -379,7 +399,9 @@ def _clear(state: State, command: Clear, rules: Rules) -> list[Event]:
             hook = _hook_due(turn, rules)
             chunks = turn.chunks
             events.append(TurnEnded(turn.id, Outcome.ABORTED, reason="cleared", chunks=chunks, hook_due=hook))
-    return [*events, ChatCleared(Generation(state.generation + 1), origin=command.origin)]
+    jobs = [job for job, each in state.jobs.items() if each.added.callback == command.cancels]
+    cancelled = decide_job(state, CancelJobs(jobs)) if jobs else []
+    return [*cancelled, *events, ChatCleared(Generation(state.generation + 1), origin=command.origin)]
 
 
 def _is_busy(state: State, node: NodeId) -> bool:
