@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .agents import (
     Agent,
+    AgentToolLimits,
+    AgentToolOutput,
     AgentToolResult,
     AIChatAgent,
     CallResult,
@@ -20,6 +22,7 @@ from .agents import (
     Think,
     ToolContext,
     Turn,
+    TurnLimits,
     Wait,
     agent_tool,
     callable_method,
@@ -37,13 +40,17 @@ from .messages.message import UIMessage
 from .messages.model_messages import convert_to_model_messages
 from .messages.prune_messages import prune_messages
 from .messages.validate import validate_ui_messages
-from .server.access import Connecting, Principal, Reject
+from .principals import Principal
 from .server.app import Everyword
 from .server.limits import Limits
+from .server.permissions import Action, Connecting, Reject
 
 __all__ = [
     "AIChatAgent",
+    "Action",
     "Agent",
+    "AgentToolLimits",
+    "AgentToolOutput",
     "AgentToolResult",
     "CallResult",
     "ChatError",
@@ -70,6 +77,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "Turn",
+    "TurnLimits",
     "UIMessage",
     "Wait",
     "__version__",

@@ -8,9 +8,18 @@ import pytest
 
 from everyword.core.commands import AddJob, Begin, Clear, Emitted, Finish, OpenStream
 from everyword.errors import Rejected
-from everyword.events import ChatCleared, Chunk, JobAdded, JobEnded, MessagesPut, Outcome, TurnAccepted, TurnEnded
+from everyword.events import (
+    ChatCleared,
+    Chunk,
+    Identity,
+    JobAdded,
+    JobEnded,
+    MessagesPut,
+    Outcome,
+    TurnAccepted,
+    TurnEnded,
+)
 from everyword.ids import Attempt, JobId, MessageId, Millis, RequestId, TurnId
-from everyword.messages.server_fields import Author
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, kinds, pick, stage, the
 
@@ -23,7 +32,7 @@ def fill(name: str = "j1", callback: str = FILL) -> AddJob:
 
 def asked(name: str = "s1", job: AddJob | None = None) -> OpenStream:
     question = user(f"u-{name}")
-    return OpenStream(RequestId(name), MessageId(f"a-{name}"), question=question, job=job, author=Author("ann"))
+    return OpenStream(RequestId(name), MessageId(f"a-{name}"), question=question, job=job, principal=Identity("ann"))
 
 
 def opened() -> Stage:

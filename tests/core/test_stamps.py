@@ -7,18 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from everyword.core.commands import Place, PutMessages
+from everyword.core.commands import PutMessages, Submit
 from everyword.errors import MessageRefused
-from everyword.events import Chunk, MessageEnded, MessageReplaced, MessagesPut, TurnAccepted
-from everyword.ids import TurnId
-from everyword.messages.server_fields import Author
+from everyword.events import Chunk, Identity, MessageEnded, MessageReplaced, MessagesPut, TurnAccepted
+from everyword.ids import MessageId, RequestId
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, pick, stage, text, the
 
 JsonObject = dict[str, Any]
 
-ANN = Author("ann", "Ann")
-BOB = Author("bob")
+ANN = Identity("ann", "Ann")
+BOB = Identity("bob")
 BY_ANN = {"time": 1000, "author": {"id": "ann", "name": "Ann"}}
 FORGED = {"everyword": {"time": 1, "author": {"id": "root"}, "admin": True}}
 
@@ -27,9 +26,9 @@ def forged(message: JsonObject) -> JsonObject:
     return {**message, "metadata": FORGED}
 
 
-def asked(author: Author | None = ANN, **rules: Any) -> Stage:
+def asked(principal: Identity | None = ANN, **rules: Any) -> Stage:
     told = stage(**rules)
-    told.ask("r1", user("u1"), author=author)
+    told.ask("r1", user("u1"), principal=principal)
     return told
 
 
@@ -59,7 +58,7 @@ def test_a_question_without_an_author_has_its_time() -> None:
 @pytest.mark.parametrize("trusted", [True, False])
 def test_what_a_question_says_of_its_own_author_is_not_believed(trusted: bool) -> None:
     told = stage()
-    told.ask("r1", forged(user("u1")), author=ANN, trusted=trusted)
+    told.ask("r1", forged(user("u1")), principal=ANN, trusted=trusted)
     assert told.fields(1) == BY_ANN
 
 
@@ -71,7 +70,7 @@ def test_the_application_s_own_metadata_stays_beside_the_fields() -> None:
 
 def test_a_client_s_question_with_metadata_that_is_no_object_is_refused() -> None:
     with pytest.raises(MessageRefused, match="metadata must be an object"):
-        stage().ask("r1", {**user("u1"), "metadata": "x"}, author=ANN)
+        stage().ask("r1", {**user("u1"), "metadata": "x"}, principal=ANN)
 
 
 def test_sanitising_sees_the_fields_and_cannot_remove_or_change_them() -> None:
@@ -91,18 +90,18 @@ def test_sanitising_sees_the_fields_and_cannot_remove_or_change_them() -> None:
 
 def test_questions_whose_messages_are_evaluated_later_have_fields() -> None:
     told = stage()
-    told.defer("r1")
+    told.tell(Submit(RequestId("r1"), MessageId("a1"), None, trusted=True, principal=BOB))
     told.wait(5)
-    (placed,) = the(MessagesPut, told.tell(Place(TurnId(1), [user("u1")], author=BOB))).messages
+    (placed,) = the(MessagesPut, told.place(1, forged(user("u1")))).messages
     assert told.fields(placed.node) == {"time": 1005, "author": {"id": "bob"}}
 
 
 def test_merged_questions_have_the_fields_of_the_last() -> None:
     told = answered()
-    told.ask("r2", user("u2"), author=ANN)
-    told.ask("r3", user("u3"), author=ANN)
+    told.ask("r2", user("u2"), principal=ANN)
+    told.ask("r3", user("u3"), principal=ANN)
     told.wait(5)
-    (placed,) = the(TurnAccepted, told.ask("r4", user("u4"), author=BOB, policy="merge")).messages
+    (placed,) = the(TurnAccepted, told.ask("r4", user("u4"), principal=BOB, policy="merge")).messages
     assert told.fields(placed.node) == {"time": told.now, "author": {"id": "bob"}}
 
 
@@ -118,20 +117,20 @@ def test_asking_for_an_answer_again_is_no_edit_whatever_the_copy_has(copy: str) 
         "forged": forged(user("u1")),
         "empty metadata": {**user("u1"), "metadata": {}},
     }[copy]
-    accepted = the(TurnAccepted, told.ask("r2", sent, trigger="regenerate-message", author=BOB))
+    accepted = the(TurnAccepted, told.ask("r2", sent, trigger="regenerate-message", principal=BOB))
     assert (accepted.messages, accepted.parent, told.fields(1)) == ([], 1, BY_ANN)
 
 
 def test_an_edited_question_has_the_fields_of_who_edits_and_the_old_one_its_own() -> None:
     told = answered()
-    (placed,) = the(TurnAccepted, told.ask("r2", forged(user("u1", "changed")), author=BOB)).messages
+    (placed,) = the(TurnAccepted, told.ask("r2", forged(user("u1", "changed")), principal=BOB)).messages
     assert told.fields(placed.node) == {"time": 1500, "author": {"id": "bob"}}
     assert told.fields(1) == BY_ANN
 
 
 def test_a_question_sent_with_the_whole_list_leaves_the_stored_fields() -> None:
     told = answered()
-    events = told.ask("r2", *(forged(each) for each in copies(told)), user("u2"), author=BOB)
+    events = told.ask("r2", *(forged(each) for each in copies(told)), user("u2"), principal=BOB)
     assert (pick(MessageReplaced, events), told.fields(1), told.fields(2)) == ([], BY_ANN, {"time": 1000})
 
 
@@ -139,7 +138,7 @@ def test_a_question_sent_with_the_whole_list_leaves_the_stored_fields() -> None:
 
 
 def synced(told: Stage, *messages: JsonObject) -> list[Any]:
-    return told.put(*messages, trusted=False, cause="synced", author=BOB)
+    return told.put(*messages, trusted=False, cause="synced", principal=BOB)
 
 
 def test_a_synced_list_of_copies_changes_nothing() -> None:
@@ -167,14 +166,14 @@ def test_an_answer_that_a_trusted_client_changes_keeps_its_fields() -> None:
 
 def test_messages_that_our_own_code_stores_are_stamped_unless_they_have_fields() -> None:
     told = stage()
-    told.put(user("u1"), forged(user("u2")), assistant("a1"), author=ANN)
+    told.put(user("u1"), forged(user("u2")), assistant("a1"), principal=ANN)
     assert [told.fields(1), told.fields(2), told.fields(3)] == [BY_ANN, FORGED["everyword"], {"time": 1000}]
 
 
 @pytest.mark.parametrize("given", [user("u1", "new"), forged(user("u1", "new"))])
 def test_a_message_that_our_own_code_changes_keeps_its_stored_fields(given: JsonObject) -> None:
     told = answered()
-    told.put(given, author=BOB)
+    told.put(given, principal=BOB)
     assert (told.said()[0], told.fields(1)) == ("new", BY_ANN)
 
 

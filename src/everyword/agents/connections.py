@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
+from ..errors import UsageError
 from ..messages.jsonvalues import encode_json
+from ..principals import LOCAL, Principal
 from ..runtime.api import StatePort
 
 __all__ = ["Connection"]
@@ -15,8 +17,7 @@ __all__ = ["Connection"]
 class Connection:
     """One socket to one agent, while it is open. Several may have one `id`: a client's tabs have their own.
 
-    `state` is the agent's to use: it lasts as long as the connection does. `tags` are what
-    `Agent.connection_tags` gave it. `is_readonly` is that of its principal.
+    `state` is the agent's to use: it lasts as long as the connection does. `principal` is who opened it.
     """
 
     def __init__(
@@ -28,16 +29,32 @@ class Connection:
         close: Callable[[int, str], None],
         drain: Callable[[], Awaitable[None]] | None = None,
         request: Any = None,
-        is_readonly: bool = False,
+        principal: Principal = LOCAL,
     ) -> None:
-        self.serial, self.id, self.request, self.is_readonly = serial, client_id, request, is_readonly
+        self.serial, self.id, self.request, self.principal = serial, client_id, request, principal
         self.state: dict[str, Any] = {}
-        self.tags: frozenset[str] = frozenset()
         self.has_protocol = True
-        """Whether it is told of the state and the chat, as `Agent.should_send_protocol_messages` said."""
+        """Whether it is told of the state and the chat; `Agent.prepare_connection` may set it to False."""
+        self._tags: frozenset[str] = frozenset()
         self._states: StatePort | None = None
         """The state of the agent that it is connected to."""
         self._send, self._close, self._drain = send, close, drain
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Names under which `Agent.connections(tag)` finds it; `Agent.prepare_connection` sets them."""
+        return self._tags
+
+    @tags.setter
+    def tags(self, tags: Iterable[str]) -> None:
+        if isinstance(tags, str):
+            raise UsageError(f"unable to tag a connection with {tags!r}; give a list of names")
+        self._tags = frozenset(tags)
+
+    @property
+    def is_readonly(self) -> bool:
+        """Whether its principal may watch and change nothing."""
+        return self.principal.read_only
 
     def send(self, message: Any) -> None:
         """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it.

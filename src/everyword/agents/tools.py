@@ -17,14 +17,15 @@ import sys
 import types
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
 from ..errors import BadInput, ChatError, UsageError, public_text
 from ..messages.jsonvalues import encode_json, plain_json
 from ..messages.repair import unknown_after
-from ..runtime.api import CancelToken
+from .durations import Duration, to_seconds
+from .limits import TurnLimits
+from .tool_calls import ToolContext, ToolFailed, ToolProgress, ToolResult, ToolYield, is_context
 from .tool_options import check_options
 from .tool_running import runs_on_loop, values_of
 from .tool_threads import CallThreads, ToolThreads
@@ -48,58 +49,6 @@ _DEFAULT_THREADS: Final = ToolThreads()
 """For calls that no app makes: tests, and `Tool.run` by hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """The call that a tool is answering. A parameter with this annotation is given it; the model never sees it.
-
-    `idempotency_key` is the same for every attempt at the same call: hand it to services that take one. `threads` is
-    for blocking code in an async tool: `await loop.run_in_executor(context.threads, function)`.
-    """
-
-    agent: Any = None
-    """The agent whose tool it is."""
-    turn: Any = None
-    """The turn that the call belongs to."""
-    call_id: str = ""
-    """The id of the call, as the model gave it."""
-    idempotency_key: str = ""
-    """The same in every attempt at the call, and in no other call."""
-    cancelled: CancelToken = field(default_factory=CancelToken)
-    """Set when the turn is to stop."""
-    threads: Executor | None = field(default=None, repr=False)
-    """Where blocking code of an async tool may run."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolProgress:
-    """What is known so far, as a JSON value; more follows."""
-
-    output: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """The tool's answer, as a JSON value; nothing follows."""
-
-    output: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFailed:
-    """The call brought no answer; nothing follows. `unknown`: it timed out, but what it does in its thread goes on.
-
-    `client_text` is stored and shown to every client. `model_text` may say more: what is wrong with the input, or the
-    exception's text where the tool allows it.
-    """
-
-    reason: Literal["input", "raised", "output", "timeout", "unknown"]
-    model_text: str
-    client_text: str
-    error: BaseException | None = None
-
-
-ToolYield = ToolProgress | ToolResult | ToolFailed
-
 Approval = bool | Callable[..., bool | Awaitable[bool]]
 
 
@@ -119,7 +68,7 @@ class Tool(Generic[P, R]):
         needs_approval: Approval = False,
         client: bool = False,
         idempotent: bool = False,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         show_errors_to_model: bool = False,
     ) -> None:
         check_options(
@@ -288,12 +237,9 @@ class Tool(Generic[P, R]):
 
     def _timeout_for(self, agent: Any) -> float | None:
         """Return the tool's own timeout, else that of the agent's class; None for no limit."""
-        seconds: float | None = self.timeout if self.timeout is not None else getattr(agent, "tool_timeout", None)
-        if seconds is None or math.isinf(seconds):
-            return None
-        if seconds <= 0:
-            raise UsageError(f"unable to run the tool {self.name!r}; tool_timeout of {seconds} seconds is not positive")
-        return seconds
+        limits: TurnLimits | None = getattr(agent, "turn_limits", None)
+        given = self.timeout if self.timeout is not None or limits is None else limits.tool_timeout
+        return None if given is None or math.isinf(to_seconds(given)) else to_seconds(given)
 
     def _raised(self, error: Exception) -> ToolFailed:
         if isinstance(error, ChatError) or _is_model_retry(error):
@@ -335,7 +281,7 @@ def tool(
     needs_approval: Approval = False,
     client: bool = False,
     idempotent: bool = False,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
     show_errors_to_model: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
@@ -347,7 +293,7 @@ def tool(
     needs_approval: Approval = False,
     client: bool = False,
     idempotent: bool = False,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
     show_errors_to_model: bool = False,
 ) -> Any:
     """Offer a function, or a method of an agent, to models.
@@ -362,8 +308,9 @@ def tool(
             it names, says so. Not for tools of the page.
         client: the page runs it; the function gives only the signature.
         idempotent: doing it twice does no harm, so a call that a crash cut off may be made again.
-        timeout: seconds that a call may take; if not given, `tool_timeout` of the agent. An async tool is cancelled
-            then and has failed. A plain function cannot be stopped: its result is unknown. `math.inf` for no limit.
+        timeout: how long a call may take, in seconds or as a timedelta; if not given, `TurnLimits.tool_timeout` of the
+            agent. An async tool is cancelled then and has failed. A plain function cannot be stopped: its result is
+            unknown. `math.inf` for no limit.
         show_errors_to_model: the model reads the type and the text of any exception, which leave the process with it.
             Without it, it reads the text of a ToolError, and a safe sentence of everything else.
 
@@ -461,7 +408,7 @@ class _Inputs:
     def context_name(self) -> str | None:
         """The parameter that wants the ToolContext, if any."""
         hints = {name: self._hints.get(name) for name in self._parameters}
-        return next((n for n, hint in hints.items() if ToolContext in (hint, *typing.get_args(hint))), None)
+        return next((name for name, hint in hints.items() if is_context(hint)), None)
 
     def check(self, value: Any) -> dict[str, Any]:
         value = {} if value is None else value

@@ -31,6 +31,7 @@ from ..messages.message import is_part
 from ..messages.server_fields import fields_of, with_fields, without_fields
 from .client_lists import changes_of, check_questions
 from .commands import Continue, OpenStream, Place, PutMessages, Submit
+from .continuations import asker_of
 from .sanitize import sanitized
 from .stamps import Stamp, stamped_change
 from .state import Node, Rules, State, Turn
@@ -68,7 +69,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
     continued = _continued(state, command)
     if continued is not None:
         return [*before, _continuation(state, command, continued)]
-    stamp = Stamp(now, command.author, believes="answers" if command.trusted else "nothing")
+    stamp = Stamp(now, command.principal, believes="answers" if command.trusted else "nothing")
     changed = _changed(state, messages, rules) if command.trusted else []
     edits = _replacements(state, changed, rules, origin=command.origin)
     plan = _plan(state, messages, stamp, trusted=command.trusted, rules=rules)
@@ -94,6 +95,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
         not_before=_debounced(command, now),
         deferred=command.messages is None,
         trusted=command.trusted,
+        principal=command.principal,
     )
     return [*before, *edits, accepted]
 
@@ -123,6 +125,7 @@ def _continuation(state: State, command: Submit | Continue, node: NodeId) -> Tur
         owner=command.owner,
         body=command.body,
         client_tools=command.client_tools,
+        principal=asker_of(state, node) or command.principal,
     )
 
 
@@ -163,7 +166,7 @@ def place_deferred(state: State, command: Place, now: Millis, rules: Rules) -> l
         raise Rejected(f"unable to place messages; turn {command.turn} does not wait for any")
     known = known_ids(state)
     taken = [message for message in command.messages if message["id"] not in known]
-    stamp = Stamp(now, command.author, believes="answers")
+    stamp = Stamp(now, turn.accepted.principal, believes="answers")
     placed = _chain(state, taken, state.nodes[turn.node].parent, stamp, rules)
     # With nothing new to place it still says that the turn may begin, below what is there.
     return [
@@ -184,7 +187,7 @@ def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) 
         new = [message for message in command.messages if message["id"] not in known]
     else:
         changed, new = changes_of(state, command.messages, rules)
-    stamp = None if command.is_copy else Stamp(now, command.author, believes="all" if command.trusted else "nothing")
+    stamp = None if command.is_copy else Stamp(now, command.principal, believes="all" if command.trusted else "nothing")
     said_anew = stamp if not command.trusted else None  # our own code changes what somebody else said
     events = _replacements(state, changed, rules, stamp=said_anew, cause=command.cause, origin=command.origin)
     placed = _chain(state, new, state.leaf, stamp, rules)
@@ -328,9 +331,9 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
         case "drop":
             return [], None, []
         case "latest" | "debounce":
-            superseded = [turn for turn in overlapping if _supersedable(turn)]
+            superseded = [turn for turn in overlapping if _supersedable(turn) and _is_askers(turn, command)]
         case "merge":
-            superseded = _mergeable_tail(state, overlapping) if _brings_news(state, command) else []
+            superseded = _mergeable_tail(state, overlapping, command) if _brings_news(state, command) else []
         case _:
             assert_never(command.policy.name)
     endings: list[Event] = [TurnEnded(turn.id, Outcome.SKIPPED, reason="superseded") for turn in superseded]
@@ -357,17 +360,23 @@ def _supersedable(turn: Turn) -> bool:
     return waits and not accepted.trusted and accepted.trigger == "submit-message" and bool(accepted.messages)
 
 
+def _is_askers(turn: Turn, command: Submit) -> bool:
+    """Tell whether a turn was asked for by who asks now: nobody's question goes for that of somebody else (R-35)."""
+    before, now = turn.accepted.principal, command.principal
+    return (before.id if before is not None else None) == (now.id if now is not None else None)
+
+
 def _brings_news(state: State, command: Submit) -> bool:
     """Tell whether a submit has something to add; an edit or a shorter list makes a branch and merges with nothing."""
     return bool(_taken(command.messages or (), known_ids(state), trusted=False))
 
 
-def _mergeable_tail(state: State, overlapping: list[Turn]) -> list[Turn]:
+def _mergeable_tail(state: State, overlapping: list[Turn], command: Submit) -> list[Turn]:
     """Return the waiting questions with nothing else behind them: only their messages can be taken out of the tree."""
     tail: list[Turn] = []
     below = state.leaf
     for turn in reversed(overlapping):
-        if not _supersedable(turn) or turn.node != below:
+        if not _supersedable(turn) or turn.node != below or not _is_askers(turn, command):
             break
         tail.append(turn)
         below = state.nodes[turn.accepted.messages[0].node].parent
@@ -388,6 +397,7 @@ def _drop(state: State, command: Submit) -> list[Event]:
         trigger=command.trigger,
         origin=command.origin,
         dropped=True,
+        principal=command.principal,
     )
     return [accepted, TurnEnded(turn, Outcome.SKIPPED, reason="dropped")]
 

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
-from ..events import AttemptCause, FiberOutcome, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
+from ..events import AttemptCause, FiberOutcome, Identity, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.calls import CallAnswer
-from ..messages.server_fields import Author
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay", "Emit", "Emitted", "Finish"]
 __all__ += ["Interrupt"]
@@ -58,8 +57,8 @@ class Submit(msgspec.Struct, frozen=True):
     origin: str | None = None
     owner: str | None = None
     known: bool = False
-    author: Author | None = None
-    """The author of the user messages that it brings (R-37)."""
+    principal: Identity | None = None
+    """For whom it is asked, and so the author of the user messages that it brings (R-35, R-37)."""
 
 
 class Continue(msgspec.Struct, frozen=True):
@@ -71,6 +70,7 @@ class Continue(msgspec.Struct, frozen=True):
     origin: str | None = None
     owner: str | None = None
     known: bool = False
+    principal: Identity | None = None
 
 
 class OpenStream(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class OpenStream(msgspec.Struct, frozen=True):
     kind: TurnKind = TurnKind.RSM
     question: dict[str, Any] | None = None
     job: AddJob | None = None
-    author: Author | None = None
+    principal: Identity | None = None
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -92,7 +92,6 @@ class Place(msgspec.Struct, frozen=True):
 
     turn: TurnId
     messages: Sequence[dict[str, Any]]
-    author: Author | None = None
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -194,6 +193,7 @@ class Answer(msgspec.Struct, frozen=True):
     origin: str | None = None
     owner: str | None = None
     client_tools: Raw = msgspec.field(default_factory=absent)
+    principal: Identity | None = None
 
 
 class PutMessages(msgspec.Struct, frozen=True):
@@ -203,7 +203,7 @@ class PutMessages(msgspec.Struct, frozen=True):
     trusted: bool = True
     cause: str = "saved"
     origin: str | None = None
-    author: Author | None = None
+    principal: Identity | None = None
     is_copy: bool = False
     """The messages are another conversation's: they keep the server fields that they have, and are given none."""
 
@@ -249,6 +249,7 @@ class AddJob(msgspec.Struct, frozen=True):
     key: str | None = None
     within: JobId | None = None
     """The job whose run asks: it is on its way out, and is no reason not to add another."""
+    principal: Identity | None = None
 
 
 class DeclareJobs(msgspec.Struct, frozen=True):
@@ -285,6 +286,7 @@ class StartFiber(msgspec.Struct, frozen=True):
 
     fiber: FiberId
     name: str
+    principal: Identity | None = None
 
 
 class RecoverFiber(msgspec.Struct, frozen=True):
@@ -327,6 +329,7 @@ class StartRun(msgspec.Struct, frozen=True):
     is_detached: bool = False
     expects: str | None = None
     refusal: str | None = None
+    principal: Identity | None = None
 
 
 class EndRun(msgspec.Struct, frozen=True):

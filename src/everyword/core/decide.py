@@ -162,7 +162,7 @@ def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -
     accepted = accept_stream(state, command)
     if not accepted:
         return []
-    put = PutMessages([command.question], author=command.author) if command.question is not None else None
+    put = PutMessages([command.question], principal=command.principal) if command.question is not None else None
     questions = put_messages(state, put, now, rules) if put is not None else []
     return [*questions, *accepted, *(decide_job(state, command.job) if command.job is not None else [])]
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ..events import Identity
 from ..ids import Millis
 from ..messages.server_fields import Author, fields_of, new_fields, with_fields
 
@@ -22,7 +23,8 @@ class Stamp:
     """What a command puts on the messages that it brings."""
 
     now: Millis
-    author: Author | None
+    principal: Identity | None
+    """For whom the command is given: the author of its user messages."""
     believes: Literal["nothing", "answers", "all"]
     """Of which messages the fields are kept that they come with: none of a client's, and no question's."""
 
@@ -31,7 +33,11 @@ class Stamp:
         is_question = message["role"] == "user"
         is_believed = self.believes == "all" or (self.believes == "answers" and not is_question)
         known = fields_of(message) if is_believed else None
-        return with_fields(message, known or new_fields(self.now, self.author if is_question else None))
+        return with_fields(message, known or new_fields(self.now, _author(self.principal) if is_question else None))
+
+
+def _author(principal: Identity | None) -> Author | None:
+    return Author(principal.id, principal.name) if principal is not None else None
 
 
 def stamped_change(message: JsonObject, stored: bytes | None, stamp: Stamp | None) -> JsonObject:

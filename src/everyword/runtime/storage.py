@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..events import AttemptStarted, Chunk, Outcome, TurnKind, decode_event, to_raw
 from ..ids import AgentId, Attempt, JobId, MessageId, Millis, RequestId, TurnId
 from ..log.base import AgentDatabases, SqlResult
+from ..principals import acting_for
 from ..rows import TurnRow
 from .directory import Directory
 from .storage_api import ManagedRecord
@@ -58,8 +59,9 @@ class ManagedStreams:
     async def send(self, message: dict[str, Any], stream: RequestId, answer: MessageId, job: JobId) -> None:
         payload = to_raw({"userMessageId": message["id"], "streamId": stream})
         async with self._directory.attach(self._agent) as loaded:
-            filling = AddJob(job, "queue", GENERATE, Millis(0), payload, max_attempts=MOST_RUNS)
-            await loaded.actor.insist(OpenStream(stream, answer, question=message, job=filling))
+            who = acting_for()
+            filling = AddJob(job, "queue", GENERATE, Millis(0), payload, max_attempts=MOST_RUNS, principal=who)
+            await loaded.actor.insist(OpenStream(stream, answer, question=message, job=filling, principal=who))
 
     async def begin(self, turn: TurnId) -> Attempt | None:
         async with self._directory.attach(self._agent) as loaded:

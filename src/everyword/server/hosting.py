@@ -24,6 +24,7 @@ from ..runtime.directory import Loaded
 from ..wire import frames
 from ..wire.parse import CallMethod, SetState
 from .close_codes import TRY_LATER, UNREAD
+from .permissions import Reject
 
 __all__ = ["Host", "agent_of"]
 
@@ -58,25 +59,23 @@ class Host:
         running_as(self._agent)
         return shown_state(self._agent, self._loaded.agency.value)
 
-    def has_protocol(self) -> bool:
-        """Ask whether this connection is to be told of what happens; it is, when the agent cannot say."""
+    def prepare(self) -> bool:
+        """Let the agent prepare the connection; return whether it is to be told of what happens."""
         running_as(self._agent)
         try:
-            answer = self._agent.should_send_protocol_messages(self.connection, self.connection.request)
+            self._agent.prepare_connection(self.connection, self.connection.request)
         except Exception:
-            log.exception("should_send_protocol_messages of %r raised", self._agent)
-            answer = True
-        self.connection.has_protocol = bool(answer)
-        return self.connection.has_protocol
+            log.exception("prepare_connection of %r raised", self._agent)
+        return bool(self.connection.has_protocol)
 
     def joined(self) -> None:
         """Tell the agent of the connection."""
-        self._agent.admit(self.connection)
+        self._agent._admit(self.connection)
         self._run(lambda: self._agent.on_connect(self.connection, self.connection.request), "on_connect")
 
     def left(self, code: int, reason: str) -> None:
         """Tell the agent that it is gone, unless the agent is."""
-        self._agent.dismiss(self.connection)
+        self._agent._dismiss(self.connection)
         if self._loaded.is_destroyed:
             return
         self._run(lambda: self._agent.on_close(self.connection, code, reason), "on_close")
@@ -96,10 +95,10 @@ class Host:
             raise MailboxFull("unable to take a message; the agent is still busy with those before")
         self._run(lambda: self._agent.on_message(self.connection, text), "on_message")
 
-    async def set_state(self, frame: SetState) -> None:
-        """Take a client's state; who sent it is told only that it was refused."""
-        if self.connection.is_readonly:
-            self._post(frames.state_error(READ_ONLY))
+    async def set_state(self, frame: SetState, refused: Reject | None) -> None:
+        """Take a client's state, unless that is `refused`; who sent it is told only that it was refused."""
+        if refused is not None:
+            self._post(frames.state_error(READ_ONLY if self.connection.is_readonly else REFUSED))
             return
         running_as(self._agent)
         state = msgspec.json.decode(bytes(frame.state))
