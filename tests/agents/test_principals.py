@@ -52,6 +52,7 @@ class Bank(AIChatAgent):
     """Pays when somebody approves, and notes for whom and by whom."""
 
     paid: list[str]
+    dies_paying = False
 
     async def on_chat_message(self, turn: Turn) -> Any:
         asked = next(message.text for message in reversed(self.messages) if message.role == "user")
@@ -62,14 +63,16 @@ class Bank(AIChatAgent):
             yield str(await turn.call_tool("pay", amount=5))
         yield f" for {described(turn.principal)}, {described(self.principal)}"
 
-    @tool(needs_approval=True)
+    @tool(needs_approval=True, idempotent=True)
     async def pay(self, amount: int, context: ToolContext) -> str:
         type(self).paid.append(f"{described(context.principal)} by {described(context.approved_by)}")
+        if self.dies_paying and len(self.paid) == 1:
+            await Gate().wait()  # the process dies in it
         return f"paid {amount}"
 
 
-def bank() -> type[Bank]:
-    return type("Bank", (Bank,), {"paid": []})
+def bank(**members: Any) -> type[Bank]:
+    return type("Bank", (Bank,), {"paid": [], **members})
 
 
 async def test_a_tool_is_told_who_asked_and_who_approved() -> None:
@@ -84,14 +87,15 @@ async def test_a_tool_is_told_who_asked_and_who_approved() -> None:
 
 
 async def test_who_approved_is_known_to_the_process_that_runs_the_call() -> None:
-    cls = bank()
+    cls = bank(dies_paying=True)
     async with served(cls) as server:
         async with server.client(cls, **as_("ann")) as ann, server.client(cls, **as_("bob")) as bob:
             await _asked(ann, "pay")
-            await server.restart()
             await _approve(bob)
+            await _until(lambda: bool(cls.paid))
+            await server.restart()
             await _until(lambda: "for Ann" in (ann.messages[-1].text or ""))
-    assert cls.paid == ["Ann (agent) by Bob (manager)"]
+    assert cls.paid == ["Ann (agent) by Bob (manager)"] * 2
 
 
 async def test_a_later_attempt_works_for_the_same() -> None:
