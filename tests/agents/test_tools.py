@@ -418,19 +418,6 @@ async def test_the_context_reaches_the_tool_and_brings_the_agent() -> None:
     assert await outcomes(agent.who, {"n": 1}) == [ToolResult([False, "", 1])]
 
 
-class Owner:
-    name = "Ann"
-
-
-async def test_the_context_may_say_whose_it_is() -> None:
-    @tool
-    def whose(context: ToolContext[Owner], n: int) -> str:
-        return context.agent.name * n
-
-    assert list(whose.parameters["properties"]) == ["n"]
-    assert await outcomes(whose, {"n": 2}, ToolContext(agent=Owner())) == [ToolResult("AnnAnn")]
-
-
 @pytest.mark.parametrize(
     ("value", "output"),
     [

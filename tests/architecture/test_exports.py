@@ -58,6 +58,7 @@ PUBLIC: dict[str, list[str]] = {
         "scheduled",
         "tool",
         "validate_ui_messages",
+        "with_speakers",
     ],
     "everyword.agents": [
         "AIChatAgent",

@@ -6,6 +6,7 @@ Choose a cheap witness: a table test where one says it, a property where the pro
 from __future__ import annotations
 
 from tests.mutants import layers
+from tests.mutants.askers import ASKERS
 from tests.mutants.background import BACKGROUND
 from tests.mutants.bounds import BOUNDS
 from tests.mutants.calls import CALLS
@@ -620,6 +621,7 @@ CORE = [
 ]
 
 ALL = [
+    *ASKERS,
     *CORE,
     *AGENTS,
     *layers.MESSAGES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["AGENT_CLASSES", "FAMILIES", "FRAMEWORK", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
+__all__ = ["AGENT_CLASSES", "ALIASES", "FAMILIES", "FRAMEWORK", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
 
 Groups = dict[str, tuple[str, ...]]
 
@@ -24,11 +24,11 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Clients and callables": (
                 *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
             ),
-            "The server": ("Everyword", "Connecting", "Principal", "Reject", "Limits"),
+            "The server": ("Everyword", "Principal", "Action", "Connecting", "Reject", "Limits"),
             "Streams of your own": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
             ),
-            "Messages": ("prune_messages", "convert_to_model_messages", "validate_ui_messages"),
+            "Messages": ("prune_messages", "convert_to_model_messages", "validate_ui_messages", "with_speakers"),
             "Errors": ("EverywordError", "ChatError", "ToolError"),
         },
     ),
@@ -53,6 +53,10 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Tools for a provider": ("openai_tools", "openai_responses_tools", "anthropic_tools"),
             "Failures": ("ModelFailure", "classify", "failure_of"),
         },
+    ),
+    "everyword.fastapi": (
+        "For agents beside a FastAPI application. It needs `fastapi`.",
+        {"Authentication": ("authenticate_with",)},
     ),
     "everyword.testing": (
         "The test kit: real implementations with one job each, and a check that every client sees the same.",
@@ -80,6 +84,9 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "submissions": ("Submissions", ("Submission",)),
 }
 """Attributes of agents that keep methods together: the class of `everyword.agents` behind each, and what it returns."""
+
+ALIASES = {"Action": "everyword.server.permissions"}
+"""Public names of types that are no classes, and the modules that say what they are."""
 
 FRAMEWORK: dict[str, tuple[str, ...]] = {
     "SaveMessagesResult": ("of",),

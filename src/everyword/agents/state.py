@@ -33,7 +33,7 @@ class SharedState(Generic[StateT]):
 
     _port: AgentPort
 
-    initial_state: Any = None
+    initial_state: ClassVar[Any] = None
     """The state until one is set; JSON, or a `state_model`."""
 
     state_model: ClassVar[type[Any] | None] = None

@@ -49,7 +49,11 @@ _DEFAULT_THREADS: Final = ToolThreads()
 """For calls that no app makes: tests, and `Tool.run` by hand."""
 
 
-Approval = bool | Callable[..., bool | Awaitable[bool]]
+_Verdict = bool | Awaitable[bool]
+Approval = bool | Callable[..., _Verdict]
+
+_Lambda = Callable[[Any], _Verdict] | Callable[[Any, Any], _Verdict] | Callable[[Any, Any, Any], _Verdict]
+"""For lambdas: with `Callable[..., bool]`, strict type checkers do not know the types of their parameters."""
 
 
 class Tool(Generic[P, R]):
@@ -278,7 +282,18 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    needs_approval: Approval = False,
+    needs_approval: bool | _Lambda = False,
+    client: bool = False,
+    idempotent: bool = False,
+    timeout: Duration | None = None,
+    show_errors_to_model: bool = False,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+@overload
+def tool(  # type: ignore[overload-cannot-match]  # functions with keyword-only parameters match
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: Callable[..., _Verdict],
     client: bool = False,
     idempotent: bool = False,
     timeout: Duration | None = None,

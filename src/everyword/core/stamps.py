@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..events import Identity
+from ..events import LOCAL, Identity
 from ..ids import Millis
 from ..messages.server_fields import Author, fields_of, new_fields, with_fields
 
@@ -37,7 +37,7 @@ class Stamp:
 
 
 def _author(principal: Identity | None) -> Author | None:
-    return Author(principal.id, principal.name) if principal is not None else None
+    return Author(principal.id, principal.name) if principal is not None and principal != LOCAL else None
 
 
 def stamped_change(message: JsonObject, stored: bytes | None, stamp: Stamp | None) -> JsonObject:
