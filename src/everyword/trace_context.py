@@ -1,4 +1,4 @@
-"""The trace that code runs in, as W3C `traceparent` text: stored with what is asked of a sub-agent (R-37).
+"""The trace that code runs in, as W3C `traceparent` text: stored with what is asked of a sub-agent.
 
 Whoever traces says how the current one is found; without that there is none.
 """

@@ -11,6 +11,7 @@ from tests.mutants.background import BACKGROUND
 from tests.mutants.bounds import BOUNDS
 from tests.mutants.calls import CALLS
 from tests.mutants.clients import CLIENTS
+from tests.mutants.fields import FIELDS
 from tests.mutants.loading import LOADING
 from tests.mutants.mutant import Mutant
 from tests.mutants.outside import OUTSIDE
@@ -23,8 +24,6 @@ ACCEPT = "tests/core/test_accept.py"
 AGREEMENT = "tests/core/test_agreement.py"
 ANSWERS = "tests/core/test_answers.py"
 POLICIES = "tests/core/test_policies.py"
-STAMPS = "tests/core/test_stamps.py"
-MANAGED = "tests/core/test_managed_streams.py"
 TRANSCRIPT = "tests/core/test_transcript.py"
 TRANSITIONS = "tests/core/test_transitions.py"
 TREE = "tests/core/test_tree.py"
@@ -408,56 +407,6 @@ CORE = [
         f"{AGREEMENT}::test_what_an_observer_saw_of_the_log_is_what_is_kept",
         "an observer goes on showing what was removed",
     ),
-    # -- the server's fields (R-37) ------------------------------------------------------------------------------
-    Mutant(
-        "core/accept.py",
-        'believes="answers" if command.trusted else "nothing")',
-        'believes="all")',
-        f"{STAMPS}::test_what_a_question_says_of_its_own_author_is_not_believed",
-        "a client names another author of its question (R-37)",
-    ),
-    Mutant(
-        "core/accept.py",
-        'believes="all" if command.trusted else "nothing")',
-        'believes="all")',
-        f"{STAMPS}::test_messages_that_a_client_adds_or_changes_are_said_by_it_now",
-        "a client names another author of a message that it sets (R-37)",
-    ),
-    Mutant(
-        "core/accept.py",
-        "    return compared != without_fields(stored)",
-        "    return compared != stored",
-        f"{STAMPS}::test_asking_for_an_answer_again_is_no_edit_whatever_the_copy_has",
-        "regenerating becomes an edit, because a page has no fields of the server (R-37)",
-    ),
-    Mutant(
-        "messages/client_copies.py",
-        '    return _encoded({**_without_none(without_fields(message)), "parts": parts})\n\n\ndef _full_key',
-        '    return _encoded({**_without_none(message), "parts": parts})\n\n\ndef _full_key',
-        f"{STAMPS}::test_a_synced_list_of_copies_changes_nothing",
-        "a copy of an answer without the server's fields counts as changed (R-37)",
-    ),
-    Mutant(
-        "core/sanitize.py",
-        "with_fields(rules.sanitize(message), fields_of(message))",
-        "rules.sanitize(message)",
-        f"{STAMPS}::test_sanitising_sees_the_fields_and_cannot_remove_or_change_them",
-        "an agent's sanitising removes the author (R-37)",
-    ),
-    Mutant(
-        "core/decide.py",
-        "    if turn.fold is not None and turn.fold.is_empty:  # nothing was said yet",
-        "    if turn.chunks == 0:",
-        f"{STAMPS}::test_an_answer_that_begins_anew_has_the_time_of_that",
-        "an answer that begins anew has no time (R-37)",
-    ),
-    Mutant(
-        "core/decide.py",
-        "    return [*cancelled, *events, ChatCleared",
-        "    return [*events, ChatCleared",
-        f"{MANAGED}::test_clearing_cancels_the_jobs_that_are_there_when_it_is_decided_and_no_others",
-        "a job fills a stream of a conversation that was cleared",
-    ),
     # -- accepting (R-4, R-6, R-7, R-10) -----------------------------------------------------------------------
     Mutant(
         "core/accept.py",
@@ -585,6 +534,7 @@ CORE = [
 
 ALL = [
     *ASKERS,
+    *FIELDS,
     *CORE,
     *LOADING,
     *AGENTS,
