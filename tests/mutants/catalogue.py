@@ -13,6 +13,7 @@ from tests.mutants.calls import CALLS
 from tests.mutants.clients import CLIENTS
 from tests.mutants.fields import FIELDS
 from tests.mutants.loading import LOADING
+from tests.mutants.members import MEMBERS
 from tests.mutants.mutant import Mutant
 from tests.mutants.outside import OUTSIDE
 from tests.mutants.runs import RUNS
@@ -551,4 +552,5 @@ ALL = [
     *RUNS,
     *CLIENTS,
     *CALLS,
+    *MEMBERS,
 ]
