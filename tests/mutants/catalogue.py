@@ -12,6 +12,7 @@ from tests.mutants.bounds import BOUNDS
 from tests.mutants.calls import CALLS
 from tests.mutants.clients import CLIENTS
 from tests.mutants.fields import FIELDS
+from tests.mutants.loading import LOADING
 from tests.mutants.mutant import Mutant
 from tests.mutants.outside import OUTSIDE
 from tests.mutants.runs import RUNS
@@ -23,12 +24,10 @@ ACCEPT = "tests/core/test_accept.py"
 AGREEMENT = "tests/core/test_agreement.py"
 ANSWERS = "tests/core/test_answers.py"
 POLICIES = "tests/core/test_policies.py"
-RESTORE = "tests/core/test_restore.py"
 TRANSCRIPT = "tests/core/test_transcript.py"
 TRANSITIONS = "tests/core/test_transitions.py"
 TREE = "tests/core/test_tree.py"
 TURNS = "tests/core/test_turns.py"
-WANTED = "tests/core/test_wanted.py"
 
 DYING = "tests/crash/test_tool_turns.py::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice"
 STEPS = "tests/agents/test_steps.py"
@@ -531,48 +530,13 @@ CORE = [
         f"{TURNS}::test_the_hook_is_due_for_every_ending_but_skipped",
         "nobody hears of turns that ended before they began (R-28)",
     ),
-    # -- tree, restore, transcript -----------------------------------------------------------------------------
-    Mutant(
-        "core/tree.py",
-        "        if state.nodes[node].id == message:\n            return node\n",
-        "        if state.nodes[node].id == message:\n            break\n",
-        f"{TREE}::test_a_message_id_is_looked_up_on_the_active_path_first",
-        "a change goes to a branch that nobody looks at (B3)",
-    ),
-    Mutant(
-        "core/restore.py",
-        "AttemptInterrupted | Chunk | CallStarted | CallAnswered",
-        "AttemptInterrupted | Chunk | CallStarted",
-        f"{RESTORE}::test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was",
-        "an approval given before a crash is asked for again",
-    ),
-    Mutant(
-        "core/restore.py",
-        "        except BadMessage as exc:",
-        "        except LookupError as exc:",
-        f"{RESTORE}::test_a_message_that_cannot_be_read_is_reported_and_left_out",
-        "one damaged message makes the whole agent unusable",
-    ),
-    Mutant(
-        "core/transcript.py",
-        "fold = MessageFold(message_id, base",
-        'fold = MessageFold("", base',
-        f"{TRANSCRIPT}::test_an_answer_is_seen_as_it_grows_under_the_id_that_it_will_keep",
-        "an answer changes its id when it ends",
-    ),
-    Mutant(
-        "core/wanted.py",
-        "due or islice(questions, 1):",
-        "due or questions:",
-        f"{WANTED}::test_a_debounced_question_keeps_its_place",
-        "a later question overtakes one that waits (R-22)",
-    ),
 ]
 
 ALL = [
     *ASKERS,
     *FIELDS,
     *CORE,
+    *LOADING,
     *AGENTS,
     *layers.MESSAGES,
     *layers.CODEC,
