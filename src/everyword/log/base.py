@@ -195,6 +195,10 @@ class LogStore(Protocol):
         """Return the agents whose ids are paths below this one's and that have a log, in order of creation."""
         ...
 
+    async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
+        """Return up to `limit` agents that have a log and whose ids begin with `prefix`, those after `after`, by id."""
+        ...
+
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         """Return the turn accepted under this request id, however long ago."""
         ...

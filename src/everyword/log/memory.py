@@ -193,6 +193,10 @@ class MemoryLog:
         prefix = children_prefix(agent)
         return [each for each in await self.agents() if each.startswith(prefix)]
 
+    async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
+        found = (each for each in await self.agents() if each.startswith(prefix) and each > after)
+        return sorted(found)[:limit]
+
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         rows = self._log(agent).rows
         turn = rows.requests.get(request)

@@ -123,6 +123,20 @@ class Reader:
         found = self._all("agents_between", first, beyond)
         return [each for key, each, head in found if head or self._heads.get(key, NOWHERE).seq]
 
+    def agents_named(self, prefix: str, after: str, limit: int) -> list[AgentId]:
+        named: list[AgentId] = []
+        while len(named) < limit:
+            found = self._all("agents_after", prefix, after, limit)
+            for key, each, head in found:
+                if not each.startswith(prefix):  # in the order of ids, those with one prefix stand together
+                    return named
+                if len(named) < limit and (head or self._heads.get(key, NOWHERE).seq):
+                    named.append(each)
+            if len(found) < limit:
+                break
+            after = found[-1][1]
+        return named
+
     def due(self, until: Millis, limit: int) -> list[tuple[AgentId, Millis]]:
         return [(agent, at) for agent, at in self._all("due", until, limit)]
 

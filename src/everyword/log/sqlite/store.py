@@ -127,6 +127,9 @@ class SqliteLog:
     async def agents_below(self, agent: AgentId) -> list[AgentId]:
         return await self._readers.run(repr(agent), lambda reader: reader.agents_below(agent))
 
+    async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
+        return await self._readers.run("the agents", lambda reader: reader.agents_named(prefix, after, limit))
+
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         return await self._readers.run(repr(agent), lambda reader: reader.find_turn(agent, request))
 
