@@ -166,7 +166,7 @@ async def test_of_two_agents_with_one_name_each_is_reached_by_its_own_kind(caplo
     async with Everyword(
         [type("Support", (AIChatAgent,), {"on_chat_message": Support.on_chat_message})], store=store
     ) as app:
-        await app.get(app.agents["support"], "ann").save_messages(
+        await app.get(app.classes["support"], "ann").save_messages(
             [user("new")]
         )  # served without the alias, for a while
     async with Everyword([Support], store=store) as app:

@@ -511,26 +511,6 @@ class LogContract(StatesContract):
         async with self.opened(tmp_path) as store:
             assert await store.agents_below(A) == agents[:3]
 
-    async def test_agents_are_listed_by_id_page_by_page(self, tmp_path: Path) -> None:
-        names = ["kind/b", "kind/a", "kind/ä", "kind/a/sub/k/x", "kind/a0", "kin/d", "kinder/e", "kind/\U0010ffff"]
-        listed = sorted(name for name in names if name.startswith("kind/"))
-        async with self.opened(tmp_path) as store:
-            for name in names:
-                await (await Owner.take(store, AgentId(name))).append(chunk(1, 0))
-            for name in ["kind/a-silent", "kind/zz"]:
-                await Owner.take(store, AgentId(name))
-            assert await store.agents_named("kind/") == listed
-            assert await store.agents_named("kind/a") == [name for name in listed if name.startswith("kind/a")]
-            assert await store.agents_named("kind/", limit=2) == listed[:2]
-            for size in (1, 2, 3):
-                pages: list[str] = []
-                while page := await store.agents_named("kind/", after=pages[-1] if pages else "", limit=size):
-                    pages += page
-                assert pages == listed
-            assert await store.agents_named("none/") == []
-        async with self.opened(tmp_path) as store:
-            assert await store.agents_named("kind/") == listed
-
     async def test_projections_are_replaced_as_a_whole(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             owner, other = await Owner.take(store), await Owner.take(store, B)

@@ -6,17 +6,22 @@ from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
 from .agent import Agent, get_current_agent
 from .agent_tool_types import AgentToolChunk, AgentToolResult, AgentToolRun
 from .agent_tools import AgentTool, agent_tool
+from .app_handle import AppHandle
 from .callables import CallResult, callable_method
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
+from .chat_handle import ChatHandle
 from .connections import Connection
 from .fibers import Fiber, FiberContext
+from .handles import Handle
 from .jobs import Every, QueuedJob, Schedule
 from .naming import agent_kind, kebab
+from .operations import ConnectionRecord
 from .result import SaveMessagesResult
 from .schedules import scheduled
 from .steps import Step, Steps
 from .sub_agents import SubAgentAddress
 from .think import StepContext, Submission, Think, TurnContext
+from .think_handle import ThinkHandle
 from .toolbelt import tools_of
 from .tools import Tool, ToolContext, client_tool, tool
 from .turn import Turn
@@ -24,7 +29,7 @@ from .ui_stream import UIMessageStreamWriter, create_ui_message_stream
 from .versions import Version
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
-__all__ += ["Fiber", "FiberContext"]
+__all__ += ["AppHandle", "ChatHandle", "ConnectionRecord", "Fiber", "FiberContext", "Handle", "ThinkHandle"]
 __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
 __all__ += ["Every", "QueuedJob", "Schedule", "scheduled"]
 __all__ += ["AgentTool", "AgentToolChunk", "AgentToolResult", "AgentToolRun", "SubAgentAddress", "agent_tool"]

@@ -5,20 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from contextvars import Context, ContextVar
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..errors import UsageError
-from ..ids import split_agent_id
+from ..ids import parent_id, split_agent_id
 from ..runtime.api import AgentPort
 from .agent_tools import AgentTools
 from .connections import Connection, excluding
 from .fibers import Fibers
+from .handles import Handle
 from .jobs import Jobs
 from .lifetime import Lifetime
 from .naming import agent_kind, declared_kinds
 from .sql import Sql
 from .state import SharedState
 from .sub_agents import SubAgents
+
+if TYPE_CHECKING:
+    from .app_handle import AppHandle
 
 __all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
 
@@ -57,6 +61,8 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     """Kinds that the class had before. Agents that are stored under one keep their id, and all kinds lead to them."""
 
     _declared_kind: ClassVar[str | None] = None
+    _handle_type: ClassVar[type[Handle[Any]]] = Handle
+    _app: AppHandle | None = None
 
     read_only_may_send: ClassVar[bool] = False
     """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
@@ -75,9 +81,18 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         """The instance's name, as in the URL."""
         return split_agent_id(self._port.agent)[1]
 
-    async def load(self) -> None:
-        """Load the agent, so that what it remembers can be read; only needed from outside a running agent."""
-        await self._port.load()
+    @property
+    def app(self) -> AppHandle:
+        """The agents of the app that serves this one: `await self.app.get(Shop, "main").add(2)`."""
+        if self._app is None:
+            raise UsageError("unable to use the app; this agent was made without one")
+        return self._app
+
+    @property
+    def parent(self) -> Handle[Any] | None:
+        """The agent whose sub-agent this is; None for one that is nobody's."""
+        above = parent_id(self._port.agent)
+        return self.app._handle_at(above) if above is not None else None
 
     # -- connections -----------------------------------------------------------------------------------------------
 

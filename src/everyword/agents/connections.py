@@ -29,10 +29,13 @@ class Connection:
         drain: Callable[[], Awaitable[None]] | None = None,
         request: Any = None,
         is_readonly: bool = False,
+        since: float = 0.0,
     ) -> None:
         self.serial, self.id, self.request, self.is_readonly = serial, client_id, request, is_readonly
         self.state: dict[str, Any] = {}
         self.tags: frozenset[str] = frozenset()
+        self.since = since
+        """When it was opened, in seconds since 1970."""
         self.has_protocol = True
         """Whether it is told of the state and the chat, as `Agent.should_send_protocol_messages` said."""
         self._states: StatePort | None = None

@@ -13,9 +13,12 @@ from ..messages.jsonvalues import plain_json
 from ..messages.message import Chunk
 from ..runtime.api import AgentPort, TurnResult
 from .agent_tool_types import offered_output
-from .chat import AIChatAgent, Messages, asked_messages, is_in_turn, request_id_of
+from .asking import Messages, asked_messages, request_id_of
+from .chat import AIChatAgent, is_in_turn
+from .handles import Handle
 from .result import SaveMessagesResult
 from .think_context import StepContext, Submission, TurnContext
+from .think_handle import ThinkHandle
 from .think_loop import answered, given_by, run_approved_calls
 from .think_output import MARK, ExpectedOutput, expect, forget
 from .think_toolsets import is_toolset
@@ -28,6 +31,8 @@ T = TypeVar("T")
 
 class Think(AIChatAgent):
     """A conversation with a model that has tools. Needs the extra `pydantic-ai` and the provider's own package."""
+
+    _handle_type: ClassVar[type[Handle[Any]]] = ThinkHandle
 
     model: Any = None
     """A name such as `openai:gpt-5.2`, or a model object of Pydantic AI."""

@@ -25,6 +25,7 @@ from ..ids import (
 from ..messages.message import UIMessage
 from ..messages.readable import readable
 from .api import Evaluate, TurnResult
+from .calls import Calls
 from .directory import Directory, Loaded
 from .fiberdesk import FiberDesk
 from .fresh import fresh_message_id, fresh_request_id
@@ -86,6 +87,10 @@ class Port:
     @property
     def tree(self) -> TreeDesk:
         return TreeDesk(self._directory, self._agent)
+
+    @property
+    def calls(self) -> Calls:
+        return Calls(lambda: self._directory)
 
     async def load(self) -> None:
         async with self._directory.attach(self._agent):

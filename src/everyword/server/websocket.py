@@ -209,7 +209,8 @@ class _Socket:
         is_readonly, seconds = self._settings.is_read_only, self._settings.unread_seconds
         request = self._websocket
         doors: Any = {"send": send, "close": close, "drain": drain}
-        return Connection(self._serial, self._owner, **doors, request=request, is_readonly=is_readonly)
+        since = self._directory.clock.now() / 1000
+        return Connection(self._serial, self._owner, **doors, request=request, is_readonly=is_readonly, since=since)
 
     # -- writing -------------------------------------------------------------------------------------------------
 
