@@ -27,6 +27,7 @@ from everyword.events import (
     FiberStarted,
     FiberStashed,
     HookDone,
+    Identity,
     JobAdded,
     JobEnded,
     JobStarted,
@@ -53,9 +54,29 @@ from everyword.events import (
 
 JSON = Raw(b'{"a":[1,null]}')
 PLACED = Placed(1, None, "m", "user", JSON)  # type: ignore[arg-type]
+ANN = Identity("ann", "Ann", JSON, True)
 FULL: list[Any] = [
     TurnAccepted(
-        1, "r", TurnKind.CONTINUATION, 2, 3, 4, "m", [PLACED], ["u"], "t", "o", "w", JSON, JSON, 5, True, True, 6, True
+        1,
+        "r",
+        TurnKind.CONTINUATION,
+        2,
+        3,
+        4,
+        "m",
+        [PLACED],
+        ["u"],
+        "t",
+        "o",
+        "w",
+        JSON,
+        JSON,
+        5,
+        True,
+        True,
+        6,
+        True,
+        ANN,
     ),  # type: ignore[arg-type]
     TurnRetargeted(1, 2, "m", 3, "w", "o"),  # type: ignore[arg-type]
     AttemptStarted(1, 2, "crash", True),  # type: ignore[arg-type]
@@ -63,7 +84,7 @@ FULL: list[Any] = [
     AttemptInterrupted(1, 3),  # type: ignore[arg-type]
     Chunk(1, 2, 3, JSON, True),  # type: ignore[arg-type]
     CallStarted(1, 2, "k", "tool"),  # type: ignore[arg-type]
-    CallAnswered(1, "k", "approval", JSON, 2, "by", "o", False),  # type: ignore[arg-type]
+    CallAnswered(1, "k", "approval", JSON, 2, "by", "o", False, ANN, "old"),  # type: ignore[arg-type]
     MessageEnded(1, 2, JSON, True),  # type: ignore[arg-type]
     CancelRequested(1, "by"),  # type: ignore[arg-type]
     TurnEnded(1, Outcome.ERROR, "reason", "error", "detail", "stop", JSON, 9, True),  # type: ignore[arg-type]
@@ -75,13 +96,13 @@ FULL: list[Any] = [
     ChatCleared(1, "o"),  # type: ignore[arg-type]
     StateSet(JSON, "o"),
     AgentCreated(),
-    RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3),  # type: ignore[arg-type]
+    RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3, ANN),  # type: ignore[arg-type]
     RunEnded("r", "interrupted", "s", JSON, "e", "why", True, True, "old"),  # type: ignore[arg-type]
     RunTold("r"),  # type: ignore[arg-type]
-    JobAdded("j", "cron", "m", 5, JSON, "* * * * *", "UTC", 3, 7, "k", True),  # type: ignore[arg-type]
+    JobAdded("j", "cron", "m", 5, JSON, "* * * * *", "UTC", 3, 7, "k", True, ANN),  # type: ignore[arg-type]
     JobStarted("j", 1, 2),  # type: ignore[arg-type]
     JobEnded("j", 1, "retry", 5, "why"),  # type: ignore[arg-type]
-    FiberStarted("f", "name", 2),  # type: ignore[arg-type]
+    FiberStarted("f", "name", 2, ANN),  # type: ignore[arg-type]
     FiberStashed("f", JSON),  # type: ignore[arg-type]
     FiberPaused("f"),  # type: ignore[arg-type]
     FiberEnded("f", "failed", "why", "g"),  # type: ignore[arg-type]

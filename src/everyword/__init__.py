@@ -42,12 +42,14 @@ from .messages.message import UIMessage
 from .messages.model_messages import convert_to_model_messages
 from .messages.prune_messages import prune_messages
 from .messages.validate import validate_ui_messages
-from .server.access import Connecting, Principal, Reject
+from .principals import Principal
 from .server.app import Everyword
 from .server.limits import Limits
+from .server.permissions import Action, Connecting, Reject
 
 __all__ = [
     "AIChatAgent",
+    "Action",
     "Agent",
     "AgentToolResult",
     "AppHandle",

@@ -22,7 +22,7 @@ __all__ += ["AgentDestroyed", "FiberEnded", "FiberOutcome", "FiberPaused", "Fibe
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
 __all__ += ["MessagesRemoved", "Outcome", "Placed", "StateSet", "TurnAccepted", "TurnEnded", "TurnKind"]
 __all__ += ["RunEnded", "RunStarted", "RunStatus", "RunTold"]
-__all__ += ["TurnRetargeted", "absent", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
+__all__ += ["Identity", "TurnRetargeted", "absent", "decode_event", "encode_event", "kind_of", "to_raw", "turn_of"]
 
 
 ABSENT: Final = Raw(b"null")
@@ -86,6 +86,15 @@ class Placed(msgspec.Struct, frozen=True, omit_defaults=True):
     message: Raw
 
 
+class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who asked for something, as it is stored with what was asked (R-35): a `Principal` without its time limit."""
+
+    id: str
+    name: str | None = None
+    claims: Raw = ABSENT
+    read_only: bool = False
+
+
 class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
     """A turn exists, with the messages that asked for it and a reserved place for its answer.
 
@@ -118,6 +127,8 @@ class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
     """For a continuation: the turn that was still streaming its target (R-3)."""
     dropped: bool = False
     """Accepted only to be refused in the same batch (policy `drop`): it takes no place in the tree."""
+    principal: Identity | None = None
+    """Who asked. A continuation has that of the turn whose answer it goes on with (R-35)."""
 
 
 class TurnRetargeted(_Event, frozen=True, tag="turn.retargeted"):
@@ -179,6 +190,10 @@ class CallAnswered(_Event, frozen=True, tag="call.answered"):
     origin: str | None = None
     auto_continue: bool = True
     """False when the client that answered goes on by itself: the turn that writes the message must not (R-3)."""
+    principal: Identity | None = None
+    """Who answered, as the tool is told that runs because of it (R-35)."""
+    forgets: CallId | None = None
+    """An older call of which is not remembered any longer who approved it, because there are many."""
 
 
 class CallStarted(_Event, frozen=True, tag="call.started"):
@@ -304,6 +319,8 @@ class JobAdded(_Event, frozen=True, tag="job.added"):
     """The name of a schedule: there is one of each (R-33)."""
     is_declared: bool = False
     """Whether the agent's class declares it, and so decides how long it stays."""
+    principal: Identity | None = None
+    """For whom it was put aside (R-35)."""
 
 
 class JobStarted(_Event, frozen=True, tag="job.started"):
@@ -333,6 +350,8 @@ class FiberStarted(_Event, frozen=True, tag="fiber.started"):
     fiber: FiberId
     name: str
     attempt: int = 1
+    principal: Identity | None = None
+    """For whom it works (R-35)."""
 
 
 class FiberStashed(_Event, frozen=True, tag="fiber.stashed"):
@@ -381,6 +400,8 @@ class RunStarted(_Event, frozen=True, tag="run.started"):
     """The name of the type that its output is to have."""
     number: int = 0
     """Counts the agent's runs."""
+    principal: Identity | None = None
+    """For whom it works: its sub-agent is asked in that name (R-35)."""
 
 
 class RunEnded(_Event, frozen=True, tag="run.ended"):

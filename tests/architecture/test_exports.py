@@ -13,6 +13,7 @@ from tests.architecture.tree import read_source
 PUBLIC: dict[str, list[str]] = {
     "everyword": [
         "AIChatAgent",
+        "Action",
         "Agent",
         "AgentToolResult",
         "AppHandle",
@@ -186,7 +187,7 @@ PUBLIC: dict[str, list[str]] = {
         "to_pydantic_ai",
     ],
     "everyword.observe": ["EventHook", "Happened", "JsonFormatter", "LoopBlocked", "Metrics", "Observer", "Tracing"],
-    "everyword.server": ["Connecting", "Everyword", "Limits", "LoopWatchdog", "Principal", "Reject"],
+    "everyword.server": ["Action", "Connecting", "Everyword", "Limits", "LoopWatchdog", "Principal", "Reject"],
     "everyword.testing": [
         "Approve",
         "Ask",

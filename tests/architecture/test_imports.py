@@ -17,6 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "events": {"ids", "errors"},
     "cron": {"ids", "errors"},
+    "principals": NOUNS,
     "extras": {"errors"},
     "traces": set(),
     "rows": NOUNS,
@@ -25,12 +26,13 @@ ALLOWED: dict[str, set[str]] = {
     "core": NOUNS | {"rows", "messages", "codec"},
     "wire": NOUNS | {"messages", "codec", "core.replay"},
     "log": NOUNS | {"rows"},
-    "runtime": NOUNS | {"cron", "traces", "rows", "core", "codec", "messages", "log.base", "log.receipt"},
+    "runtime": NOUNS | {"principals", "cron", "traces", "rows", "core", "codec", "messages", "log.base", "log.receipt"},
     "models": NOUNS | {"extras", "messages", "codec"},
-    "agents": NOUNS | {"cron", "messages", "models.base", "runtime.api"},
+    "agents": NOUNS | {"principals", "cron", "messages", "models.base", "runtime.api"},
     "observe": NOUNS | {"extras", "messages", "runtime.api", "log.base", "log.receipt"},
     # Where core and wire, which share no more than the replay of a turn, meet.
-    "server": NOUNS | {"observe", "wire", "runtime", "agents", "core", "codec", "messages", "rows", "log.base"},
+    "server": NOUNS
+    | {"principals", "observe", "wire", "runtime", "agents", "core", "codec", "messages", "rows", "log.base"},
     "client": NOUNS | {"extras", "wire", "codec", "messages"},
     "web": NOUNS,
 }

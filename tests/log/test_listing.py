@@ -37,5 +37,6 @@ async def test_agents_are_listed_by_id_page_by_page(kind: str, tmp_path: Path) -
         assert await listed(store, "kind/a", 2) == [name for name in LISTED if name.startswith("kind/a")]
         assert await listed(store, "none/", 2) == []
         await store.aclose()
+        store = store if isinstance(store, MemoryLog) else SqliteLog(tmp_path / "log.db")
         await store.open()
     await store.aclose()

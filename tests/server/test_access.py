@@ -14,6 +14,7 @@ from everyword.errors import UsageError
 from everyword.server import Connecting, Everyword, Principal, Reject
 from everyword.server.access import Door
 from everyword.server.addressing import Address, find_address
+from everyword.server.permissions import Permissions
 from everyword.server.playground import PlaygroundFeed
 from everyword.testing import Gate
 from tests.server.kit import ask, chat, connect, question, reading, scripted, serving, talking
@@ -44,7 +45,7 @@ def connection(client: str | None = "127.0.0.1", host: str = "localhost:8787", *
 @pytest.mark.parametrize("host", LOCAL_HOSTS)
 @pytest.mark.parametrize("client", LOOPBACK)
 def test_without_authorize_this_machine_is_let_in(client: str, host: str) -> None:
-    assert Door(None, ()).refuse_strangers(connection(client, host)) is None
+    assert Door(Permissions(), ()).refuse_strangers(connection(client, host)) is None
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_without_authorize_this_machine_is_let_in(client: str, host: str) -> Non
     ],
 )
 def test_without_authorize_everybody_else_is_refused_and_told_how_to_open_it(stranger: HTTPConnection) -> None:
-    refused = Door(None, ()).refuse_strangers(stranger)
+    refused = Door(Permissions(), ()).refuse_strangers(stranger)
     assert refused is not None and refused.status == 403
     assert "To open it on purpose" in refused.reason and "authorize=" in refused.reason
 
@@ -66,7 +67,7 @@ def test_with_authorize_nobody_is_a_stranger(stranger: HTTPConnection) -> None:
     async def authorize(connecting: Connecting) -> Principal:
         return Principal("ann")
 
-    assert Door(authorize, ()).refuse_strangers(stranger) is None
+    assert Door(Permissions(authorize=authorize), ()).refuse_strangers(stranger) is None
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ async def test_limits_are_counted_by_principal() -> None:
 def test_pages_of_other_sites_are_let_in_when_they_are_invited(
     origins: Sequence[str], origin: str, is_let_in: bool
 ) -> None:
-    door = Door(None, origins)  # type: ignore[arg-type]
+    door = Door(Permissions(), origins)  # type: ignore[arg-type]
     refused = door.refuse_origin(connection(origin=origin))
     assert (refused is None) == is_let_in
     if refused is not None:
@@ -188,14 +189,14 @@ def test_pages_of_other_sites_are_let_in_when_they_are_invited(
 
 def test_an_invited_page_is_told_that_it_may_read_the_answer() -> None:
     origin = "https://a.example"
-    headers = Door(None, [origin]).cors_headers(connection(origin=origin))
+    headers = Door(Permissions(), [origin]).cors_headers(connection(origin=origin))
     assert headers["access-control-allow-origin"] == origin
     assert headers["access-control-allow-credentials"] == "true"
     assert headers["vary"] == "Origin"
-    everybody = Door(_nobody, "*").cors_headers(connection(origin=origin))
+    everybody = Door(Permissions(authorize=_nobody), "*").cors_headers(connection(origin=origin))
     assert everybody["access-control-allow-origin"] == "*"
     assert "access-control-allow-credentials" not in everybody
-    assert Door(None, [origin]).cors_headers(connection()) == {}
+    assert Door(Permissions(), [origin]).cors_headers(connection()) == {}
 
 
 async def test_an_invited_page_may_ask_and_read_and_an_uninvited_one_may_do_neither() -> None:
@@ -282,7 +283,7 @@ def test_every_site_is_let_in_only_where_authorize_decides(origins: Any) -> None
         Everyword([scripted(["x"])], store="memory:", origins=origins)
     with pytest.raises(UsageError, match="without `authorize`"):
         Everyword([scripted(["x"])], store="memory:").invite(*origins)
-    door = Door(_nobody, origins)
+    door = Door(Permissions(authorize=_nobody), origins)
     assert door.refuse_origin(connection(origin="https://anybody.example")) is None
 
 
@@ -305,7 +306,7 @@ CREDENTIALS = {"cookie": "session=secret", "authorization": "Basic c2VjcmV0"}
 def test_a_page_that_only_the_star_lets_in_has_no_cookies(origins: Any, origin: str | None, is_stripped: bool) -> None:
     named = {**CREDENTIALS, **({"origin": origin} if origin is not None else {})}
     scope = {**connection(**named).scope, "session": {"user": "ann"}, "user": "ann", "auth": "all", "state": {}}
-    cleaned = Door(_nobody, origins).without_credentials(scope)
+    cleaned = Door(Permissions(authorize=_nobody), origins).without_credentials(scope)
     assert {"cookie", "authorization"} & set(HTTPConnection(cleaned).headers) == (
         set() if is_stripped else {*CREDENTIALS}
     )
@@ -329,7 +330,7 @@ def test_a_page_that_only_the_star_lets_in_has_no_cookies(origins: Any, origin: 
 )
 def test_of_authorization_only_bearer_tokens_are_kept_for_every_site(value: str, is_kept: bool) -> None:
     scope = connection(origin="https://anybody.example", authorization=value).scope
-    cleaned = Door(_nobody, "*").without_credentials(scope)
+    cleaned = Door(Permissions(authorize=_nobody), "*").without_credentials(scope)
     assert ("authorization" in HTTPConnection(cleaned).headers) == is_kept
 
 
@@ -395,7 +396,7 @@ async def test_the_playground_shows_no_code_the_cookies_of_other_pages_either() 
     "origin", ["http://[", "http://a:b", "http://localhost:99999999", "//", "x", "", "http://[::1"]
 )
 def test_an_origin_that_cannot_be_read_is_refused_with_400(origin: str, origins: Any) -> None:
-    door = Door(_nobody, origins)
+    door = Door(Permissions(authorize=_nobody), origins)
     refused = door.refuse_at_sight(connection(origin=origin))
     assert refused is not None and refused.status == 400
     assert door.without_credentials(connection(origin=origin, cookie="a=b").scope)["type"] == "http"
@@ -405,18 +406,20 @@ def test_an_origin_that_cannot_be_read_is_refused_with_400(origin: str, origins:
     "host", ["[", "a b", "a/b", "ann@a.example", "a:b", "a:999999", "x" * 10_000, "\x01", "a\\b", "#", ":80"]
 )
 async def test_a_host_that_cannot_be_read_is_refused_with_400(host: str) -> None:
-    refused = Door(_nobody, ()).refuse_at_sight(connection(host=host))
+    refused = Door(Permissions(authorize=_nobody), ()).refuse_at_sight(connection(host=host))
     assert refused is not None and refused.status == 400
-    assert Door(None, ()).refuse_at_sight(connection(host=host)) is not None
+    assert Door(Permissions(), ()).refuse_at_sight(connection(host=host)) is not None
 
 
 @pytest.mark.parametrize("host", ["", "a.example", "a.example:8787", "[::1]:80", "[2001:db8::1]", "my_service:80", "a"])
 def test_a_host_that_can_be_read_is_left_to_authorize(host: str) -> None:
-    assert Door(_nobody, ()).refuse_at_sight(connection(host=host)) is None
+    assert Door(Permissions(authorize=_nobody), ()).refuse_at_sight(connection(host=host)) is None
 
 
 def test_two_origins_are_the_origin_of_no_invited_page() -> None:
     scope = connection(origin="https://a.example").scope
     scope["headers"].append((b"origin", b"https://b.example"))
-    refused = Door(_nobody, ["https://a.example", "https://b.example"]).refuse_at_sight(HTTPConnection(scope))
+    refused = Door(Permissions(authorize=_nobody), ["https://a.example", "https://b.example"]).refuse_at_sight(
+        HTTPConnection(scope)
+    )
     assert refused is not None and 400 <= refused.status < 500

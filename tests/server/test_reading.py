@@ -9,7 +9,7 @@ import httpx
 import websockets
 
 from everyword import Everyword, Principal
-from everyword.server.access import Connecting
+from everyword.server import Connecting
 from tests.server.kit import scripted, serving
 
 

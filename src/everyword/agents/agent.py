@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..errors import UsageError
 from ..ids import parent_id, split_agent_id
+from ..principals import Principal, acting_for
 from ..runtime.api import AgentPort
 from .agent_tools import AgentTools
 from .connections import Connection, excluding
@@ -93,6 +94,15 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         """The agent whose sub-agent this is; None for one that is nobody's."""
         above = parent_id(self._port.agent)
         return self.app._handle_at(above) if above is not None else None
+
+    @property
+    def principal(self) -> Principal | None:
+        """For whom the running code works: who asked the turn, called the method, sent the request, put the job aside.
+
+        None when it is nobody: in `on_start`, in schedules of the class, and in a script of your own.
+        """
+        acting = acting_for()
+        return Principal.of(acting) if acting is not None else None
 
     # -- connections -----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import UsageError
+from ..principals import act_for
 from ..runtime.api import Call, StreamItem
 from .call_methods import method_named
 from .call_values import Shape, decode_arguments, encode_value, shape_of
@@ -56,6 +57,7 @@ def _prepared(agent: Agent, call: Call) -> tuple[Callable[[], Any], Shape | None
     from .agent import running_as
 
     running_as(agent)
+    act_for(call.principal)
     is_waited_for(call.answering)
     if call.method.startswith(PREFIX):
         operation = OPERATIONS[call.method.removeprefix(PREFIX)]

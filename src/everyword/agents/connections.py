@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..messages.jsonvalues import encode_json
+from ..principals import LOCAL, Principal
 from ..runtime.api import StatePort
 
 __all__ = ["Connection"]
@@ -16,7 +17,7 @@ class Connection:
     """One socket to one agent, while it is open. Several may have one `id`: a client's tabs have their own.
 
     `state` is the agent's to use: it lasts as long as the connection does. `tags` are what
-    `Agent.connection_tags` gave it. `is_readonly` is that of its principal.
+    `Agent.connection_tags` gave it. `principal` is who opened it.
     """
 
     def __init__(
@@ -28,10 +29,10 @@ class Connection:
         close: Callable[[int, str], None],
         drain: Callable[[], Awaitable[None]] | None = None,
         request: Any = None,
-        is_readonly: bool = False,
+        principal: Principal = LOCAL,
         since: float = 0.0,
     ) -> None:
-        self.serial, self.id, self.request, self.is_readonly = serial, client_id, request, is_readonly
+        self.serial, self.id, self.request, self.principal = serial, client_id, request, principal
         self.state: dict[str, Any] = {}
         self.tags: frozenset[str] = frozenset()
         self.since = since
@@ -41,6 +42,11 @@ class Connection:
         self._states: StatePort | None = None
         """The state of the agent that it is connected to."""
         self._send, self._close, self._drain = send, close, drain
+
+    @property
+    def is_readonly(self) -> bool:
+        """Whether its principal may watch and change nothing."""
+        return self.principal.read_only
 
     def send(self, message: Any) -> None:
         """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it.

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from ..errors import UsageError
+from ..events import Identity
 from ..ids import AgentId, split_agent_id, sub_agent_id
+from ..principals import acting_for
 from ..runtime.api import Call, CallPort
 from .call_methods import is_framework_name, method_named, name_of_method
 from .call_values import Shape, decode_value, encode_arguments, encode_value, shape_of
@@ -50,8 +52,8 @@ class Handle(Generic[A_co]):
 
     def __init__(self, calls: CallPort, agent: AgentId, cls: type[A_co]) -> None:
         self._calls, self._agent, self._cls = calls, agent, cls
-        self._principal: Any = None
-        """Who the calls are made for; sent with each of them."""
+        self._principal: Identity | None = None
+        """For whom its calls are made; None for whomever the code works that makes them."""
 
     @property
     def name(self) -> str:
@@ -139,7 +141,8 @@ class Handle(Generic[A_co]):
         return shape_of(method_named(self._cls, name), self._cls)
 
     def _make_call(self, method: str, arguments: bytes, **options: Any) -> Call:
-        return Call(self._agent, method, arguments, self._principal, answering(), **options)
+        principal = self._principal if self._principal is not None else acting_for()
+        return Call(self._agent, method, arguments, principal, answering(), **options)
 
     async def _do(self, operation: str, result: Any, given: dict[str, Any] | None = None, **options: Any) -> Any:
         """Do something that every agent can; `options` are those of `Call`."""

@@ -15,6 +15,7 @@ from ..errors import BadInput, UsageError, public_text
 from ..messages.calls import is_tool_part, last_step, own_approval_id, tool_name, tool_parts
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.repair import INTERRUPTED, repair_calls
+from ..principals import Principal
 from ..runtime.api import TurnCall
 from .answers import answer_items
 from .tool_threads import CallThreads, ToolThreads
@@ -99,7 +100,7 @@ class ToolBox:
         if not await self.call.start_call(call_id, name, tool.idempotent):
             await self._interrupted(call_id)
             return
-        await self._run(tool, call_id, part.get("input"))
+        await self._run(tool, call_id, part.get("input"), await self._approver(part))
 
     async def run_approved(self) -> None:
         """Run the calls of the message that a person approved, and that no attempt before this one finished."""
@@ -108,7 +109,14 @@ class ToolBox:
             if (part.get("approval") or {}).get("approved") is True and not is_final(part):
                 await self.settle(part)
 
-    async def _run(self, tool: AnyTool, call_id: str, given: Any) -> None:
+    async def _approver(self, part: Part) -> Principal | None:
+        """Return who approved a call; None when nobody had to."""
+        if (part.get("approval") or {}).get("approved") is not True:
+            return None
+        found = await self.call.approver(str(part["toolCallId"]))
+        return Principal.of(found) if found is not None else None
+
+    async def _run(self, tool: AnyTool, call_id: str, given: Any, approved_by: Principal | None) -> None:
         context = ToolContext(
             agent=self._agent,
             turn=self._turn,
@@ -116,6 +124,8 @@ class ToolBox:
             idempotency_key=f"{self.call.agent}/{self.call.message_id}/{call_id}",
             cancelled=self.call.cancelled,
             threads=self._threads_for(tool),
+            principal=Principal.of(self.call.principal) if self.call.principal is not None else None,
+            approved_by=approved_by,
         )
         output: Chunk = {"type": "tool-output-available", "toolCallId": call_id}
         final: Chunk = {}

@@ -24,6 +24,7 @@ from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar
 from ..errors import BadInput, ChatError, UsageError, public_text
 from ..messages.jsonvalues import encode_json, plain_json
 from ..messages.repair import unknown_after
+from ..principals import Principal
 from ..runtime.api import CancelToken
 from .tool_options import check_options
 from .tool_running import runs_on_loop, values_of
@@ -68,6 +69,10 @@ class ToolContext:
     """Set when the turn is to stop."""
     threads: Executor | None = field(default=None, repr=False)
     """Where blocking code of an async tool may run."""
+    principal: Principal | None = None
+    """Who asked the question that is being answered; None when our own code asked, for nobody."""
+    approved_by: Principal | None = None
+    """Who approved the call; None when nobody had to, or when it was approved elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from ..errors import CallPending, ChatError, UsageError
 from ..messages.calls import find_call, tool_name
 from ..messages.chunks import known_chunk
 from ..messages.message import Part
+from ..principals import Principal
 from ..runtime.api import CancelToken, TurnCall
 from .steps import Steps, ToolBox, is_final
 from .tool_threads import ToolThreads
@@ -58,6 +59,14 @@ class Turn:
     def continuation(self) -> bool:
         """Whether the answer goes on from a message that is already there."""
         return self._call.is_continuation or self._call.partial is not None
+
+    @cached_property
+    def principal(self) -> Principal | None:
+        """Who asked, the same in every attempt; None when it was our own code that works for nobody.
+
+        An answer that goes on after an approval or a tool's result still works for who asked.
+        """
+        return Principal.of(self._call.principal) if self._call.principal is not None else None
 
     @property
     def body(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from ..ids import MessageId, Millis, NodeId, TurnId
 from ..messages.message import is_part
 from .client_lists import changes_of, check_questions
 from .commands import Continue, OpenStream, Place, PutMessages, Submit
+from .continuations import asker_of
 from .sanitize import sanitized
 from .state import Node, Rules, State, Turn
 from .transitions import Status
@@ -91,6 +92,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
         not_before=_debounced(command, now),
         deferred=command.messages is None,
         trusted=command.trusted,
+        principal=command.principal,
     )
     return [*before, *edits, accepted]
 
@@ -120,6 +122,7 @@ def _continuation(state: State, command: Submit | Continue, node: NodeId) -> Tur
         owner=command.owner,
         body=command.body,
         client_tools=command.client_tools,
+        principal=asker_of(state, node) or command.principal,
     )
 
 
@@ -312,9 +315,9 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
         case "drop":
             return [], None, []
         case "latest" | "debounce":
-            superseded = [turn for turn in overlapping if _supersedable(turn)]
+            superseded = [turn for turn in overlapping if _supersedable(turn) and _is_askers(turn, command)]
         case "merge":
-            superseded = _mergeable_tail(state, overlapping) if _brings_news(state, command) else []
+            superseded = _mergeable_tail(state, overlapping, command) if _brings_news(state, command) else []
         case _:
             assert_never(command.policy.name)
     endings: list[Event] = [TurnEnded(turn.id, Outcome.SKIPPED, reason="superseded") for turn in superseded]
@@ -341,17 +344,23 @@ def _supersedable(turn: Turn) -> bool:
     return waits and not accepted.trusted and accepted.trigger == "submit-message" and bool(accepted.messages)
 
 
+def _is_askers(turn: Turn, command: Submit) -> bool:
+    """Tell whether a turn was asked for by who asks now: nobody's question goes for that of somebody else (R-35)."""
+    before, now = turn.accepted.principal, command.principal
+    return (before.id if before is not None else None) == (now.id if now is not None else None)
+
+
 def _brings_news(state: State, command: Submit) -> bool:
     """Tell whether a submit has something to add; an edit or a shorter list makes a branch and merges with nothing."""
     return bool(_taken(command.messages or (), known_ids(state), trusted=False))
 
 
-def _mergeable_tail(state: State, overlapping: list[Turn]) -> list[Turn]:
+def _mergeable_tail(state: State, overlapping: list[Turn], command: Submit) -> list[Turn]:
     """Return the waiting questions with nothing else behind them: only their messages can be taken out of the tree."""
     tail: list[Turn] = []
     below = state.leaf
     for turn in reversed(overlapping):
-        if not _supersedable(turn) or turn.node != below:
+        if not _supersedable(turn) or turn.node != below or not _is_askers(turn, command):
             break
         tail.append(turn)
         below = state.nodes[turn.accepted.messages[0].node].parent
@@ -372,6 +381,7 @@ def _drop(state: State, command: Submit) -> list[Event]:
         trigger=command.trigger,
         origin=command.origin,
         dropped=True,
+        principal=command.principal,
     )
     return [accepted, TurnEnded(turn, Outcome.SKIPPED, reason="dropped")]
 

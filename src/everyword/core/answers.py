@@ -33,8 +33,9 @@ from ..messages.calls import (
     tool_name,
 )
 from ..messages.message import UIMessage
+from .approvals import forgotten_by
 from .commands import Answer
-from .continuations import accept_late_calls, may_continue, runs_here, waiting_continuations
+from .continuations import accept_late_calls, asker_of, may_continue, runs_here, waiting_continuations
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import ancestors
@@ -47,7 +48,7 @@ def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> lis
     streaming = _streaming_call(state, command, rules)
     if streaming is not None:
         node, turn = streaming.node, streaming
-        events: list[Event] = [_answered(command, node, turn.id)]
+        events: list[Event] = [_answered(state, command, node, turn.id)]
         for index, chunk in enumerate(answer_chunks(command.call, command.answer), turn.chunks):
             events.append(Chunk(turn.id, Attempt(turn.attempt), index, to_raw(chunk)))
     else:
@@ -55,7 +56,7 @@ def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> lis
         if stored is None:
             return []
         node = stored
-        events = [_answered(command, node, None)]
+        events = [_answered(state, command, node, None)]
     return [*events, *_goes_on(state, command, node, streaming, now, rules)]
 
 
@@ -98,7 +99,7 @@ def _takes(message: UIMessage, command: Answer, rules: Rules, running: Container
     return answered_part(part, command.answer) is not None
 
 
-def _answered(command: Answer, node: NodeId, turn: TurnId | None) -> CallAnswered:
+def _answered(state: State, command: Answer, node: NodeId, turn: TurnId | None) -> CallAnswered:
     kind, value = _encoded(command.answer)
     return CallAnswered(
         node=node,
@@ -109,6 +110,8 @@ def _answered(command: Answer, node: NodeId, turn: TurnId | None) -> CallAnswere
         by=command.by,
         origin=command.origin,
         auto_continue=command.auto_continue,
+        principal=command.principal,
+        forgets=forgotten_by(state, command),
     )
 
 
@@ -166,6 +169,7 @@ def _goes_on(
             client_tools=_client_tools(command, last),
             not_before=not_before,
             during=writer.id if writer is not None else None,
+            principal=asker_of(state, node),
         )
     ]
 

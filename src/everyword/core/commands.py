@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
-from ..events import AttemptCause, FiberOutcome, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
+from ..events import AttemptCause, FiberOutcome, Identity, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.calls import CallAnswer
 
@@ -57,6 +57,7 @@ class Submit(msgspec.Struct, frozen=True):
     origin: str | None = None
     owner: str | None = None
     known: bool = False
+    principal: Identity | None = None
 
 
 class Continue(msgspec.Struct, frozen=True):
@@ -68,6 +69,7 @@ class Continue(msgspec.Struct, frozen=True):
     origin: str | None = None
     owner: str | None = None
     known: bool = False
+    principal: Identity | None = None
 
 
 class OpenStream(msgspec.Struct, frozen=True):
@@ -181,6 +183,7 @@ class Answer(msgspec.Struct, frozen=True):
     origin: str | None = None
     owner: str | None = None
     client_tools: Raw = msgspec.field(default_factory=absent)
+    principal: Identity | None = None
 
 
 class PutMessages(msgspec.Struct, frozen=True):
@@ -233,6 +236,7 @@ class AddJob(msgspec.Struct, frozen=True):
     key: str | None = None
     within: JobId | None = None
     """The job whose run asks: it is on its way out, and is no reason not to add another."""
+    principal: Identity | None = None
 
 
 class DeclareJobs(msgspec.Struct, frozen=True):
@@ -269,6 +273,7 @@ class StartFiber(msgspec.Struct, frozen=True):
 
     fiber: FiberId
     name: str
+    principal: Identity | None = None
 
 
 class RecoverFiber(msgspec.Struct, frozen=True):
@@ -311,6 +316,7 @@ class StartRun(msgspec.Struct, frozen=True):
     is_detached: bool = False
     expects: str | None = None
     refusal: str | None = None
+    principal: Identity | None = None
 
 
 class EndRun(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from ..errors import Rejected
-from ..events import ABSENT, CallAnswered, Chunk, Event, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
+from ..events import ABSENT, CallAnswered, Chunk, Event, Identity, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, NodeId, RequestId, TurnId
 from ..messages.calls import (
     ToolError,
@@ -29,7 +29,15 @@ from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import active_path, shown_path
 
-__all__ = ["accept_late_calls", "continuation_is_due", "is_held", "leave_behind", "may_continue", "runs_here"]
+__all__ = [
+    "accept_late_calls",
+    "asker_of",
+    "continuation_is_due",
+    "is_held",
+    "leave_behind",
+    "may_continue",
+    "runs_here",
+]
 __all__ += ["stop_calls", "waiting_continuations"]
 
 APPROVED: Final = b'"approval-responded"'
@@ -124,7 +132,7 @@ def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAcc
     if request in state.requests:
         raise Rejected(f"unable to run approved calls as {request!r}; that request id is taken")
     place = state.nodes[node]
-    wrote = _newest(turn for turns in (state.open, state.ended) for turn in turns.values() if turn.node == node)
+    wrote = _writer(state, node)
     return TurnAccepted(
         turn=TurnId(state.last_turn + 1),
         request=request,
@@ -135,7 +143,19 @@ def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAcc
         message_id=place.id,
         body=wrote.accepted.body if wrote is not None else ABSENT,
         client_tools=wrote.accepted.client_tools if wrote is not None else ABSENT,
+        principal=asker_of(state, node),
     )
+
+
+def asker_of(state: State, node: NodeId) -> Identity | None:
+    """Return who asked for the answer at `node`: what goes on with it works for the same (R-35)."""
+    wrote = _writer(state, node)
+    return wrote.accepted.principal if wrote is not None else None
+
+
+def _writer(state: State, node: NodeId) -> Turn | None:
+    """Return the newest turn that wrote the message at `node`, or was to; None if it is not remembered."""
+    return _newest(turn for turns in (state.open, state.ended) for turn in turns.values() if turn.node == node)
 
 
 def leave_behind(state: State, turn: Turn, request: RequestId | None, rules: Rules) -> list[Event]:

@@ -52,6 +52,7 @@ from ..ids import Millis, NodeId
 from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from .approvals import evolve_approval
 from .attempts import PROGRESS_CHUNKS, Tries
 from .fibers import evolve_fiber
 from .jobs import evolve_job
@@ -112,7 +113,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case CallStarted():
             _step(state, event).calls[event.call] = event.attempt
         case CallAnswered():
-            _answered(state, event)
+            _answered(state, event, at)
         case MessageEnded():
             _step(state, event)
             _say(state, event.node, bytes(event.message))
@@ -260,7 +261,8 @@ def _say(state: State, node: NodeId, body: bytes | None, *, draft: bytes | None 
     state.nodes[node] = Node(place.parent, place.id, place.role, place.at, body, draft)
 
 
-def _answered(state: State, event: CallAnswered) -> None:
+def _answered(state: State, event: CallAnswered, at: Millis) -> None:
+    evolve_approval(state, event, at)
     answer = answer_of(event)
     node = state.nodes[event.node]
     turn = state.open.get(event.turn) if event.turn is not None else None

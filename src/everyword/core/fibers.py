@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from ..errors import Rejected
-from ..events import ABSENT, Event, FiberEnded, FiberOutcome, FiberPaused, FiberStarted, FiberStashed
+from ..events import ABSENT, Event, FiberEnded, FiberOutcome, FiberPaused, FiberStarted, FiberStashed, Identity
 from ..ids import FiberId, Millis
 from ..rows import KeptRow
 from .commands import EndFiber, FiberCommand, PauseFiber, RecoverFiber, StartFiber, StashFiber
@@ -49,6 +49,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: FiberOutcome | None = None
     detail: str | None = None
     ended_at: Millis | None = None
+    principal: Identity | None = None
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------
@@ -73,7 +74,11 @@ def decide_fiber(state: State, command: FiberCommand) -> list[Event]:
 
 def start_fiber(state: State, command: StartFiber) -> list[Event]:
     """Return the start; nothing when the id was used before, for a fiber that runs or has ended."""
-    return [] if command.fiber in state.fibers else [FiberStarted(command.fiber, command.name)]
+    return (
+        []
+        if command.fiber in state.fibers
+        else [FiberStarted(command.fiber, command.name, principal=command.principal)]
+    )
 
 
 def recover_fiber(state: State, command: RecoverFiber) -> list[Event]:
@@ -123,7 +128,7 @@ def evolve_fiber(state: State, event: FiberEvent, at: Millis) -> None:
     fiber = state.fibers.get(event.fiber)
     if isinstance(event, FiberStarted):
         if fiber is None:
-            state.fibers[event.fiber] = Fiber(event.fiber, event.name, at, event.attempt)
+            state.fibers[event.fiber] = Fiber(event.fiber, event.name, at, event.attempt, principal=event.principal)
         else:
             fiber.attempt = event.attempt
         return
@@ -153,7 +158,7 @@ def restore_fiber(row: KeptRow) -> Fiber:
     """Return the fiber that a row keeps."""
     kept = msgspec.json.decode(row.body or b"", type=_Kept)
     snapshot = bytes(kept.snapshot) if kept.snapshot is not ABSENT else None
-    fiber = Fiber(FiberId(row.key), kept.name, kept.started_at, kept.attempt, snapshot)
+    fiber = Fiber(FiberId(row.key), kept.name, kept.started_at, kept.attempt, snapshot, principal=kept.principal)
     fiber.outcome, fiber.detail, fiber.ended_at = kept.outcome, kept.detail, kept.ended_at
     return fiber
 
@@ -164,5 +169,14 @@ def fiber_row(state: State, fiber: FiberId) -> KeptRow:
     if found is None:
         return KeptRow(FIBER, fiber, None)
     snapshot = Raw(found.snapshot) if found.snapshot is not None else ABSENT
-    kept = _Kept(found.name, found.started_at, found.attempt, snapshot, found.outcome, found.detail, found.ended_at)
+    kept = _Kept(
+        name=found.name,
+        started_at=found.started_at,
+        attempt=found.attempt,
+        snapshot=snapshot,
+        outcome=found.outcome,
+        detail=found.detail,
+        ended_at=found.ended_at,
+        principal=found.principal,
+    )
     return KeptRow(FIBER, fiber, msgspec.json.encode(kept))

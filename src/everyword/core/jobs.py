@@ -122,6 +122,7 @@ def _added(command: AddJob, number: int, *, due: Millis | None = None, is_declar
         number=number,
         key=command.key,
         is_declared=is_declared,
+        principal=command.principal,
     )
 
 

@@ -45,6 +45,7 @@ from ..events import (
 )
 from ..ids import NodeId, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from .approvals import approval_row, approval_rows
 from .evolve import APPROVAL_REQUEST
 from .fibers import fiber_row, fiber_rows
 from .jobs import job_row
@@ -78,7 +79,9 @@ def project(state: State, event: Event) -> list[Row]:
             return [*_turn(state, event.turn), *_messages(state, nodes), agent_row(state)]
         case TurnRetargeted() | AttemptStarted() | CancelRequested() | HookDone():
             return _turn(state, event.turn)
-        case CallAnswered() | MessageReplaced():
+        case CallAnswered():
+            return [*_messages(state, [event.node]), *approval_rows(state, event)]
+        case MessageReplaced():
             return _messages(state, [event.node])
         case MessageEnded():
             return _messages(state, [event.node])
@@ -118,6 +121,7 @@ def all_rows(state: State) -> list[Row]:
     turns = sorted([*state.open.values(), *state.ended.values()], key=lambda turn: turn.id)
     kept = [*(job_row(state, job) for job in state.jobs), *(fiber_row(state, fiber) for fiber in state.fibers)]
     kept += [run_row(state, run) for run in state.runs]
+    kept += [approval_row(state, call) for call in state.approvals]
     if state.value is not None:
         kept.append(KeptRow("state", "", state.value))
     if state.is_destroyed:

@@ -24,9 +24,10 @@ from ..events import (
     kind_of,
     turn_of,
 )
-from ..ids import Millis
+from ..ids import CallId, Millis
 from ..messages.message import UIMessage
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
+from .approvals import APPROVAL, restore_approval
 from .evolve import evolve, open_fold
 from .fibers import FIBER, restore_fiber
 from .jobs import restore_job
@@ -94,6 +95,13 @@ def _restore_kept(state: State, kept: Sequence[KeptRow], problems: list[str]) ->
             problems.append(f"unable to read run {row.key!r}; {exc}")
     state.runs = {each.id: each for each in sorted(runs, key=lambda each: each.started.number)}
     state.last_run = max((each.started.number for each in runs), default=0)
+    approvals = []
+    for row in (row for row in kept if row.kind == APPROVAL):
+        try:
+            approvals.append((CallId(row.key), restore_approval(row)))
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read who approved {row.key!r}; {exc}")
+    state.approvals = dict(sorted(approvals, key=lambda each: each[1].at))
     fibers = []
     for row in (row for row in kept if row.kind == FIBER):
         try:

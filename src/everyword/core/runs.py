@@ -71,6 +71,7 @@ def start_run(state: State, command: StartRun, rules: Rules) -> list[Event]:
         is_detached=command.is_detached,
         expects=command.expects,
         number=state.last_run + 1,
+        principal=command.principal,
     )
     refusal = command.refusal or _why_too_many(state, rules)
     if refusal is None:

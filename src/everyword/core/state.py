@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..events import FiberOutcome, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
+from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
 from ..ids import CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.fold import MessageFold
 from ..messages.repair import INTERRUPTED, STOPPED
@@ -19,7 +19,8 @@ from .attempts import Tries
 from .commands import Policy
 from .transitions import Status
 
-__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Branch", "Fiber", "Job", "Node", "Rules", "Run", "State", "Turn"]
+__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Approved", "Branch", "Fiber", "Job", "Node", "Rules", "Run", "State"]
+__all__ += ["Turn"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers; older request ids are looked up in the store."""
@@ -108,6 +109,14 @@ class Turn:
         return self.accepted.kind.extends
 
 
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Who approved a call, and when."""
+
+    by: Identity
+    at: Millis
+
+
 @dataclass(slots=True)
 class Job:
     """A durable job. `attempts` counts the runs that began since the last one that was done."""
@@ -134,6 +143,7 @@ class Fiber:
     outcome: FiberOutcome | None = None
     detail: str | None = None
     ended_at: Millis | None = None
+    principal: Identity | None = None
 
 
 @dataclass(slots=True)
@@ -185,6 +195,8 @@ class State:
     """The active path as it was last walked, for `tree` alone; what re-hangs or removes nodes empties it."""
     branch: Branch | None = field(default=None, compare=False)
     """The active branch as it was last walked, for `tree` alone."""
+    approvals: dict[CallId, Approved] = field(default_factory=dict)
+    """Who approved which calls, in order: the newest approvals."""
     hooks_due: set[TurnId] = field(default_factory=set)
     """The ended turns whose response hook is to be called."""
 

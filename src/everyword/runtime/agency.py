@@ -18,9 +18,10 @@ from ..core.state import Node, Rules, State, Turn
 from ..core.tree import active_path, shown_path
 from ..core.wanted import NOW, Wanted, wanted
 from ..errors import AgentStopped, LogError
-from ..events import AttemptCause, JobKind, Outcome, to_raw
+from ..events import AttemptCause, Identity, JobKind, Outcome, to_raw
 from ..ids import Attempt, JobId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import UIMessage
+from ..principals import act_for
 from .actor import Actor
 from .api import Evaluate, Responder, TurnResult
 from .clock import Clock
@@ -285,6 +286,7 @@ class Agency:
             rules=self._rules,
             has_failed=has_failed,
             heard=self.runs.last_word,
+            principal=accepted.accepted.principal,
             has_begun=self._actor.take_begun(turn),
         )
         task = asyncio.create_task(runner.run(), name=f"turn {turn} of {self._actor.agent}")
@@ -365,11 +367,13 @@ class Agency:
 
     def _call_hook(self, state: State, turn: TurnId) -> None:
         result = _result(self._actor, state, state.ended[turn], recovered=turn in (self._inherited or ()))
-        task = asyncio.create_task(self._run_hook(turn, result), name=f"response hook of turn {turn}")
+        principal = state.ended[turn].accepted.principal
+        task = asyncio.create_task(self._run_hook(turn, result, principal), name=f"response hook of turn {turn}")
         self._hooks[turn] = task
         task.add_done_callback(lambda _: self._hooks.pop(turn, None))
 
-    async def _run_hook(self, turn: TurnId, result: TurnResult) -> None:
+    async def _run_hook(self, turn: TurnId, result: TurnResult, principal: Identity | None) -> None:
+        act_for(principal)
         try:
             await self._responder.on_response(result)
         except Exception:

@@ -14,7 +14,7 @@ import msgspec
 from ..core.commands import Policy
 from ..core.state import Rules
 from ..errors import AgentGone, UsageError
-from ..events import FiberOutcome, Outcome
+from ..events import FiberOutcome, Identity, Outcome
 from ..ids import AgentId, FiberId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
 from .call_api import Call, Callee, CallPort, StreamItem
@@ -65,6 +65,10 @@ async def _never(call: str, tool: str, is_idempotent: bool) -> bool:
 
 
 async def _nothing() -> UIMessage | None:
+    return None
+
+
+async def _no_one(call: str) -> Identity | None:
     return None
 
 
@@ -134,6 +138,10 @@ class TurnCall(msgspec.Struct, frozen=True):
     """Tells whether the answer has to end with its last step: a client answered a call of it, and goes on by itself."""
     is_calls_only: bool = False
     """Whether the approved calls of `partial` are to be run, and the model is not to be asked (R-3)."""
+    principal: Identity | None = None
+    """Who asked, the same in every attempt (R-35)."""
+    approver: Callable[[str], Awaitable[Identity | None]] = _no_one
+    """Tells who approved a call; None when nobody did, or nobody is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +246,7 @@ class FiberRecord:
     attempts: int
     detail: str | None = None
     ended_at: Millis | None = None
+    principal: Identity | None = None
 
 
 FiberWork = Callable[[FiberRecord], Awaitable[Any]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+from ..events import Identity
 from ..ids import AgentId
 
 __all__ = ["Call", "CallPort", "Callee", "StreamItem"]
@@ -20,8 +21,8 @@ class Call:
     """A method of the agent's class; one of the framework's own operations begins with `everyword.`."""
     arguments: bytes
     """JSON: a list of two, the positional arguments and an object of those with names."""
-    principal: Any = None
-    """Who the caller acts for."""
+    principal: Identity | None = None
+    """For whom the caller works: the call does so, too."""
     answering: frozenset[AgentId] = frozenset()
     """Agents whose turns wait for this call: another turn of theirs would wait for itself."""
     starting: frozenset[AgentId] = frozenset()

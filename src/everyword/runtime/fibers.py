@@ -19,6 +19,7 @@ from ..core.state import Fiber, State
 from ..errors import AgentGone, AgentStopped, FiberCancelled, LogError, Rejected
 from ..events import FiberOutcome, FiberStarted
 from ..ids import FiberId, Millis
+from ..principals import act_for, acting_for
 from .actor import Actor
 from .api import FiberKeeper, FiberRecord, FiberWork
 from .clock import Clock
@@ -143,7 +144,7 @@ class Fibers:
         if recovery is not None:
             recovery.is_adopted = True
         try:
-            await self._actor.ask(StartFiber(fiber, name))
+            await self._actor.ask(StartFiber(fiber, name, acting_for()))
             record = await self._actor.inspect(lambda state: fiber_record(state.fibers[fiber]))
         except BaseException:
             del self._runs[fiber]
@@ -162,6 +163,7 @@ class Fibers:
     # -- living and ending ------------------------------------------------------------------------------------
 
     async def _live(self, run: FiberRun, record: FiberRecord, work: FiberWork) -> Any:
+        act_for(record.principal)
         try:
             result = await work(record)
         except asyncio.CancelledError as exc:
@@ -207,6 +209,7 @@ class Fibers:
             record = await self._actor.inspect(lambda state: fiber_record(state.fibers[fiber]))
             if record.outcome is not None:
                 return  # cancelled meanwhile
+            act_for(record.principal)
             try:
                 if isinstance(self._responder, FiberKeeper):
                     await self._responder.on_fiber_recovered(record)
@@ -239,6 +242,7 @@ def fiber_record(fiber: Fiber) -> FiberRecord:
         fiber.attempt,
         fiber.detail,
         fiber.ended_at,
+        fiber.principal,
     )
 
 

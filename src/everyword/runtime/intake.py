@@ -10,6 +10,7 @@ from ..core.state import State, Turn
 from ..errors import Rejected
 from ..events import to_raw
 from ..ids import AgentId, RequestId
+from ..principals import acting_for
 from ..rows import TurnRow
 from .api import TurnRecord
 from .directory import Directory
@@ -31,7 +32,15 @@ class Intake:
         known = await self.submission(request)
         if known is not None:
             return known
-        command = Submit(request, fresh_message_id(), messages, trigger=_SUBMISSION, trusted=True, body=to_raw(body))
+        command = Submit(
+            request,
+            fresh_message_id(),
+            messages,
+            trigger=_SUBMISSION,
+            trusted=True,
+            body=to_raw(body),
+            principal=acting_for(),
+        )
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.ask(command)
             return await loaded.actor.inspect(lambda state: _record(state, request))

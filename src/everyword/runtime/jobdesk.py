@@ -15,6 +15,7 @@ from ..cron import check_cron, next_of_cron
 from ..events import Event, JobAdded, JobEnded, JobKind, to_raw
 from ..ids import AgentId, JobId, Millis
 from ..messages.jsonvalues import plain_json
+from ..principals import acting_for
 from .actor import Actor
 from .api import JobRecord
 from .directory import Directory
@@ -57,6 +58,7 @@ class JobDesk:
             max_attempts,
             key=key,
             within=own.job if own is not None else None,
+            principal=acting_for(),
         )
         if kind == "cron":
             check_cron(rule or "", zone or "UTC")

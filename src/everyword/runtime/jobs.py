@@ -16,6 +16,7 @@ from ..cron import next_of_cron
 from ..errors import AgentGone, AgentStopped, LogError, Rejected, UsageError
 from ..events import JobAdded, JobKind, JobStarted
 from ..ids import JobId, Millis
+from ..principals import act_for
 from .actor import Actor
 from .api import JobCall, Worker
 from .clock import Clock
@@ -123,6 +124,7 @@ class JobRun:
 
     async def _call(self, job: Job, started: JobStarted) -> None:
         added = job.added
+        act_for(added.principal)
         if not isinstance(self._worker, Worker):
             raise UsageError(f"unable to call {added.callback!r}; this agent has no methods for jobs")
         payload = msgspec.json.decode(bytes(added.payload))

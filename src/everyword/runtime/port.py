@@ -24,6 +24,7 @@ from ..ids import (
 )
 from ..messages.message import UIMessage
 from ..messages.readable import readable
+from ..principals import acting_for
 from .api import Evaluate, TurnResult
 from .calls import Calls
 from .directory import Directory, Loaded
@@ -109,12 +110,13 @@ class Port:
             None if callable(messages) else messages,
             trusted=True,
             body=to_raw(body),
+            principal=acting_for(),
         )
         return await self._run(command, request, messages if deferred and callable(messages) else None)
 
     async def continue_turn(self, *, body: Any = None) -> TurnResult | None:
         request = fresh_request_id()
-        command = Continue(request, body=to_raw(body))
+        command = Continue(request, body=to_raw(body), principal=acting_for())
         try:
             return await self._run(command, request, None)
         except AgentStopped:

@@ -15,6 +15,7 @@ from ..errors import AgentStopped, LogError, Rejected
 from ..events import ABSENT, Chunk, RunStarted
 from ..ids import AgentId, RunId
 from ..messages.jsonvalues import encode_json
+from ..principals import acting_for
 from .api import RunChunk, RunRecord, RunRequest
 from .directory import Directory, Loaded
 from .runs import child_of, record_of, request_of
@@ -42,6 +43,7 @@ class RunDesk:
             is_detached=request.is_detached,
             expects=request.expects,
             refusal=request.refusal,
+            principal=acting_for(),
         )
         async with self._directory.attach(self._agent) as loaded:
             events = await loaded.actor.ask(command)

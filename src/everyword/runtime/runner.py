@@ -17,13 +17,14 @@ from ..core.continuations import is_held
 from ..core.state import Node, Rules, State
 from ..core.tree import shown_path
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, UsageError
-from ..events import AttemptCause, AttemptStarted, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
+from ..events import AttemptCause, AttemptStarted, Identity, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
 from ..messages.closing import closing
 from ..messages.history import History
 from ..messages.message import Chunk, UIMessage
 from ..messages.normalise import Normaliser
+from ..principals import act_for
 from ..traces import full_text, has_outside_frames
 from .actor import Actor
 from .api import CancelToken, Evaluate, Responder, TurnCall
@@ -61,6 +62,7 @@ class Runner:
         has_failed: bool = False,
         has_begun: bool = False,
         heard: Callable[[TurnId], Awaitable[Millis | None]] | None = None,
+        principal: Identity | None = None,
     ) -> None:
         self.turn = turn
         self.retry_as: AttemptCause | None = None
@@ -77,6 +79,7 @@ class Runner:
         """When it was last told to stop; kept by whoever tells it."""
         self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
         self._clock, self._rules, self._has_failed, self._has_begun = clock, rules, has_failed, has_begun
+        self._principal = principal
         self._heard = heard if heard is not None else _nobody
         """Tells when a sub-agent that a turn waits for last said something."""
         self.usage: Any = None
@@ -99,6 +102,7 @@ class Runner:
 
     async def run(self) -> None:
         """Begin, stream, finish. Cancelling it ends nothing: the turn stays open until somebody says otherwise."""
+        act_for(self._principal)
         try:
             if self._has_begun:
                 call, normaliser = await self._actor.inspect(self._call)
@@ -424,12 +428,19 @@ class Runner:
             may_retry=self._may_retry,
             is_held=lambda: self._actor.inspect(self._is_held),
             is_calls_only=accepted.kind is TurnKind.CALLS,
+            principal=accepted.principal,
+            approver=lambda call: self._actor.inspect(lambda state: _approver(state, call)),
         )
         return call, normaliser
 
 
 def _emitted(chunks: Iterable[Chunk]) -> list[Emitted]:
     return [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
+
+
+def _approver(state: State, call: str) -> Identity | None:
+    approved = state.approvals.get(CallId(call))
+    return approved.by if approved is not None else None
 
 
 async def _nobody(turn: TurnId) -> Millis | None:

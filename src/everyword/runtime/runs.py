@@ -19,9 +19,10 @@ from ..core.commands import Cancel, EndRun, MarkRunTold
 from ..core.state import Run, State
 from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, LogError, Rejected, is_public, public_text
-from ..events import ABSENT, Outcome, RunStarted
+from ..events import ABSENT, Identity, Outcome, RunStarted
 from ..ids import AgentId, Millis, RequestId, RunId, TurnId, sub_agent_id
 from ..messages.jsonvalues import encode_json
+from ..principals import act_for
 from .actor import Actor
 from .api import Responder, RunCall, RunHearer, Runnable, RunRecord, TurnResult
 
@@ -110,7 +111,7 @@ class Runs:
                     self.stop(run, TURN_ENDED)
         for run in work.run_hooks:
             if run not in self._hooks:
-                self._tell(record_of(state.runs[run]))
+                self._tell(record_of(state.runs[run]), state.runs[run].started.principal)
 
     def stop(self, run: RunId, reason: str) -> None:
         """Stop a run's sub-agent; its end is recorded when it has."""
@@ -168,12 +169,14 @@ class Runs:
                 else:
                     future.set_result(record_of(found))
 
-    def _tell(self, record: RunRecord) -> None:
-        task = asyncio.create_task(self._run_hook(record), name=f"end of run {record.run} of {self._actor.agent}")
+    def _tell(self, record: RunRecord, principal: Identity | None) -> None:
+        work = self._run_hook(record, principal)
+        task = asyncio.create_task(work, name=f"end of run {record.run} of {self._actor.agent}")
         self._hooks[record.run] = task
         task.add_done_callback(lambda _: self._hooks.pop(record.run, None))
 
-    async def _run_hook(self, record: RunRecord) -> None:
+    async def _run_hook(self, record: RunRecord, principal: Identity | None) -> None:
+        act_for(principal)
         try:
             if isinstance(self._responder, RunHearer):
                 await self._responder.on_run_finished(record)
@@ -197,6 +200,7 @@ class _Watch:
         self.task = asyncio.create_task(self._run(), name=f"run {started.run} of {actor.agent}")
 
     async def _run(self) -> None:
+        act_for(self._started.principal)
         working = asyncio.create_task(self._work(), name=f"wait for {self._child}")
         stopping = asyncio.create_task(self.stopped.wait())
         silence = asyncio.create_task(self._silence())

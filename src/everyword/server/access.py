@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import ipaddress
 import logging
-import reprlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import HTTPConnection
@@ -18,9 +14,9 @@ from starlette.types import Scope
 from ..errors import UsageError
 from ..ids import AgentId
 from ..runtime.directory import Directory
+from .permissions import Permissions, Reject
 
-__all__ = ["NOTHING_TO_WATCH", "Authorize", "Connecting", "Door", "Principal", "Reject", "can_be_watched"]
-__all__ += ["describe_verdict", "why_not_local"]
+__all__ = ["NOTHING_TO_WATCH", "Door", "can_be_watched", "why_not_local"]
 
 log = logging.getLogger("everyword.server")
 
@@ -45,70 +41,18 @@ LONGEST_HOST = 300
 SHOWN_ORIGIN = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Connecting:
-    """Somebody at the door: the request, and which agent it is for.
-
-    `path` leads on to a sub-agent, as (kind, name) pairs from the outermost; the agents on the way are asked later.
-    """
-
-    request: HTTPConnection
-    agent: type
-    name: str
-    path: Sequence[tuple[str, str]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """A client that is admitted. Limits are counted by its `id`, a text that is not empty; `claims` are yours.
-
-    A `read_only` client may watch and changes nothing: it asks no question, stops no turn, answers no tool call, sets
-    no state and makes no agent. It calls only methods that are marked with `@callable_method(read_only=True)`,
-    `on_request` gets only its GET, HEAD and OPTIONS, and `on_message` nothing unless the agent has
-    `read_only_may_send = True`.
-    """
-
-    id: str
-    claims: Mapping[str, Any] = field(default_factory=dict)
-    read_only: bool = False
-
-    def __post_init__(self) -> None:
-        given: object = self.id
-        if not isinstance(given, str) or not given:
-            raise UsageError(f"unable to make a Principal with the id {reprlib.repr(given)}; give a text")
-
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """A client that is refused. It is told the reason, with an HTTP status from 400 to 599."""
-
-    reason: str = "unable to let you in; you are not allowed to use this agent"
-    status: int = 403
-
-    def __post_init__(self) -> None:
-        reason, status = cast(object, self.reason), cast(object, self.status)
-        if not isinstance(reason, str):
-            raise UsageError(f"unable to reject with the reason {reprlib.repr(reason)}; give a text")
-        if not isinstance(status, int) or not 400 <= status <= 599:
-            raise UsageError(f"unable to reject with the status {reprlib.repr(status)}; give one from 400 to 599")
-
-
-Authorize = Callable[[Connecting], Awaitable[Principal | Reject | None]]
-
-LOCAL = Principal("local")
 NOTHING_TO_WATCH = Reject("unable to find this agent; it does not exist yet, and you may only watch", 404)
-UNCHECKED = "unable to let you in; the server could not check who you are. Try again."
 
 
 class Door:
-    """Decides which clients are admitted. Every request and every socket passes it before an agent is touched.
+    """Refuses clients at sight, by where they come from. Who gets past it is asked who it is, and what it may do.
 
     Raises:
         UsageError: `origins` has `"*"`, and there is no `authorize`.
     """
 
-    def __init__(self, authorize: Authorize | None, origins: Sequence[str]) -> None:
-        self._authorize = authorize
+    def __init__(self, permissions: Permissions, origins: Sequence[str]) -> None:
+        self.permissions = permissions
         self._takes_any_site = False
         self._listed: list[str] = []
         self.invite([origins] if isinstance(origins, str) else origins)
@@ -116,7 +60,7 @@ class Door:
     def invite(self, origins: Sequence[str]) -> None:
         """Let pages of these origins in, too."""
         if ANY_SITE in origins:
-            if self._authorize is None:
+            if not self.permissions.are_given:
                 raise UsageError(ANY_SITE_WITHOUT_AUTHORIZE)
             self._takes_any_site = True
         self._listed += [origin for origin in origins if origin != ANY_SITE]
@@ -124,7 +68,7 @@ class Door:
     @property
     def has_authorize(self) -> bool:
         """Whether an `authorize` decides. Without one, requests that seem to come from this machine are admitted."""
-        return self._authorize is not None
+        return self.permissions.are_given
 
     def refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
         """Refuse what can be refused without asking `authorize`."""
@@ -132,31 +76,10 @@ class Door:
 
     def refuse_strangers(self, connection: HTTPConnection) -> Reject | None:
         """Without `authorize`, refuse requests that do not come from this machine, or were forwarded."""
-        if self._authorize is not None:
+        if self.permissions.are_given:
             return None
         why = why_not_local(connection)
         return Reject(OPEN_ON_PURPOSE.format(why=why)) if why is not None else None
-
-    async def admit(self, connecting: Connecting) -> Principal | Reject:
-        """Ask `authorize`. Only a Principal admits; a client is refused if the hook raises or returns anything else."""
-        if self._authorize is None:
-            return LOCAL
-        agent, name = connecting.agent.__name__, reprlib.repr(connecting.name)
-        try:
-            verdict: object = await self._authorize(connecting)
-        except Exception:
-            log.exception("`authorize` failed for %s %s; the client was refused", agent, name)
-            return Reject(UNCHECKED, 500)
-        if verdict is None:
-            return Reject("unable to let you in; the server does not know you. Sign in and try again.", 401)
-        if isinstance(verdict, Principal | Reject):
-            return verdict
-        returned = describe_verdict(verdict)
-        log.error(
-            "`authorize` returned %s for %s %s; the client was refused. Return a Principal, a Reject or None.",
-            *(returned, agent, name),
-        )
-        return Reject(UNCHECKED, 500)
 
     def refuse_origin(self, connection: HTTPConnection) -> Reject | None:
         """Refuse pages of other sites that were not invited: their visitors' browsers would act for them."""
@@ -213,13 +136,6 @@ class Door:
 async def can_be_watched(directory: Directory, agent: AgentId) -> bool:
     """Tell whether an agent is stored or in use: a read-only client makes none."""
     return directory.peek(agent) is not None or await directory.store.has(agent)
-
-
-def describe_verdict(verdict: object) -> str:
-    """Return what a hook returned, for the log: its type, and the beginning of its value."""
-    if inspect.iscoroutine(verdict):
-        verdict.close()  # it was never awaited, and is not going to be
-    return f"{reprlib.repr(verdict)} ({type(verdict).__name__})"
 
 
 def _origin_of(connection: HTTPConnection) -> str | None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -28,19 +28,22 @@ from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQue
 from ..ids import SUB, AgentId, id_problem, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
+from ..principals import Principal, acting_as
 from ..runtime.api import Responder
 from ..runtime.calls import Calls
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
-from .access import LOCAL, NOTHING_TO_WATCH, Authorize, Connecting, Door, Principal, Reject, can_be_watched
+from .access import NOTHING_TO_WATCH, Door, can_be_watched
 from .addressing import Address, find_address
+from .admissions import Admissions
 from .budgets import Budget
 from .close_codes import REFUSED, TRY_LATER
 from .commands import SocketSettings
-from .http import Caller, Service, answer_http
+from .http import SOCKET, Caller, Service, answer_http, entered_as
 from .incoming import Body, Frames
 from .limits import Flow, Limits, Pace, Seats
+from .permissions import Action, Authenticate, Authorize, Connecting, Permissions, Permit, Reject
 from .responses import refusal
 from .setup_check import SetupCheck
 from .signals import StopSignals
@@ -64,7 +67,11 @@ class Everyword(AppHandle):
         agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
         store: A path, "memory:", "sqlite:///path", or a LogStore.
         base_path: Where agents are found, below wherever this application is mounted; "/" for `/{kind}/{name}`.
-        authorize: Decides who may use which agent. Without it, requests that seem to come from this machine may.
+        authenticate: Says who a client is, once per request or socket: `authenticate(request)` returns a Principal, or
+            None for a stranger.
+        authorize: Says what a client may do, for everything that is done: `authorize(principal, action, kind, name)`
+            returns True, False or a Reject. Without `authenticate`, `authorize(connecting)` answers both questions at
+            once. Without either, requests that seem to come from this machine may do everything.
         origins: Pages of other sites that may use it, e.g. "https://example.org" or "http://localhost:*". "*" stands
             for every site, without cookies, and needs `authorize`.
         limits: What one client may ask for.
@@ -82,6 +89,7 @@ class Everyword(AppHandle):
         *,
         store: str | LogStore = "everyword.db",
         base_path: str = "/agents",
+        authenticate: Authenticate | None = None,
         authorize: Authorize | None = None,
         origins: Sequence[str] | Literal["*"] = (),
         limits: Limits | None = None,
@@ -103,7 +111,7 @@ class Everyword(AppHandle):
         """Tells the time; None for the machine's own. Tests turn one by hand."""
         self._store, self._durability = store, durability
         self._retention = round(retention.total_seconds() * 1000)
-        self._door = Door(authorize, origins)
+        self._door = Door(Permissions(authenticate, authorize), origins)
         self._tool_threads = ToolThreads(tool_threads)
         self._watch = Watch(on_event, observe, self._tool_threads)
         self._setup = SetupCheck()
@@ -153,13 +161,15 @@ class Everyword(AppHandle):
         except BaseException:
             await self._watch.end()
             raise
+        self._door.permissions.clock = directory.clock
         self._signals.listen()
         self._setup.begin(self.classes.values())
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
         flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
         seats = Seats(limits.sockets_per_agent, limits.sockets_per_principal)
-        return Service(directory, limits, pace, calls, seats, flow, Budget(limits.unfinished))
+        admissions, bodies = Admissions(directory.clock), Budget[asyncio.Timeout](limits.unfinished)
+        return Service(directory, limits, pace, calls, seats, flow, admissions, bodies)
 
     async def aclose(self) -> None:
         """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
@@ -201,6 +211,14 @@ class Everyword(AppHandle):
     def invite(self, *origins: str) -> None:
         """Let pages of these sites use it, besides those of the constructor."""
         self._door.invite(origins)
+
+    async def disconnect(self, *, principal: Principal | str) -> int:
+        """Close every socket and stream of a principal, at once; return how many there were.
+
+        The stock client connects again and is asked who it is: let `authenticate` refuse it first. Turns go on.
+        """
+        service = await self.service()
+        return service.admissions.disconnect(principal.id if isinstance(principal, Principal) else principal)
 
     @property
     def door(self) -> Door:
@@ -273,9 +291,9 @@ class Everyword(AppHandle):
             return entered.answer()
         if entered is None:
             return Response(status_code=204, headers=self._door.preflight_headers(request))
-        service, agent, resource, principal = entered
-        body.count_for(service, principal)
-        return await answer_http(service, Caller(request, agent, principal), resource)
+        body.count_for(entered.service, entered.permit.principal)
+        caller = Caller(request, entered.agent, entered.permit, entered.action)
+        return await answer_http(entered.service, caller, entered.resource)
 
     async def _serve_socket(self, websocket: WebSocket, frames: Frames, send: Send) -> None:
         entered = await self._enter(websocket)
@@ -289,7 +307,8 @@ class Everyword(AppHandle):
         if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
             await _turn_away(websocket, REFUSED, f"unable to let you in; {problem}")
             return
-        service, agent, _, principal = entered
+        service, agent, permit = entered.service, entered.agent, entered.permit
+        principal = permit.principal
         try:
             service.seats.check(agent, principal.id)
         except TooManyQueued as exc:
@@ -302,22 +321,26 @@ class Everyword(AppHandle):
             max_unread=service.limits.unread,
             unread_seconds=service.limits.unread_seconds,
             sharing=service.sharing,
-            is_read_only=principal.read_only,
-            principal=principal.id if principal is not LOCAL else None,
+            permit=permit,
+            admissions=service.admissions,
             may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
-        with service.seats.seat(agent, principal.id):
+        # Every hook and callable of the client runs in a task that comes of this one.
+        with service.seats.seat(agent, principal.id), acting_as(principal.identity):
             await serve_socket(websocket, service.directory, agent, service.presence, settings, send)
 
     async def _running(self) -> Directory:
         return (await self.service()).directory
 
-    async def _enter(self, connection: HTTPConnection) -> tuple[Service, AgentId, str, Principal] | Reject | ClosedGate:
+    async def _enter(self, connection: HTTPConnection) -> _Entered | Reject | ClosedGate:
         """Take a request or a socket through the door, to its agent and resource; start when nobody has yet."""
         refused = self._door.refuse_at_sight(connection)
         if refused is not None:
             return refused
+        known = await self._door.permissions.authenticate(connection)
+        if isinstance(known, Reject):
+            return known
         try:
             address = find_address(connection.scope, self.base_path)
         except BadInput as exc:
@@ -325,17 +348,24 @@ class Everyword(AppHandle):
         cls = self._served.get(address.kind) if address is not None else None
         if address is None or cls is None:
             return Reject(self._not_found(address), 404)
-        principal = await self._door.admit(Connecting(connection, cls, address.name, address.subs))
-        if isinstance(principal, Reject):
-            return principal
+        connecting = Connecting(connection, cls, address.name, address.subs)
+        permit = await self._door.permissions.permit(connecting, agent_kind(cls), known)
+        if isinstance(permit, Reject):
+            return permit
+        is_socket = connection.scope["type"] == "websocket"
+        resource = SOCKET if is_socket else address.resource
+        action = await entered_as(permit, resource)
+        if isinstance(action, Reject):
+            return action
         try:
             service = await self.service()
             agent = await service.directory.names.find(address.agent)
-            loads = bool(address.subs) or connection.scope["type"] == "websocket"  # other requests are checked by path
-            if principal.read_only and loads and not await can_be_watched(service.directory, agent):
+            loads = bool(address.subs) or is_socket  # other requests are checked by path
+            if permit.principal.read_only and loads and not await can_be_watched(service.directory, agent):
                 return NOTHING_TO_WATCH
-            closed = await pass_gates(service.directory, connection, address, self._served) if address.subs else None
-            return closed or (service, agent, address.resource, principal)
+            with acting_as(permit.principal.identity):
+                closed = await pass_gates(service.directory, connection, address, self._served)
+            return closed or _Entered(service, agent, address.resource, permit, action)
         except EverywordError as exc:
             log.error("%s", exc)
             return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
@@ -360,6 +390,16 @@ class Everyword(AppHandle):
         await receive()
         await self.aclose()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+class _Entered(NamedTuple):
+    """A client that was let in, and where it goes."""
+
+    service: Service
+    agent: AgentId
+    resource: str
+    permit: Permit
+    action: Action
 
 
 def _has_started(starting: asyncio.Task[Service]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -13,6 +13,7 @@ from ..core.state import RECENT_TURNS, State
 from ..errors import AgentStopped, MailboxFull, MessageRefused, Rejected, public_text
 from ..events import Outcome, TurnAccepted, decode_event
 from ..ids import Millis, RequestId
+from ..principals import LOCAL
 from ..rows import TurnRow
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
@@ -34,8 +35,10 @@ from ..wire.parse import (
     SetState,
     SyncMessages,
 )
+from .admissions import Admissions
 from .hosting import Host
 from .lists import is_new, is_stale, is_stored
+from .permissions import Action, Permit
 from .sharing import Sharing
 
 __all__ = ["ClientCommands", "Probe", "SocketSettings"]
@@ -49,6 +52,15 @@ Probe = ResumeRequest | ResumeAck
 """A frame of the handshake: answered by the writer, in order with what it writes."""
 
 
+ACTIONS: Final[Mapping[type[ClientFrame], Action]] = {
+    CancelTurn: "stop",
+    ClearChat: "clear",
+    SyncMessages: "edit",
+    AnswerCall: "answer",
+}
+"""What the frames do that have no answer of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class SocketSettings:
     """What one socket may do."""
@@ -58,9 +70,10 @@ class SocketSettings:
     """Bytes that may wait to be sent besides what is in the log."""
     unread_seconds: float = 20.0
     """How long is waited until half of that is read."""
-    is_read_only: bool = False
-    principal: str | None = None
-    """Who it is, for the record; without one it is the client's own word for itself."""
+    permit: Permit = field(default_factory=Permit)
+    """Who it is, and what it may do."""
+    admissions: Admissions | None = None
+    """Where it is noted as open, to be closed when its principal expires or is revoked."""
     may_ask: Callable[[], int] = lambda: 0
     """Counts a turn that is asked for; returns how many milliseconds too early it is."""
     may_call: Callable[[], int] = lambda: 0
@@ -87,6 +100,10 @@ class ClientCommands:
         self._directory, self._loaded, self._settings = directory, loaded, settings
         self._host, self._outbox, self._client_list = host, outbox, client_list
         self._serial, self._owner = serial, owner
+        principal = settings.permit.principal
+        self._principal = principal.identity
+        self._by = principal.id if principal is not LOCAL else owner
+        """Who it is, for the record; where nobody is known, the client's own word for itself."""
         self._written = (0, Millis(0))
         """How many transcripts were written, and when the last one was."""
 
@@ -113,7 +130,7 @@ class ClientCommands:
             case SetState() | CallMethod() | Other():
                 await self._meet(frame)
             case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
-                if not self._settings.is_read_only:
+                if await self._settings.permit.refuse(ACTIONS[type(frame)]) is None:
                     await self._command(frame)
                 elif not isinstance(frame, CancelTurn):
                     self._show()  # the client has changed its own list already
@@ -128,23 +145,27 @@ class ClientCommands:
             elif isinstance(frame, CallMethod):
                 self._outbox.post(frames.rpc_error(frame.id, f"Method {frame.method} does not exist"))
         elif isinstance(frame, SetState):
-            await self._host.set_state(frame)
+            await self._host.set_state(frame, await self._settings.permit.refuse("state"))
         elif isinstance(frame, CallMethod):
             early = self._settings.may_call()
-            if early:
+            if (refused := await self._settings.permit.refuse("call")) is not None:
+                self._outbox.post(frames.rpc_error(frame.id, refused.reason))
+            elif early:
                 text = f"unable to call {frame.method} that often; wait {early // 1000 + 1} s"
                 self._outbox.post(frames.rpc_error(frame.id, text))
             else:
                 await self._host.connection.drain()  # no more calls are taken than replies are read
                 self._host.call(frame)
-        else:
+        elif (refused := await self._settings.permit.refuse("send")) is None:
             self._host.heard(frame.text)
+        else:
+            log.info("%r passes over a frame of %s: %s", self._loaded.actor.agent, self._serial, refused.reason)
 
     async def _command(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> None:
         actor = self._loaded.actor
         match frame:
             case CancelTurn():
-                await actor.insist(Cancel(frame.id, by=self._settings.principal or self._owner))
+                await actor.insist(Cancel(frame.id, by=self._by))
             case ClearChat():
                 await actor.insist(Clear(origin=self._serial))
             case SyncMessages():
@@ -174,15 +195,16 @@ class ClientCommands:
             frame.answer,
             fresh_request_id(),
             auto_continue=frame.auto_continue,
-            by=self._settings.principal or self._owner,
+            by=self._by,
             origin=self._serial,
             owner=self._owner,
             client_tools=frame.client_tools,
+            principal=self._principal,
         )
 
     async def _ask_turn(self, frame: ChatRequest) -> None:
-        if self._settings.is_read_only:
-            self._fail(frame.id, "unable to ask; this connection may only watch")
+        if (refused := await self._settings.permit.refuse("ask")) is not None:
+            self._fail(frame.id, refused.reason)
             return
         if self._directory.has_lost_store:
             self._fail(frame.id, "unable to ask; the server cannot store anything. Try again later.")
@@ -209,6 +231,7 @@ class ClientCommands:
             origin=self._serial,
             owner=self._owner,
             known=known,
+            principal=self._principal,
         )
         try:
             events = await actor.ask(command)

@@ -24,6 +24,7 @@ from ..runtime.directory import Loaded
 from ..wire import frames
 from ..wire.parse import CallMethod, SetState
 from .close_codes import TRY_LATER, UNREAD
+from .permissions import Reject
 
 __all__ = ["Host", "agent_of"]
 
@@ -96,10 +97,10 @@ class Host:
             raise MailboxFull("unable to take a message; the agent is still busy with those before")
         self._run(lambda: self._agent.on_message(self.connection, text), "on_message")
 
-    async def set_state(self, frame: SetState) -> None:
-        """Take a client's state; who sent it is told only that it was refused."""
-        if self.connection.is_readonly:
-            self._post(frames.state_error(READ_ONLY))
+    async def set_state(self, frame: SetState, refused: Reject | None) -> None:
+        """Take a client's state, unless that is `refused`; who sent it is told only that it was refused."""
+        if refused is not None:
+            self._post(frames.state_error(READ_ONLY if self.connection.is_readonly else REFUSED))
             return
         running_as(self._agent)
         state = msgspec.json.decode(bytes(frame.state))

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 from starlette.requests import Request
@@ -36,21 +37,24 @@ from ..errors import (
 )
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
+from ..principals import Principal, acting_as
 from ..runtime.directory import Directory, Loaded
 from ..runtime.fresh import fresh_message_id, fresh_request_id
 from ..wire.sse import UI_STREAM_HEADERS
-from .access import NOTHING_TO_WATCH, Principal, can_be_watched, describe_verdict
+from .access import NOTHING_TO_WATCH, can_be_watched
+from .admissions import Admissions
 from .bodies import Question, TooLarge, read_json, read_number, read_question
 from .budgets import Budget
 from .hosting import agent_of
 from .limits import Flow, Limits, Pace, Seats
-from .posted import Standing, find_standing, find_subject, standing_frames, take_answers
+from .permissions import Action, Permit, Reject, describe_verdict
+from .posted import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
 from .presence import Presence
 from .responses import StreamedResponse, refusal
 from .sharing import Sharing
 from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
 
-__all__ = ["RESOURCES", "Caller", "Service", "answer_http"]
+__all__ = ["RESOURCES", "SOCKET", "Caller", "Service", "answer_http", "entered_as"]
 
 log = logging.getLogger("everyword.server")
 
@@ -84,6 +88,8 @@ class Service:
     seats: Seats
     flow: Flow
     """What principals send."""
+    admissions: Admissions
+    """What principals have open."""
     bodies: Budget[asyncio.Timeout]
     """What requests have sent of bodies that are not whole."""
     presence: Presence = field(default_factory=Presence)
@@ -97,7 +103,17 @@ class Caller:
 
     request: Request
     agent: AgentId
-    principal: Principal
+    permit: Permit
+    entered_as: Action
+    """For which action it was let in."""
+
+    @property
+    def principal(self) -> Principal:
+        return self.permit.principal
+
+    async def refuse(self, action: Action) -> Reject | None:
+        """Return why it may not do this; None when it may."""
+        return await self.permit.refuse(action) if action != self.entered_as else None
 
     @property
     def after(self) -> int | None:
@@ -114,22 +130,24 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
 
     Answers:
         400: The path, the query, a header, an id or the body cannot be used.
-        401: `authorize` does not know the client.
-        403: The request does not come from this machine and there is no `authorize`, or it comes from a page of a site
-            that is not in `origins`, or a read-only client asks for a change.
+        401: The client is not known, or its time is over (`authenticate`, `authorize`).
+        403: `authorize` refuses what is asked for, or the request does not come from this machine and there is no
+            `authorize`, or it comes from a page of a site that is not in `origins`, or a read-only client asks for a
+            change.
         404: There is no such kind of agent or no such resource, or a read-only client asks for an agent that does not
             exist.
         405: The resource has other methods; `allow` names them.
         409: The agent refuses.
         429: Too many requests, bytes, turns or open streams; `retry-after` says when to come back.
-        500: The agent's own code or `authorize` failed.
+        500: The agent's own code, `authenticate` or `authorize` failed.
         503: The server stops, or cannot store anything right now. Nothing was written; `retry-after` says when to try
             again.
     """
-    if (asked := SDK_PATH.fullmatch(resource)) is not None:
-        if (problem := id_problem(resource[len("chat/") : asked.start(1) - 1], "the chat's id")) is not None:
-            return refusal(400, f"unable to find the chat; {problem}")
-        resource = f"chat/{asked[1]}"
+    asked = SDK_PATH.fullmatch(resource)
+    chat = resource[len("chat/") : asked.start(1) - 1] if asked is not None else ""
+    if (problem := id_problem(chat, "the chat's id")) is not None:
+        return refusal(400, f"unable to find the chat; {problem}")
+    resource = _known_resource(resource)
     method, answers = caller.request.method, RESOURCES.get(resource)
     if answers is not None and method not in answers:
         allowed = ", ".join(answers)
@@ -137,9 +155,8 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
     try:
         if caller.principal.read_only and (refused := await _refuse_change(service, caller, resource)) is not None:
             return refused
-        if answers is not None:
-            return await answers[method](service, caller)
-        answered = await _own_answer(service, caller)
+        with acting_as(caller.principal.identity):
+            answered = await (answers[method] if answers is not None else _own_answer)(service, caller)
         if answered is not None:
             return answered
         known = ", ".join(sorted(RESOURCES))
@@ -152,6 +169,24 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
         return refusal(503, _told_text(exc, BUSY, is_stopping=service.directory.is_stopping), retry_after="1")
     except Rejected as exc:
         return refusal(409, public_text(exc, BUSY))
+
+
+def _known_resource(resource: str) -> str:
+    """Return a resource under the name that we have for it."""
+    asked = SDK_PATH.fullmatch(resource)
+    return f"chat/{asked[1]}" if asked is not None else resource
+
+
+async def entered_as(permit: Permit, resource: str) -> Action | Reject:
+    """Return the action for which a request or a socket is let in, or why it is not."""
+    refused: Reject | None = None
+    for action in ACTIONS.get(_known_resource(resource), (OWN,)):
+        again = await permit.refuse(action)
+        if again is None:
+            return action
+        refused = refused or again
+    assert refused is not None
+    return refused
 
 
 async def _refuse_change(service: Service, caller: Caller, resource: str) -> ASGIApp | None:
@@ -285,6 +320,8 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         if own is not None and not isinstance(own, AIChatAgent):
             return refusal(404, "unable to chat; this agent does not. Call its methods instead")
         standing = await _standing(loaded, caller, question, request) if known is None else None
+        if isinstance(standing, Reject):
+            return refusal(standing.status, standing.reason)
         if standing is not None:
             return _told(service, caller, standing)
         command = Submit(
@@ -296,7 +333,10 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
             body=question.body,
             client_tools=question.client_tools,
             known=known is not None,
+            principal=caller.principal.identity,
         )
+        if (refused := await caller.refuse("ask")) is not None:
+            return refusal(refused.status, refused.reason)
         cursor = loaded.actor.tail.head
         events = await loaded.actor.ask(command)
         accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
@@ -305,19 +345,25 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
     if accepted is None:
         return await _stream(service, caller, request)
     pieces = follow_turn(directory, agent, accepted.turn, cursor)
-    return _ui_stream(request, pieces, service.seats.seat(agent, caller.principal.id))
+    return _ui_stream(service, caller, request, pieces, service.seats.seat(agent, caller.principal.id))
 
 
-async def _standing(loaded: Loaded, caller: Caller, question: Question, request: RequestId) -> Standing | None:
+async def _standing(loaded: Loaded, caller: Caller, question: Question, request: RequestId) -> Standing | Reject | None:
     """Take the answers that the posted messages give; return what goes on because of them, or went on before."""
     messages = question.messages
     if not messages or question.trigger == "regenerate-message":
         return None
     subject = await find_subject(loaded, messages, question.message_id)
-    goes_on, by, tools = subject is not None, caller.principal.id, question.client_tools
-    has_answers = await take_answers(loaded, messages, request, goes_on=goes_on, by=by, client_tools=tools)
-    if subject is None:
-        return None
+    answering = Answering(
+        request,
+        goes_on=subject is not None,
+        by=caller.principal.id,
+        principal=caller.principal.identity,
+        client_tools=question.client_tools,
+    )
+    has_answers = await take_answers(loaded, messages, answering, lambda: caller.refuse("answer"))
+    if subject is None or isinstance(has_answers, Reject):
+        return has_answers if isinstance(has_answers, Reject) else None
     is_last = subject is messages[-1]
     return await find_standing(loaded, subject, request, is_last=is_last, has_answers=has_answers)
 
@@ -326,7 +372,8 @@ def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:
     if _responds_async(caller.request):
         return _accepted(standing.request)
     pieces = standing_frames(service.directory, service.sharing, caller.agent, standing)
-    return _ui_stream(standing.request, pieces, service.seats.seat(caller.agent, caller.principal.id))
+    seat = service.seats.seat(caller.agent, caller.principal.id)
+    return _ui_stream(service, caller, standing.request, pieces, seat)
 
 
 def _accepted(request: RequestId) -> Response:
@@ -368,12 +415,12 @@ async def _stream(service: Service, caller: Caller, request: RequestId | None) -
         if opened is not None:
             goes_on = request is None
             frames = open_turn_frames(directory, service.sharing, agent, opened, after, goes_on=goes_on)
-            return _ui_stream(opened.request, frames, seat.pop_all())
+            return _ui_stream(service, caller, opened.request, frames, seat.pop_all())
         row = await directory.store.find_turn(agent, request) if request is not None else None
         if row is None or row.is_open or (after is not None and after >= row.chunks > 0):
             return Response(status_code=204)
         pieces = ended_turn_frames(directory.store, service.sharing, agent, row, after)
-        return _ui_stream(row.request, pieces, seat.pop_all())
+        return _ui_stream(service, caller, row.request, pieces, seat.pop_all())
 
 
 def _seated(service: Service, caller: Caller) -> ExitStack:
@@ -388,9 +435,12 @@ def _seated(service: Service, caller: Caller) -> ExitStack:
     return seat
 
 
-def _ui_stream(request: RequestId, pieces: Pieces, seat: AbstractContextManager[Any]) -> ASGIApp:
+def _ui_stream(
+    service: Service, caller: Caller, request: RequestId, pieces: Pieces, seat: AbstractContextManager[Any]
+) -> ASGIApp:
     headers = {**UI_STREAM_HEADERS, "x-everyword-request": _header_safe(request)}
-    return StreamedResponse(pieces, headers, seat)
+    # What was asked for in time is read to its end: a page that is cut off in an answer shows an error.
+    return StreamedResponse(pieces, headers, seat, partial(service.admissions.admit, caller.permit, outlives=True))
 
 
 def _request_id(said: str) -> RequestId:
@@ -454,7 +504,7 @@ async def get_events(service: Service, caller: Caller) -> ASGIApp:
         async with service.directory.attach(caller.agent):
             pass  # what cannot be loaded is refused with a status, while there is none yet
         pieces = follow_log(service.directory, service.sharing, caller.agent, after)
-        return StreamedResponse(pieces, headers, seat.pop_all())
+        return StreamedResponse(pieces, headers, seat.pop_all(), partial(service.admissions.admit, caller.permit))
 
 
 RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
@@ -464,6 +514,22 @@ RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
     "chat/stop": {"POST": post_stop},
     "events": {"GET": get_events},
 }
+
+OWN: Final[Action] = "request"
+"""What a request does to a resource that we know nothing of."""
+
+SOCKET: Final = "socket:"
+"""Stands for a socket where resources are told apart."""
+
+ACTIONS: Final[Mapping[str, Sequence[Action]]] = {
+    SOCKET: ("connect",),
+    "get-messages": ("read",),
+    "chat": ("ask", "answer"),  # a page posts both: a client that may do one of them comes in, and does only that
+    "chat/stream": ("read",),
+    "chat/stop": ("stop",),
+    "events": ("read",),
+}
+"""What a request does to the resources; any of these lets it in."""
 
 LOADS_NOTHING_NEW: Final = frozenset({"get-messages", "chat/stream"})
 """Resources that answer for an agent that does not exist, and do not make it."""

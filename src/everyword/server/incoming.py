@@ -15,9 +15,9 @@ from starlette.types import Message, Receive, Send
 
 from ..errors import TooFast
 from ..events import Outcome
+from ..principals import Principal
 from ..wire import frames
 from ..wire.parse import BadRequest, CallMethod, ChatRequest, SetState, parse
-from .access import Principal
 from .close_codes import TRY_LATER
 from .http import Service
 from .limits import MINUTE

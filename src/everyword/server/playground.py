@@ -14,14 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..agents import agent_kind
 from ..errors import AgentStopped, BadInput, LogError
 from ..ids import SUB, AgentId, Seq
 from ..log.base import LogStore, Stored
 from ..messages.message import UIMessage
+from ..principals import Principal
 from ..rows import TurnRow
-from .access import Connecting, Principal, Reject
 from .app import Everyword
 from .bodies import read_number
+from .permissions import Connecting, Reject
 from .responses import refusal
 
 __all__ = ["FEED", "PlaygroundFeed"]
@@ -90,29 +92,34 @@ class PlaygroundFeed:
         if answer is None:
             return refusal(404, f"unable to find {resource!r}; the playground has {', '.join(RESOURCES)}")
         try:
-            return await answer(self, request)
+            known = await self._app.door.permissions.authenticate(request)
+            if isinstance(known, Reject):
+                return refusal(known.status, known.reason)
+            return await answer(self, request, known)
         except BadInput as exc:
             return refusal(400, str(exc))
         except (AgentStopped, LogError) as exc:
             return refusal(503, str(exc), retry_after="1")
 
-    async def _admit(self, request: Request, agent: AgentId) -> Principal | Reject:
+    async def _refused(self, request: Request, agent: AgentId, known: Principal | None) -> Reject | None:
         kind, _, name = agent.partition("/")
         cls = self._app.class_of_kind(kind)
         if cls is None or not name:
             return Reject(f"unable to find an agent {agent!r}; agents are named kind/name", 404)
-        return await self._app.door.admit(Connecting(request, cls, name))
+        permissions = self._app.door.permissions
+        permit = await permissions.permit(Connecting(request, cls, name), agent_kind(cls), known)
+        return permit if isinstance(permit, Reject) else await permit.refuse("read")
 
     # -- which agents there are --------------------------------------------------------------------------------------
 
-    async def _list(self, request: Request) -> ASGIApp:
+    async def _list(self, request: Request, known: Principal | None) -> ASGIApp:
         store = (await self._app.service()).directory.store
-        known = await store.agents() if isinstance(store, _Listing) else []
-        roots = [agent for agent in known if f"/{SUB}/" not in agent][-MOST_AGENTS:]
-        allowed = [agent for agent in roots if isinstance(await self._admit(request, agent), Principal)]
+        stored = await store.agents() if isinstance(store, _Listing) else []
+        roots = [agent for agent in stored if f"/{SUB}/" not in agent][-MOST_AGENTS:]
+        allowed = [agent for agent in roots if await self._refused(request, agent, known) is None]
         entries = [await self._entry(store, agent) for agent in allowed]
         entries.sort(key=lambda entry: entry["at"] or 0, reverse=True)
-        return _json({"agents": entries, "left_out": len(known) - len(roots)})
+        return _json({"agents": entries, "left_out": len(stored) - len(roots)})
 
     async def _entry(self, store: LogStore, agent: AgentId) -> JsonObject:
         newest = await store.turns(agent, newest=1) if isinstance(store, _Listing) else []
@@ -126,12 +133,12 @@ class PlaygroundFeed:
 
     # -- one agent's log -----------------------------------------------------------------------------------------------
 
-    async def _log(self, request: Request) -> ASGIApp:
+    async def _log(self, request: Request, known: Principal | None) -> ASGIApp:
         asked = request.query_params
         agent = AgentId(asked.get("agent", ""))
-        admitted = await self._admit(request, agent)
-        if isinstance(admitted, Reject):
-            return refusal(admitted.status, admitted.reason)
+        refused = await self._refused(request, agent, known)
+        if refused is not None:
+            return refusal(refused.status, refused.reason)
         directory = (await self._app.service()).directory
         store = directory.store
         if not await store.has(agent):
@@ -145,7 +152,7 @@ class PlaygroundFeed:
         return _json({"head": head, "events": [_summary(each) for each in stored]})
 
 
-RESOURCES: Final[Mapping[str, Callable[[PlaygroundFeed, Request], Awaitable[ASGIApp]]]] = {
+RESOURCES: Final[Mapping[str, Callable[[PlaygroundFeed, Request, Principal | None], Awaitable[ASGIApp]]]] = {
     "agents": PlaygroundFeed._list,
     "log": PlaygroundFeed._log,
 }

@@ -6,9 +6,9 @@ its own copy of the message, so it is told what that copy lacks, and then the co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from ..core.replay import BEFORE_ALL
 from ..core.state import Node, State, Turn
 from ..core.transitions import Status
 from ..core.tree import known_ids, node_of_message
-from ..events import Event, Outcome
+from ..events import Event, Identity, Outcome
 from ..ids import AgentId, CallId, MessageId, RequestId
 from ..messages.calls import (
     Approval,
@@ -39,10 +39,11 @@ from ..messages.chunks import encode_chunk
 from ..messages.message import Chunk, Part, UIMessage, is_part
 from ..runtime.directory import Directory, Loaded
 from ..wire.sse import DONE, encode_sse, terminal_events
+from .permissions import Reject
 from .sharing import Sharing
 from .streams import OpenTurn, Pieces, open_turn_frames, sent
 
-__all__ = ["Standing", "find_standing", "find_subject", "standing_frames", "take_answers"]
+__all__ = ["Answering", "Standing", "find_standing", "find_subject", "standing_frames", "take_answers"]
 
 _FINISHED: Final = encode_sse(b'{"type":"finish"}') + DONE
 
@@ -78,25 +79,42 @@ async def find_subject(loaded: Loaded, messages: Sequence[JsonObject], named: Me
     return subject if subject["role"] == "assistant" else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """Who answers calls inside a posted list, and what comes of it."""
+
+    request: RequestId = field(kw_only=False)
+    goes_on: bool
+    """Whether the client goes on with an answer of ours: that is to go on, unless a continuation waits already."""
+    by: str
+    principal: Identity | None
+    client_tools: Raw
+
+
 async def take_answers(
-    loaded: Loaded,
-    messages: Sequence[JsonObject],
-    request: RequestId,
-    *,
-    goes_on: bool,
-    by: str,
-    client_tools: Raw,
-) -> bool:
+    loaded: Loaded, messages: Sequence[JsonObject], who: Answering, refuse: Callable[[], Awaitable[Reject | None]]
+) -> bool | Reject:
     """Settle the calls that are open here and answered in the list; return whether there were any.
 
-    When the client goes on with an answer of ours, that is to go on: as `request`, unless a continuation waits already.
+    If there are, `refuse` is asked first whether the client may.
     """
     given = list(_given(messages))
     if not given:
         return False
     taken: list[Event] = []
-    for call, answer in await loaded.actor.inspect(lambda state: _still_open(state, messages, given)):
-        command = Answer(call, answer, request, auto_continue=goes_on, by=by, client_tools=client_tools)
+    still_open = await loaded.actor.inspect(lambda state: _still_open(state, messages, given))
+    if still_open and (refused := await refuse()) is not None:
+        return refused
+    for call, answer in still_open:
+        command = Answer(
+            call,
+            answer,
+            who.request,
+            auto_continue=who.goes_on,
+            by=who.by,
+            client_tools=who.client_tools,
+            principal=who.principal,
+        )
         taken += await loaded.actor.ask(command)
     return bool(taken)
 

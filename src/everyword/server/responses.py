@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext, suppress
 from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
@@ -24,8 +24,8 @@ def refusal(status: int, sentence: str, **headers: str) -> Response:
 class StreamedResponse:
     """Sends pieces as they come, at the client's own pace, and stops when the client is gone.
 
-    `held` is entered while it streams. When the pieces end with AgentStopped, the response stays incomplete, so that
-    the client knows that it must come back.
+    `held` is entered while it streams, and what `admit` gives, which may cut it off. When it is cut off, or the pieces
+    end with AgentStopped, the response stays incomplete, so that the client knows that it must come back.
     """
 
     def __init__(
@@ -33,16 +33,21 @@ class StreamedResponse:
         pieces: AsyncGenerator[bytes, None],
         headers: Mapping[str, str],
         held: AbstractContextManager[Any] | None = None,
+        admit: Callable[[Callable[[], None]], AbstractContextManager[Any]] | None = None,
     ) -> None:
         self._pieces = pieces
         self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         self._held = held if held is not None else nullcontext()
+        self._admit = admit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Be an ASGI application."""
-        with self._held:
+        with ExitStack() as held:
+            held.enter_context(self._held)
             pump = asyncio.create_task(self._pump(send), name="stream to a client")
             gone = asyncio.create_task(_disconnected(receive), name="end of a client")
+            if self._admit is not None:
+                held.enter_context(self._admit(lambda: _cancel(gone)))
             try:
                 await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -59,6 +64,10 @@ class StreamedResponse:
                 async for piece in pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -17,10 +17,10 @@ from ..agents.sub_agents import SubAgentAddress, known_child
 from ..errors import AgentStopped, LogError
 from ..ids import AgentId, agent_id, sub_agent_id
 from ..runtime.directory import Directory
-from .access import UNCHECKED, Reject, describe_verdict
 from .addressing import Address
 from .close_codes import INTERNAL
 from .hosting import agent_of
+from .permissions import UNCHECKED, Reject, describe_verdict
 from .responses import refusal
 
 __all__ = ["ClosedGate", "find_child", "pass_gates"]

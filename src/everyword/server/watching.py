@@ -20,8 +20,9 @@ from ..observe.logs import TurnLog
 from ..observe.tap import Tap
 from ..runtime.api import Responder
 from ..runtime.directory import Directory
-from .access import Door, describe_verdict, why_not_local
+from .access import Door, why_not_local
 from .loop_watchdog import hear_blocks
+from .permissions import describe_verdict
 from .responses import refusal
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,6 +49,7 @@ from ..wire.parse import (
     parse,
 )
 from ..wire.streams import StreamView
+from .admissions import ENDED
 from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
 from .commands import ClientCommands, Probe, SocketSettings
 from .hosting import Host, agent_of
@@ -96,7 +97,8 @@ async def serve_socket(
                 socket = _Socket(
                     websocket, directory, loaded, subscription, presence, settings, owner, send or websocket.send
                 )
-                code, reason = await socket.serve()
+                with settings.admissions.admit(settings.permit, socket.end) if settings.admissions else nullcontext():
+                    code, reason = await socket.serve()
     except WebSocketDisconnect:
         return
     except AgentGone:
@@ -182,6 +184,11 @@ class _Socket:
                 del failure
         return self._closed.result() if self._closed.done() else (1000, "")
 
+    def end(self) -> None:
+        """Close the socket because its client's time is over; the stock client comes back, and is asked who it is."""
+        if not self._closed.done():
+            self._closed.set_result((COME_BACK, ENDED))
+
     def _connection(self) -> Connection:
         outbox, closed = self._outbox, self._closed  # not the socket itself, which has the connection
 
@@ -206,11 +213,11 @@ class _Socket:
             except TimeoutError:
                 close(TRY_LATER, UNREAD)
 
-        is_readonly, seconds = self._settings.is_read_only, self._settings.unread_seconds
-        request = self._websocket
+        seconds = self._settings.unread_seconds
+        request, principal = self._websocket, self._settings.permit.principal
         doors: Any = {"send": send, "close": close, "drain": drain}
         since = self._directory.clock.now() / 1000
-        return Connection(self._serial, self._owner, **doors, request=request, is_readonly=is_readonly, since=since)
+        return Connection(self._serial, self._owner, **doors, request=request, principal=principal, since=since)
 
     # -- writing -------------------------------------------------------------------------------------------------
 

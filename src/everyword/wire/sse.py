@@ -30,7 +30,17 @@ UI_STREAM_HEADERS: Final[Mapping[str, str]] = {
 }
 
 # What events say about connections and failures stays here (R-15, R-29).
-_PRIVATE: Final = {"body": ABSENT, "by": None, "client_tools": ABSENT, "detail": None, "origin": None, "owner": None}
+_PRIVATE: Final = {
+    "body": ABSENT,
+    "by": None,
+    "client_tools": ABSENT,
+    "detail": None,
+    "origin": None,
+    "owner": None,
+    "principal": None,
+    "payload": ABSENT,
+    "snapshot": ABSENT,
+}
 
 
 def encode_sse(data: bytes, *, event_id: int | None = None, event: str | None = None) -> bytes:
@@ -78,7 +88,10 @@ def log_event(seq: Seq, event: Event) -> bytes:
 
 
 def public_event(event: Event) -> Event:
-    """Return the event without what is not for clients: who sent it, with what along, and why it really failed."""
+    """Return the event without what is not for clients: who sent it, with what along, and why it really failed.
+
+    Nor what the agent's own code puts aside for itself: payloads of jobs, and checkpoints.
+    """
     if isinstance(event, Chunk):
         return event
     hidden = {name: absent for name, absent in _PRIVATE.items() if getattr(event, name, absent) is not absent}

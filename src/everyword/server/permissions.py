@@ -1,0 +1,221 @@
+"""Who a client is, and what it may do (I-14). Two hooks of the app: `authenticate`, and `authorize`.
+
+`authenticate(request)` is asked once per request or socket, `authorize(principal, action, kind, name)` for everything
+that is done. The older shorthand, `authorize(connecting)`, answers both questions at once, when a client comes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import reprlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+from starlette.requests import HTTPConnection
+
+from ..errors import UsageError
+from ..principals import LOCAL, Principal
+from ..runtime.clock import Clock, SystemClock
+
+__all__ = ["CHANGES", "Action", "Authenticate", "Authorize", "Connecting", "Permissions", "Permit"]
+__all__ += ["UNCHECKED", "Reject", "describe_verdict"]
+
+log = logging.getLogger("everyword.server")
+
+Action = Literal["connect", "read", "ask", "stop", "answer", "edit", "clear", "state", "call", "send", "request"]
+"""What a client does, by name. More may come: let `authorize` refuse what it does not know.
+
+`connect`: open a socket, which reads the conversation and the state. `read`: the messages, a stream or the log over
+HTTP. `ask`: a question, an edited one, another answer. `stop`: end a turn. `answer`: give a tool's result, or approve
+a call. `edit`: store messages (`setMessages`). `clear`: start the conversation anew. `state`: set the state. `call`: a
+callable method. `send`: a frame of its own for `on_message`. `request`: an HTTP request for `on_request`.
+"""
+
+CHANGES: Final = frozenset({"ask", "stop", "answer", "edit", "clear", "state"})
+"""What a read-only client never does; of `call`, `send` and `request` it does what the agent marks for it."""
+
+UNKNOWN: Final = "unable to let you in; the server does not know you. Sign in and try again."
+EXPIRED: Final = "unable to go on; your session has expired. Sign in again."
+UNCHECKED: Final = "unable to let you in; the server could not check who you are. Try again."
+
+
+@dataclass(frozen=True, slots=True)
+class Connecting:
+    """Somebody at the door: the request, and which agent it is for.
+
+    `path` leads on to a sub-agent, as (kind, name) pairs from the outermost; the agents on the way are asked later.
+    """
+
+    request: HTTPConnection
+    agent: type
+    name: str
+    path: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A client that is refused. It is told the reason, with an HTTP status from 400 to 599."""
+
+    reason: str = "unable to let you in; you are not allowed to use this agent"
+    status: int = 403
+
+    def __post_init__(self) -> None:
+        reason, status = cast(object, self.reason), cast(object, self.status)
+        if not isinstance(reason, str):
+            raise UsageError(f"unable to reject with the reason {reprlib.repr(reason)}; give a text")
+        if not isinstance(status, int) or not 400 <= status <= 599:
+            raise UsageError(f"unable to reject with the status {reprlib.repr(status)}; give one from 400 to 599")
+
+
+Known = Principal | Reject | None
+Authenticate = Callable[[HTTPConnection], Awaitable[Known] | Known]
+AuthorizeAction = Callable[[Principal, Action, str, str], Awaitable[bool | Reject] | bool | Reject]
+AuthorizeConnecting = Callable[[Connecting], Awaitable[Known] | Known]
+Authorize = AuthorizeAction | AuthorizeConnecting
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A client that was let in to one agent: who it is, and what it may do there."""
+
+    principal: Principal = LOCAL
+    kind: str = ""
+    name: str = ""
+    authorize: AuthorizeAction | None = None
+    """Asked for every action; None when everything is allowed that a principal may do at all."""
+    clock: Clock = field(default_factory=SystemClock)
+
+    async def refuse(self, action: Action) -> Reject | None:
+        """Return why the client may not do this now; None when it may."""
+        if self.is_expired:
+            return Reject(EXPIRED, 401)
+        if self.principal.read_only and action in CHANGES:
+            return Reject(f"unable to {action}; you may only watch this agent")
+        if self.authorize is None:
+            return None
+        try:
+            given: object = self.authorize(self.principal, action, self.kind, self.name)
+            verdict = await given if inspect.isawaitable(given) else given
+        except Exception:
+            log.exception("`authorize` failed for %s of %s %s; it was refused", action, self.kind, _short(self.name))
+            return Reject(UNCHECKED, 500)
+        if verdict is True:
+            return None
+        if verdict is False:
+            return Reject(f"unable to {action}; you are not allowed to do that here")
+        if isinstance(verdict, Reject):
+            return verdict
+        log.error(
+            "`authorize` returned %s for %s of %s %s; it was refused. Return True, False or a Reject.",
+            *(describe_verdict(verdict), action, self.kind, _short(self.name)),
+        )
+        return Reject(UNCHECKED, 500)
+
+    @property
+    def is_expired(self) -> bool:
+        expires = self.principal.expires
+        return expires is not None and expires <= self.clock.now()
+
+
+class Permissions:
+    """The hooks of one app. Without any, whoever comes from this machine is `local` and may do everything.
+
+    Raises:
+        UsageError: the two hooks do not fit together.
+    """
+
+    def __init__(self, authenticate: Authenticate | None = None, authorize: Authorize | None = None) -> None:
+        _check(authenticate, authorize)
+        self._authenticate, self._authorize = authenticate, authorize
+        self.clock: Clock = SystemClock()
+
+    @property
+    def are_given(self) -> bool:
+        """Whether a hook decides who may come in."""
+        return self._authorize is not None
+
+    async def authenticate(self, connection: HTTPConnection) -> Principal | Reject | None:
+        """Return who a client is, before it is known what it wants; None where that is not asked yet (shorthand)."""
+        if self._authorize is None:
+            return LOCAL
+        if self._authenticate is None:
+            return None
+        verdict = await _ask("authenticate", self._authenticate, connection, "a client")
+        return self._checked(verdict, "authenticate", "a client")
+
+    async def permit(self, connecting: Connecting, kind: str, principal: Principal | None) -> Permit | Reject:
+        """Return what a client has with one agent; `principal` is what `authenticate` found."""
+        if principal is not None:
+            by_action = cast(AuthorizeAction, self._authorize) if self._authenticate is not None else None
+            return Permit(principal, kind, connecting.name, by_action, self.clock)
+        about = f"{connecting.agent.__name__} {_short(connecting.name)}"
+        verdict = await _ask("authorize", cast(Any, self._authorize), connecting, about)
+        found = self._checked(verdict, "authorize", about)
+        return found if isinstance(found, Reject) else Permit(found, kind, connecting.name, None, self.clock)
+
+    def _checked(self, verdict: object, hook: str, about: str) -> Principal | Reject:
+        """Return what a hook's answer means: only a Principal that has not expired comes in."""
+        if verdict is None:
+            return Reject(UNKNOWN, 401)
+        if isinstance(verdict, Principal):
+            return Reject(EXPIRED, 401) if Permit(verdict, clock=self.clock).is_expired else verdict
+        if isinstance(verdict, Reject):
+            return verdict
+        log.error(
+            "`%s` returned %s for %s; the client was refused. Return a Principal, a Reject or None.",
+            *(hook, describe_verdict(verdict), about),
+        )
+        return Reject(UNCHECKED, 500)
+
+
+async def _ask(hook: str, ask: Callable[[Any], Any], given: object, about: str) -> object:
+    try:
+        verdict = ask(given)
+        return await verdict if inspect.isawaitable(verdict) else verdict
+    except Exception:
+        log.exception("`%s` failed for %s; the client was refused", hook, about)
+        return Reject(UNCHECKED, 500)
+
+
+def _check(authenticate: object, authorize: object) -> None:
+    for name, hook in (("authenticate", authenticate), ("authorize", authorize)):
+        if hook is not None and not callable(hook):
+            raise UsageError(f"unable to use {reprlib.repr(hook)} as `{name}`; give a function")
+    if authenticate is not None and authorize is None:
+        raise UsageError(
+            "unable to serve with `authenticate` alone; it says who a client is, and not what it may do. Give "
+            "`authorize(principal, action, kind, name)` too, for instance one that returns `name == principal.id`."
+        )
+    if authenticate is None and _takes(authorize, 4) and not _takes(authorize, 1):
+        raise UsageError(
+            "unable to use `authorize(principal, action, kind, name)` alone; give `authenticate(request)` too, which "
+            "says who a client is"
+        )
+    if authenticate is not None and not _takes(authorize, 4):
+        raise UsageError(
+            "unable to use this `authorize` beside `authenticate`; define it as "
+            "`authorize(principal, action, kind, name)`"
+        )
+
+
+def _takes(hook: object, count: int) -> bool:
+    try:
+        inspect.signature(cast(Callable[..., Any], hook)).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # a builtin that does not say; it will at the first call
+    return True
+
+
+def describe_verdict(verdict: object) -> str:
+    """Return what a hook returned, for the log: its type, and the beginning of its value."""
+    if inspect.iscoroutine(verdict):
+        verdict.close()  # it was never awaited, and is not going to be
+    return f"{reprlib.repr(verdict)} ({type(verdict).__name__})"
+
+
+def _short(name: str) -> str:
+    return reprlib.repr(name)
