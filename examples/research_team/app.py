@@ -68,10 +68,11 @@ class Researcher(AIChatAgent):
         said = self.messages[-1].text if turn.continuation else ""
         words = [f"{word} " for page in shelf for word in page.split()]
         for number, word in enumerate(words[len(said.split()) :], len(said.split())):
-            await self.report_progress(fraction=number / len(words), message=f"word {number} of {len(words)}")
+            message = f"word {number} of {len(words)}"
+            await self.agent_tools.report_progress(fraction=number / len(words), message=message)
             yield word
             await asyncio.sleep(PAUSE)
-        await self.report_progress(fraction=1.0, message="done")
+        await self.agent_tools.report_progress(fraction=1.0, message="done")
 
 
 class Lead(AIChatAgent):

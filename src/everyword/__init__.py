@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .agents import (
     Agent,
+    AgentToolLimits,
+    AgentToolOutput,
     AgentToolResult,
     AIChatAgent,
     AppHandle,
@@ -25,6 +27,7 @@ from .agents import (
     ThinkHandle,
     ToolContext,
     Turn,
+    TurnLimits,
     Wait,
     agent_tool,
     callable_method,
@@ -51,6 +54,8 @@ __all__ = [
     "AIChatAgent",
     "Action",
     "Agent",
+    "AgentToolLimits",
+    "AgentToolOutput",
     "AgentToolResult",
     "AppHandle",
     "CallResult",
@@ -82,6 +87,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "Turn",
+    "TurnLimits",
     "UIMessage",
     "Wait",
     "__version__",

@@ -81,7 +81,7 @@ class _ByHand(AIChatAgent):
                 await said(self, turn)
 
     async def _plain(self, turn: Turn) -> AsyncIterator[Any]:
-        async with aclosing(self.model(Asked(turn, self.messages, 1))) as items:
+        async with aclosing(self.reply(Asked(turn, self.messages, 1))) as items:
             async for item in items:
                 yield item
 
@@ -95,7 +95,7 @@ class _ByHand(AIChatAgent):
     async def _framed(self, asked: Asked) -> AsyncIterator[Any]:
         """Yield what the model says as one step."""
         is_begun, finish = False, None
-        async with aclosing(self.model(asked)) as items:
+        async with aclosing(self.reply(asked)) as items:
             async for item in items:
                 kind = item["type"] if isinstance(item, dict) else None
                 if kind == "finish":
@@ -114,10 +114,10 @@ class _ByHand(AIChatAgent):
 class _ByThinking(Think):
     def before_step(self, ctx: StepContext) -> None:
         asked = Asked(ctx.turn, ctx.messages, ctx.number)
-        ctx.model = _Model(lambda: self.model(asked), ctx.turn)
+        ctx.model = _Model(lambda: self.reply(asked), ctx.turn)
 
     def get_model(self) -> Any:
-        return _Model(lambda: self.model(None), None)
+        return _Model(lambda: self.reply(None), None)
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
         async with aclosing(super().on_chat_message(turn)) as chunks:

@@ -55,7 +55,7 @@ async def work(agent: Any, text: str) -> AsyncIterator[str]:
         if word.startswith("gate:"):
             await GATES[word].wait()
         elif word == "slow":
-            await agent.report_progress(fraction=0.5, message=text)
+            await agent.agent_tools.report_progress(fraction=0.5, message=text)
         else:
             yield f"{word} "
             await call.message()
@@ -87,7 +87,7 @@ class ThinkKid(Think):
 
         return FunctionModel(stream_function=stream)
 
-    def on_chat_error(self, exc: Exception) -> str:
+    def error_text(self, exc: BaseException) -> str:
         return str(exc)
 
     @tool(client=True)
@@ -129,7 +129,7 @@ class ThinkBoss(_Hears, Think):
     def get_model(self) -> Any:
         return FunctionModel(stream_function=_boss_model)
 
-    def on_chat_error(self, exc: Exception) -> str:
+    def error_text(self, exc: BaseException) -> str:
         return str(exc)
 
 

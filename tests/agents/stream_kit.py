@@ -119,7 +119,7 @@ async def over(agent: Talk, stream: str) -> StreamHistory:
     async def is_over() -> bool:
         history = await agent.streams.get_stream_history(stream)
         assert history["metadata"] is not None
-        waiting = [job.payload["streamId"] for job in await agent.get_queue("_rsm_generate_response")]
+        waiting = [job.payload["streamId"] for job in await agent.jobs.list("_rsm_generate_response", queued=True)]
         return history["metadata"]["status"] != "streaming" and stream not in waiting
 
     await until(is_over)

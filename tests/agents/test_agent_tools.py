@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from everyword import Agent, AIChatAgent, ChatError, Everyword
+from everyword import Agent, AgentToolLimits, AIChatAgent, ChatError, Everyword
 from everyword.agents.agent_tools import agent_tool
 from everyword.errors import Rejected, UsageError
 from everyword.log.memory import MemoryLog
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("base", BASES)
 
 
 async def _tailed(boss: Any, run: str, after: int = -1) -> list[tuple[int, str]]:
-    chunks = [(chunk.sequence, json.loads(chunk.body)) async for chunk in boss.tail_agent_tool_run(run, after)]
+    chunks = [(chunk.sequence, json.loads(chunk.body)) async for chunk in boss.agent_tools.tail(run, after)]
     return [(sequence, body["delta"]) for sequence, body in chunks if body["type"] == "text-delta"]
 
 
@@ -35,7 +35,7 @@ async def test_a_run_is_a_turn_of_a_sub_agent_of_that_name_and_a_record_here(bas
         assert (kid.messages[0].id, kid.messages[0].text) == ("agent-tool-r-input", "one two")
         record = await kid._port.intake.submission("agent-tool:r")
         assert record is not None and record.status == "completed"
-        (run,) = await boss.list_agent_tool_runs()
+        (run,) = await boss.agent_tools.list()
         assert (run.run_id, run.agent_type, run.status, run.input) == ("r", "kid", "completed", "one two")
         assert [text for _, text in await _tailed(boss, "r")] == ["one ", "two "]
 
@@ -45,7 +45,7 @@ async def test_a_run_that_nobody_watches_and_that_fails_is_recorded_as_failed_wi
     async with running(crew(base)) as boss:
         result = await boss.run_agent_tool(_kid(boss), "one fail", run_id="r")
         assert (result.status, result.error) == ("error", "no good: one fail")
-        run = await boss.inspect_agent_tool_run("r")
+        run = await boss.agent_tools.get("r")
         assert (run.status, run.error) == ("error", "no good: one fail")
 
 
@@ -53,11 +53,11 @@ async def test_a_run_that_nobody_watches_and_that_fails_is_recorded_as_failed_wi
 async def test_tailing_late_or_often_gives_everything_and_changes_nothing(base: str) -> None:
     async with running(crew(base)) as boss:
         await boss.run_agent_tool(_kid(boss), "one two fail", run_id="r")
-        before = await boss.inspect_agent_tool_run("r")
+        before = await boss.agent_tools.get("r")
         first, second = await asyncio.gather(_tailed(boss, "r"), _tailed(boss, "r"))
         assert [text for _, text in first] == ["one ", "two "] and first == second
         assert await _tailed(boss, "r", first[0][0]) == first[1:]
-        assert await boss.inspect_agent_tool_run("r") == before
+        assert await boss.agent_tools.get("r") == before
 
 
 @pytest.mark.obligation("000-9.7", "000-8.2", "000-Q4")
@@ -86,7 +86,7 @@ async def _open_in_turn(*gates: str) -> None:
 
 async def _until_known(boss: Any, run: str) -> list[tuple[int, str]]:
     async def is_known() -> bool:
-        return await boss.inspect_agent_tool_run(run) is not None
+        return await boss.agent_tools.get(run) is not None
 
     await until(is_known)
     return await _tailed(boss, run)
@@ -99,7 +99,7 @@ async def test_a_model_calls_sub_agents_and_reads_what_they_say_or_why_they_fail
         assert result.status == "completed"
         failed = {"ok": False, "status": "error", "error": "no good: two fail", "retryable": False}
         assert json.loads(result.message.text) == ["one ", failed, "three "]
-        runs = await boss.list_agent_tool_runs()
+        runs = await boss.agent_tools.list()
         assert sorted((run.run_id, run.parent_tool_call_id, run.status) for run in runs) == [
             ("agent-tool:c0", "c0", "completed"),
             ("agent-tool:c1", "c1", "error"),
@@ -142,10 +142,10 @@ async def test_cancelling_a_run_ends_it_and_not_its_siblings(base: str) -> None:
     async with running(crew(base)) as boss:
         turn = asyncio.create_task(boss.save_messages([asked("gate:a", "gate:b fine")]))
         await GATES["gate:a"].reached.wait()
-        run = await boss.cancel_agent_tool_run("agent-tool:c0")
+        run = await boss.agent_tools.cancel("agent-tool:c0")
         assert (run.status, run.reason) == ("aborted", "It was cancelled.")
-        assert await boss.cancel_agent_tool_run("agent-tool:c0", "again") == run
-        assert await boss.cancel_agent_tool_run("nobody") is None
+        assert await boss.agent_tools.cancel("agent-tool:c0", "again") == run
+        assert await boss.agent_tools.cancel("nobody") is None
         GATES["gate:b"].open()
         told = json.loads((await turn).message.text)
         assert told[0] == {
@@ -175,7 +175,7 @@ async def test_a_detached_run_returns_at_once_outlives_its_turn_and_tells_its_en
     async with running(crewed) as boss:
         result = await boss.save_messages([asked("gate:a done")])
         assert json.loads(result.message.text) == [{"runId": "agent-tool:c0", "agentType": "kid", "status": "running"}]
-        started = await boss.start_agent_tool_run(crewed.kid, "gate:a done", run_id="other")
+        started = await boss.agent_tools.start(crewed.kid, "gate:a done", run_id="other")
         assert (started.status, started.detached) == ("running", True)
         GATES["gate:a"].open()
         for run in ("agent-tool:c0", "other"):
@@ -205,7 +205,7 @@ async def test_a_destroyed_sub_agents_run_is_over(base: str) -> None:
     async with running(crew(base)) as boss:
         waiting = asyncio.create_task(boss.run_agent_tool(_kid(boss), "gate:a", run_id="r"))
         await GATES["gate:a"].reached.wait()
-        assert await boss.delete_sub_agent(_kid(boss), "r")
+        assert await boss.sub_agents.delete(_kid(boss), "r")
         result = await waiting
         assert (result.status, result.reason) == ("aborted", "The sub-agent was destroyed.")
 
@@ -224,11 +224,11 @@ async def test_a_sub_agent_may_end_without_words(base: str) -> None:
 
 
 async def test_more_runs_than_allowed_fail_with_a_text_that_says_so(base: str) -> None:
-    async with running(crew(base, max_concurrent_agent_tools=1)) as boss:
+    async with running(crew(base, agent_tool_limits=AgentToolLimits(max_concurrent=1))) as boss:
         first = asyncio.create_task(boss.run_agent_tool(_kid(boss), "gate:a one", run_id="a"))
         await GATES["gate:a"].reached.wait()
         second = await boss.run_agent_tool(_kid(boss), "two", run_id="b")
-        assert (second.status, second.error.split(":")[0]) == ("error", "max_concurrent_agent_tools (1) exceeded")
+        assert (second.status, second.error.split(":")[0]) == ("error", "AgentToolLimits.max_concurrent (1) exceeded")
         GATES["gate:a"].open()
         assert (await first).status == "completed"
         assert (await boss.run_agent_tool(_kid(boss), "three", run_id="c")).status == "completed"
@@ -241,7 +241,7 @@ async def test_agents_stand_only_so_deep_below_each_other(base: str) -> None:
         for _ in range(4):
             agent = await agent.sub_agent(crewed.kid, "deeper")
         result = await agent.run_agent_tool(crewed.kid, "one")
-        assert (result.status, result.error.split(":")[0]) == ("error", "max_agent_tool_depth (4) exceeded")
+        assert (result.status, result.error.split(":")[0]) == ("error", "AgentToolLimits.max_depth (4) exceeded")
         above = await boss.sub_agent(crewed.kid, "deeper")
         assert (await above.run_agent_tool(crewed.kid, "one")).status == "completed"
 
@@ -259,7 +259,7 @@ async def test_what_cannot_be_run_is_refused_with_what_to_do(base: str) -> None:
             await boss.run_agent_tool(_kid(boss), "x", run_id="")
         with pytest.raises(Rejected, match="there is none"):
             await _tailed(boss, "nobody")
-        assert await boss.inspect_agent_tool_run("nobody") is None
+        assert await boss.agent_tools.get("nobody") is None
 
 
 class Found(BaseModel):
@@ -334,7 +334,7 @@ async def test_hooks_that_raise_change_nothing_for_the_run_or_for_others(base: s
 async def test_a_parents_run_is_known_after_a_restart_and_its_hook_told_of_it(base: str) -> None:
     store, crewed = MemoryLog(), crew(base)
     async with running(crewed, store) as boss:
-        await boss.start_agent_tool_run(crewed.kid, "one gate:a two", run_id="r")
+        await boss.agent_tools.start(crewed.kid, "one gate:a two", run_id="r")
         await GATES["gate:a"].reached.wait()
     assert crewed.boss.heard == [("start", "r", "running")]
     GATES["gate:a"].open()
@@ -349,16 +349,18 @@ async def test_a_sub_agent_reports_how_far_it_is_and_what_it_has_reached(base: s
 
     async def answer(self: Any, turn: Any) -> AsyncIterator[str]:
         for _ in range(3):
-            await self.report_progress(fraction=0.1, message="again and again")  # at most five times a second
-        await self.report_milestone("halfway", message="half")
-        await self.report_milestone("there")
-        await self.report_progress(fraction=1.0)
+            await self.agent_tools.report_progress(
+                fraction=0.1, message="again and again"
+            )  # at most five times a second
+        await self.agent_tools.report_milestone("halfway", message="half")
+        await self.agent_tools.report_milestone("there")
+        await self.agent_tools.report_progress(fraction=1.0)
         yield "done"
 
     crewed.kid.on_chat_message = answer
     async with running(crewed) as boss:
         await boss.run_agent_tool(crewed.kid, "x", run_id="r")
-        said = [json.loads(chunk.body) async for chunk in boss.tail_agent_tool_run("r")]
+        said = [json.loads(chunk.body) async for chunk in boss.agent_tools.tail("r")]
         told = [chunk["data"] for chunk in said if chunk["type"] == "data-agent-progress"]
         assert told == [{"fraction": 0.1, "message": "again and again"}, {"fraction": 1.0}]
         kid = await boss.sub_agent(crewed.kid, "r")
@@ -368,14 +370,14 @@ async def test_a_sub_agent_reports_how_far_it_is_and_what_it_has_reached(base: s
             ("there", 1, None),
         ]
         with pytest.raises(UsageError, match="no turn of this agent"):
-            await kid.report_progress(fraction=0.5)
+            await kid.agent_tools.report_progress(fraction=0.5)
 
 
 async def test_pages_are_shown_so_much_of_an_input_and_no_more(base: str) -> None:
     async with running(crew(base)) as boss:
         for run, given, preview in [("a", "x" * 900, None), ("b", ["y"], None), ("c", "secret", "something")]:
-            await boss.start_agent_tool_run(_kid(boss), given, run_id=run, input_preview=preview, display_order=7)
-        runs = await boss.list_agent_tool_runs()
+            await boss.agent_tools.start(_kid(boss), given, run_id=run, input_preview=preview, display_order=7)
+        runs = await boss.agent_tools.list()
         assert [run.input_preview for run in runs] == ["x" * 499 + "…", '["y"]', "something"]
         assert [run.input for run in runs] == ["x" * 900, ["y"], "secret"]
 

@@ -123,7 +123,7 @@ async def test_a_job_that_asks_with_plain_text_and_dies_asks_once() -> None:
     Chat.gate = None
     async with served(Chat, store) as serving:
         assert await serving.agent.wait_until_stable(60)
-        while await serving.agent.get_queue():  # noqa: ASYNC110 - the job hears of the turn's end
+        while await serving.agent.jobs.list(queued=True):  # noqa: ASYNC110 - the job hears of the turn's end
             await asyncio.sleep(0)
         assert [message.text for message in serving.agent.messages] == ["tea", "You said: tea"]
 

@@ -123,7 +123,7 @@ async def live(here: World) -> None:
         await agent.set_state({"count": 1})
         await agent.queue("hang")
         await agent.schedule(60, "note", "scheduled")
-        await agent.start_fiber("forever", lambda: asyncio.Event().wait())
+        await agent.fibers.start("forever", lambda: asyncio.Event().wait())
         await agent._port.intake.submit([question()], request="r1")  # type: ignore[arg-type]
     await until(lambda: Chat.heard.count("job") == 2)
 
@@ -150,8 +150,8 @@ async def test_the_name_is_that_of_a_new_agent() -> None:
         await here.agent.destroy()
         await here.agent.load()
         assert (here.agent.state, here.agent.messages) == (None, [])
-        assert (await here.agent.get_queue(), await here.agent.get_schedules()) == ([], [])
-        assert await here.agent.list_fibers() == []
+        assert (await here.agent.jobs.list(queued=True), await here.agent.jobs.list(queued=False)) == ([], [])
+        assert await here.agent.fibers.list() == []
         Chat.gate.set()
         assert (await here.agent.save_messages([question()])).status == "completed"
 
@@ -238,7 +238,7 @@ async def test_a_child_is_destroyed_alone() -> None:
         await here.child.destroy()
         assert (await store.read(CHILD, Seq(0)), here.forgotten) == ([], [CHILD])
         assert here.agent.state == {"count": 1}
-        assert [job.callback for job in await here.agent.get_queue()] == ["hang"]
+        assert [job.callback for job in await here.agent.jobs.list(queued=True)] == ["hang"]
 
 
 class Stubborn(MemoryLog):

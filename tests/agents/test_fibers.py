@@ -108,7 +108,7 @@ async def test_a_fiber_is_recorded_checkpointed_and_gives_its_result() -> None:
     Worker.gate.set()
     async with working(store) as agent:
         assert await agent.run_fiber("count", agent.count) == [0, 1, 2]
-        (fiber,) = await agent.list_fibers()
+        (fiber,) = await agent.fibers.list()
         assert (fiber.name, fiber.status, fiber.snapshot, fiber.attempts) == ("count", "done", [0, 1, 2], 1)
         assert fiber.started_at == fiber.ended_at == 1_700_000_000
     assert len(await logged(store, FiberStashed)) == 3
@@ -142,13 +142,13 @@ async def test_a_fiber_that_fails_says_so_to_who_waits_and_to_who_looks() -> Non
     async with working(MemoryLog()) as agent:
         with pytest.raises(ValueError, match="no luck"):
             await agent.run_fiber("fail", fail)
-        alone = await agent.start_fiber("fail", fail)
+        alone = await agent.fibers.start("fail", fail)
         await quiet()
-        found = await agent.get_fiber(alone)
+        found = await agent.fibers.get(alone)
         assert found is not None and (found.status, found.detail) == ("failed", "ValueError: no luck")
-        assert len(await agent.list_fibers(status="failed")) == 2
-        assert await agent.list_fibers("other") == []
-        assert await agent.get_fiber("nobody") is None
+        assert len(await agent.fibers.list(status="failed")) == 2
+        assert await agent.fibers.list("other") == []
+        assert await agent.fibers.get("nobody") is None
 
 
 async def test_a_fiber_whose_own_code_cancels_itself_has_failed() -> None:
@@ -158,7 +158,7 @@ async def test_a_fiber_whose_own_code_cancels_itself_has_failed() -> None:
     async with working(MemoryLog()) as agent:
         with pytest.raises(RuntimeError, match="cancelled by its own code"):
             await agent.run_fiber("give up", give_up)
-        assert (await agent.list_fibers())[0].status == "failed"
+        assert (await agent.fibers.list())[0].status == "failed"
 
 
 async def test_a_fiber_goes_on_when_whoever_waits_for_it_is_cancelled() -> None:
@@ -168,7 +168,7 @@ async def test_a_fiber_goes_on_when_whoever_waits_for_it_is_cancelled() -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        (fiber,) = await agent.list_fibers(status="running")
+        (fiber,) = await agent.fibers.list(status="running")
         Worker.gate.set()
         assert await agent.run_fiber("count", agent.count, fiber_id=fiber.id) == [0, 1, 2]
         assert Worker.heard == [(1, 0), (1, 1), (1, 2)]
@@ -176,12 +176,12 @@ async def test_a_fiber_goes_on_when_whoever_waits_for_it_is_cancelled() -> None:
 
 async def test_an_id_of_the_callers_own_makes_it_happen_once() -> None:
     async with working(MemoryLog()) as agent:
-        assert await agent.start_fiber("count", agent.count, fiber_id="import-7") == "import-7"
-        assert await agent.start_fiber("count", agent.count, fiber_id="import-7") == "import-7"
+        assert await agent.fibers.start("count", agent.count, fiber_id="import-7") == "import-7"
+        assert await agent.fibers.start("count", agent.count, fiber_id="import-7") == "import-7"
         await until(lambda: (1, 2) in Worker.heard)
         Worker.gate.set()
         assert await agent.run_fiber("count", agent.count, fiber_id="import-7") == [0, 1, 2]
-        await agent.start_fiber("count", agent.count, fiber_id="import-7")
+        await agent.fibers.start("count", agent.count, fiber_id="import-7")
         with pytest.raises(Rejected, match=r"has ended \(done\). Use another id"):
             await agent.run_fiber("count", agent.count, fiber_id="import-7")
         await quiet()
@@ -203,14 +203,14 @@ async def test_a_cancelled_fiber_stops_and_says_so_once() -> None:
 
         waiting = asyncio.create_task(agent.run_fiber("work", work, fiber_id="w"))
         await quiet()
-        assert await agent.cancel_fiber("w", "enough") is True
+        assert await agent.fibers.cancel("w", "enough") is True
         await agent.set_state("else")
-        assert await agent.cancel_fiber("w") is False
+        assert await agent.fibers.cancel("w") is False
         with pytest.raises(FiberCancelled, match="was cancelled"):
             await waiting
         await asyncio.wait_for(stopped.wait(), PATIENCE)
         assert agent.state == "cleaned up"
-        found = await agent.get_fiber("w")
+        found = await agent.fibers.get("w")
         assert found is not None and (found.status, found.detail) == ("cancelled", "enough")
     assert len(await logged(store, FiberEnded)) == 1
 
@@ -231,7 +231,7 @@ async def test_a_fiber_started_in_a_turn_may_start_another_turn() -> None:
     class Chat(AIChatAgent):
         async def on_chat_message(self, turn: Any) -> str:
             if len(self.messages) == 1:
-                await self.start_fiber("ask more", self.more)
+                await self.fibers.start("ask more", self.more)
             return "fine"
 
         async def more(self) -> None:
@@ -254,7 +254,7 @@ async def continue_it(agent: Worker, ctx: FiberContext) -> None:
 
 
 async def start_it(agent: Worker, ctx: FiberContext) -> None:
-    await agent.start_fiber(ctx.name, agent.count)
+    await agent.fibers.start(ctx.name, agent.count)
 
 
 async def think(agent: Worker, ctx: FiberContext) -> None:
@@ -265,7 +265,7 @@ async def think(agent: Worker, ctx: FiberContext) -> None:
 async def test_a_fiber_is_handed_back_with_its_checkpoint_and_goes_on_under_its_id(hook: Hook) -> None:
     store = MemoryLog()
     async with doomed(store) as agent:
-        fiber = await agent.start_fiber("count", agent.count)
+        fiber = await agent.fibers.start("count", agent.count)
         await until(lambda: (1, 2) in Worker.heard)
     Worker.hook, Worker.heard = hook, []
     Worker.gate.set()
@@ -273,22 +273,22 @@ async def test_a_fiber_is_handed_back_with_its_checkpoint_and_goes_on_under_its_
         await until(lambda: (2, 2) in Worker.heard)
         await quiet()
         assert Worker.heard[:2] == [("recovered", fiber, "count", [0, 1], 2), (2, 2)]
-        (found,) = await agent.list_fibers()
+        (found,) = await agent.fibers.list()
         assert (found.id, found.status, found.snapshot, found.attempts) == (fiber, "done", [0, 1, 2], 2)
-        assert len(await agent.list_fibers(status="running")) == 0
+        assert len(await agent.fibers.list(status="running")) == 0
     assert [(event.fiber, event.attempt) for event in await logged(store, FiberStarted)] == [(fiber, 1), (fiber, 2)]
 
 
 async def test_a_fiber_that_a_client_starts_again_while_it_is_handed_back_goes_on() -> None:
     store = MemoryLog()
     async with doomed(store) as agent:
-        await agent.start_fiber("count", agent.count, fiber_id="f")
+        await agent.fibers.start("count", agent.count, fiber_id="f")
         await until(lambda: (1, 2) in Worker.heard)
     Worker.gate.set()
     started: list[asyncio.Task[str]] = []
 
     async def both(agent: Worker, ctx: FiberContext) -> None:
-        started.append(asyncio.create_task(agent.start_fiber("count", agent.count, fiber_id="f")))
+        started.append(asyncio.create_task(agent.fibers.start("count", agent.count, fiber_id="f")))
         await asyncio.sleep(0)
         await start_it(agent, ctx)
 
@@ -296,18 +296,18 @@ async def test_a_fiber_that_a_client_starts_again_while_it_is_handed_back_goes_o
     async with working(store) as agent:
         await until(lambda: started and started[0].done())
         await quiet()
-        assert ((await agent.list_fibers())[0].status, Worker.heard.count((2, 2))) == ("done", 1)
+        assert ((await agent.fibers.list())[0].status, Worker.heard.count((2, 2))) == ("done", 1)
 
 
 async def test_a_fiber_that_nobody_takes_up_ends_as_interrupted() -> None:
     store = MemoryLog()
     async with working(store) as agent:
-        await agent.start_fiber("count", agent.count)
+        await agent.fibers.start("count", agent.count)
         await until(lambda: (1, 2) in Worker.heard)
     async with working(store) as agent:
         await until(lambda: len(Worker.heard) == 4)
         await quiet()
-        (found,) = await agent.list_fibers()
+        (found,) = await agent.fibers.list()
         assert (found.status, found.detail) == ("interrupted", "nobody took it up again")
     async with working(store):
         await quiet()
@@ -320,11 +320,11 @@ async def test_a_fiber_that_ends_every_process_is_set_aside() -> None:
     for attempt in range(1, MOST_ATTEMPTS + 1):
         async with doomed(store) as agent:
             if attempt == 1:
-                await agent.start_fiber("count", agent.count)
+                await agent.fibers.start("count", agent.count)
             await until(lambda attempt=attempt: (attempt, 2) in Worker.heard)
     async with working(store) as agent:
         await quiet()
-        (found,) = await agent.list_fibers()
+        (found,) = await agent.fibers.list()
         assert (found.status, found.attempts) == ("set-aside", MOST_ATTEMPTS)
     assert (MOST_ATTEMPTS + 1, 2) not in Worker.heard
 
@@ -335,14 +335,14 @@ async def test_a_beginning_that_is_being_committed_at_a_stop_counts_for_nothing(
         store.gate = Gate()
         async with working(store) as agent:
             if not life:
-                beginning = asyncio.create_task(agent.start_fiber("count", agent.count))
+                beginning = asyncio.create_task(agent.fibers.start("count", agent.count))
             await store.gate.reached.wait()
             asyncio.create_task(quiet()).add_done_callback(lambda _: store.gate.open())  # while it is being closed
     with pytest.raises(AgentStopped):
         await beginning
     async with working(store) as agent:
         await until(lambda: Worker.heard)
-        assert [record.attempts for record in await agent.list_fibers()] == [1]
+        assert [record.attempts for record in await agent.fibers.list()] == [1]
 
 
 async def test_a_stop_in_good_order_counts_for_nothing() -> None:
@@ -351,7 +351,7 @@ async def test_a_stop_in_good_order_counts_for_nothing() -> None:
     for stop in range(2 * MOST_ATTEMPTS):
         async with working(store) as agent:
             if not stop:
-                await agent.start_fiber("count", agent.count)
+                await agent.fibers.start("count", agent.count)
             await until(lambda stop=stop: Worker.heard.count((1, 2)) == stop + 1)
     Worker.hook, Worker.heard = think, []  # now it is stopped while it is being handed back
     for stop in range(2 * MOST_ATTEMPTS):
@@ -361,14 +361,14 @@ async def test_a_stop_in_good_order_counts_for_nothing() -> None:
     Worker.gate.set()
     async with working(store) as agent:
         await quiet()
-        (found,) = await agent.list_fibers()
+        (found,) = await agent.fibers.list()
         assert (found.status, found.attempts) == ("done", 1)
 
 
 async def test_a_hook_that_raises_is_asked_again_after_a_pause_and_not_for_ever() -> None:
     store, clock = MemoryLog(), ManualClock()
     async with doomed(store, clock) as agent:
-        await agent.start_fiber("count", agent.count)
+        await agent.fibers.start("count", agent.count)
         await until(lambda: (1, 2) in Worker.heard)
 
     async def fail(agent: Worker, ctx: FiberContext) -> None:
@@ -382,22 +382,22 @@ async def test_a_hook_that_raises_is_asked_again_after_a_pause_and_not_for_ever(
             assert len(Worker.heard) == asked
             clock.advance(30)
         await quiet()
-        (found,) = await agent.list_fibers()
+        (found,) = await agent.fibers.list()
         assert (found.status, len(Worker.heard)) == ("set-aside", MOST_ATTEMPTS - 1)
 
 
 async def test_a_fiber_can_be_cancelled_while_it_is_handed_back() -> None:
     store = MemoryLog()
     async with working(store) as agent:
-        fiber = await agent.start_fiber("count", agent.count)
+        fiber = await agent.fibers.start("count", agent.count)
         await until(lambda: (1, 2) in Worker.heard)
 
     Worker.hook = think
     async with working(store) as agent:
         await until(lambda: len(Worker.heard) == 4)
-        assert await agent.cancel_fiber(fiber)
+        assert await agent.fibers.cancel(fiber)
         await quiet()
-        assert (await agent.list_fibers())[0].status == "cancelled"
+        assert (await agent.fibers.list())[0].status == "cancelled"
 
 
 async def test_jobs_fibers_and_outsiders_wait_until_the_agent_has_started() -> None:
@@ -415,14 +415,14 @@ async def test_jobs_fibers_and_outsiders_wait_until_the_agent_has_started() -> N
 
     store = MemoryLog()
     async with doomed(store) as agent:
-        await agent.start_fiber("count", agent.count)
+        await agent.fibers.start("count", agent.count)
         await until(lambda: (1, 2) in Worker.heard)
         await agent._port.work.add("j", "queue", "job", 0)  # type: ignore[arg-type]
     Worker.heard.clear()
     directory = Directory(store, lambda agent: responder_for(Late, Port(directory, agent)), clock=ManualClock())
     opening = asyncio.create_task(directory.open())
     await until(lambda: Worker.heard)
-    waiting = asyncio.create_task(Late(Port(directory, AGENT)).get_queue())
+    waiting = asyncio.create_task(Late(Port(directory, AGENT)).jobs.list(queued=True))
     await quiet()
     assert (Worker.heard, waiting.done()) == (["state starting"], False)
     Late.started.set()
@@ -474,7 +474,7 @@ async def test_a_fiber_whose_agent_lost_its_store_is_handed_back_in_the_same_pro
         clock.advance(1)
         await until(lambda: (2, 2) in Worker.heard)
         await quiet()
-        assert (await agent.list_fibers())[0].status == "done"
+        assert (await agent.fibers.list())[0].status == "done"
 
 
 # -- staying loaded ------------------------------------------------------------------------------------------------
@@ -492,7 +492,7 @@ async def unloads(clock: ManualClock, agent: Worker) -> bool:
 async def test_a_fiber_keeps_its_agent_loaded() -> None:
     clock = ManualClock()
     async with working(MemoryLog(), clock) as agent:
-        await agent.start_fiber("count", agent.count)
+        await agent.fibers.start("count", agent.count)
         assert not await unloads(clock, agent)
         Worker.gate.set()
         await quiet()

@@ -30,7 +30,7 @@ class Guide:
     hold: ClassVar[asyncio.Event]
     asked: ClassVar[int]
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         Guide.asked += 1
         if asked.answer is not None:
             yield "So be it."

@@ -94,13 +94,13 @@ async def test_queued_jobs_run_one_after_the_other_in_order() -> None:
         Worker.gate = asyncio.Event()
         for number in range(5):
             await agent.queue("work", number)
-        assert [job.payload for job in await agent.get_queue()] == [0, 1, 2, 3, 4]
+        assert [job.payload for job in await agent.jobs.list(queued=True)] == [0, 1, 2, 3, 4]
         await quiet()
         assert Worker.at_once == 1
         Worker.gate.set()
         await until(lambda: len(Worker.done) == 5)
         assert Worker.done == [0, 1, 2, 3, 4]
-        assert await agent.get_queue() == []
+        assert await agent.jobs.list(queued=True) == []
 
 
 async def test_what_waits_in_the_queue_can_be_taken_out() -> None:
@@ -108,13 +108,13 @@ async def test_what_waits_in_the_queue_can_be_taken_out() -> None:
         Worker.gate = asyncio.Event()
         ids = [await agent.queue("work", number) for number in range(3)]
         await agent.queue("tick", "t")
-        assert await agent.dequeue(ids[1]) is True
-        assert await agent.dequeue(ids[1]) is False
-        assert await agent.dequeue_all_by_callback("tick") == 1
+        assert await agent.jobs.cancel(ids[1]) is True
+        assert await agent.jobs.cancel(ids[1]) is False
+        assert await agent.jobs.cancel_all("tick", queued=True) == 1
         Worker.gate.set()
         await until(lambda: len(Worker.done) == 2)
         assert Worker.done == [0, 2]
-        assert await agent.dequeue_all() == 0
+        assert await agent.jobs.cancel_all(queued=True) == 0
 
 
 async def test_a_job_that_fails_is_tried_again_after_a_pause_and_holds_the_queue() -> None:
@@ -143,7 +143,7 @@ async def test_a_job_that_never_succeeds_is_given_up_and_the_next_runs() -> None
         await quiet()
         clock.advance(0.5)
         await until(lambda: Worker.done == ["good"])
-        assert await agent.get_queue() == []
+        assert await agent.jobs.list(queued=True) == []
 
 
 async def test_a_job_survives_the_process_and_runs_again() -> None:
@@ -168,7 +168,7 @@ async def test_a_job_that_kills_every_process_is_set_aside() -> None:
     async with working(store, clock) as agent:
         await until(lambda: Worker.done[-1] == "next")
         assert Worker.done == ["hangs"] * 3 + ["next"]
-        assert await agent.get_queue() == []
+        assert await agent.jobs.list(queued=True) == []
 
 
 async def test_a_stop_in_good_order_is_no_failure_of_the_job() -> None:
@@ -179,7 +179,7 @@ async def test_a_stop_in_good_order_is_no_failure_of_the_job() -> None:
                 await agent.queue("hang", None, max_attempts=3)
             await until(lambda stop=stop: len(Worker.done) == stop + 1)
     async with working(store, clock) as agent:
-        assert [job.attempts for job in await agent.get_queue()] in ([0], [1])
+        assert [job.attempts for job in await agent.jobs.list(queued=True)] in ([0], [1])
 
 
 @pytest.mark.parametrize("when", [60, timedelta(minutes=1), datetime.fromtimestamp(NOON / 1000 + 60, UTC)])
@@ -193,7 +193,7 @@ async def test_something_scheduled_once_happens_at_its_time_and_never_again(when
         assert Worker.done == []
         clock.advance(1)
         await until(lambda: Worker.done == [("once", 0)])
-        assert await agent.get_schedules() == []
+        assert await agent.jobs.list(queued=False) == []
         clock.advance(600)
         await quiet()
         assert len(Worker.done) == 1
@@ -219,11 +219,11 @@ async def test_a_cron_line_is_read_in_its_time_zone() -> None:
         there = await agent.schedule("0 14 * * *", "tick", "berlin", zone="Europe/Berlin")
         here = await agent.schedule("0 14 * * *", "tick", "utc")
         assert (there.time, here.time) == (NOON / 1000 + 3_600, NOON / 1000 + 7_200)
-        assert [each.payload for each in await agent.get_schedules()] == ["berlin", "utc"]
+        assert [each.payload for each in await agent.jobs.list(queued=False)] == ["berlin", "utc"]
         clock.advance(3_600)
         await until(lambda: Worker.done == [("berlin", 0)])
         await quiet()
-        assert [each.payload for each in await agent.get_schedules()] == ["utc", "berlin"]
+        assert [each.payload for each in await agent.jobs.list(queued=False)] == ["utc", "berlin"]
 
 
 async def test_any_number_of_missed_runs_is_one_run_that_is_told_how_many() -> None:

@@ -73,7 +73,7 @@ class Note(Agent):
 
 
 class Chat(AIChatAgent):
-    sub_agents = (Note,)
+    sub_agent_classes = (Note,)
 
     async def on_chat_message(self, turn: Any) -> Any:
         yield f"re {self.messages[-1].text}"
@@ -85,7 +85,7 @@ class Memo(Note):
 
 class Support(AIChatAgent):
     aliases = ("chat", "older")
-    sub_agents = (Memo,)
+    sub_agent_classes = (Memo,)
 
     async def on_chat_message(self, turn: Any) -> Any:
         yield f"support {self.messages[-1].text}"
@@ -115,12 +115,12 @@ async def test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_clas
         assert [message.text for message in support.messages] == ["hi", "re hi"]
         assert (await support.save_messages([user("again")])).status == "completed"
         assert await support.sql("select text from said") == [{"text": "once"}]
-        assert await support.has_sub_agent(Memo, "n") and not await support.has_sub_agent(Memo, "m")
+        assert await support.sub_agents.exists(Memo, "n") and not await support.sub_agents.exists(Memo, "m")
         memo = await support.sub_agent(Memo, "n")
         assert memo.state == {"n": 5}
         await support.sub_agent(Memo, "new")
-        assert [each.name for each in await support.list_sub_agents(Memo)] == ["n", "new"]
-        assert [each.cls for each in await support.list_sub_agents()] == [Memo, Memo]
+        assert [each.name for each in await support.sub_agents.list(Memo)] == ["n", "new"]
+        assert [each.cls for each in await support.sub_agents.list()] == [Memo, Memo]
         await app.get(Support, "bob").save_messages([user("hi")])
         ann = AgentId("chat/ann")
         assert await store.agents() == [
@@ -129,7 +129,7 @@ async def test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_clas
             sub_agent_id(ann, "memo", "new"),
             AgentId("support/bob"),
         ]
-        assert await support.delete_sub_agent(Memo, "n") and not await support.delete_sub_agent(Memo, "n")
+        assert await support.sub_agents.delete(Memo, "n") and not await support.sub_agents.delete(Memo, "n")
         assert len((await app.service()).directory) == 3
 
 

@@ -37,7 +37,7 @@ class Bank:
     hold: ClassVar[asyncio.Event]
     ends: ClassVar[list[SaveMessagesResult]]
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         calls = list(tool_parts(asked.answer)) if asked.answer is not None else []
         if asked.answer is None:
             parts = [part for message in asked.messages for part in tool_parts(message)]

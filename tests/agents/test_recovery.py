@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from everyword import TurnLimits
 from everyword.agents import AIChatAgent, Continue, Recovery, Retry, SaveMessagesResult, Stop, Think, Wait
 from everyword.core.commands import Submit
 from everyword.errors import ChatError
@@ -39,7 +40,7 @@ class Chat:
     """(attempt, what was said before it)"""
     heard: ClassVar[asyncio.Condition]
 
-    async def model(self, asked: Asked) -> AsyncIterator[str]:
+    async def reply(self, asked: Asked) -> AsyncIterator[str]:
         said = asked.answer.text if asked.answer is not None else ""
         Chat.attempts.append((asked.turn.attempt, said))
         if not said:
@@ -48,13 +49,13 @@ class Chat:
         yield self.halves[1]
 
     async def on_chat_recovery(self, ctx: Recovery) -> Any:
+        if ctx.exhausted:
+            Chat.exhausted.append(ctx)
+            async with Chat.heard:
+                Chat.heard.notify_all()
+            return Continue()  # which is not heard
         Chat.asked.append(ctx)
         return Chat.decisions.pop(0) if Chat.decisions else Continue()
-
-    async def on_chat_recovery_exhausted(self, ctx: Recovery) -> None:
-        Chat.exhausted.append(ctx)
-        async with Chat.heard:
-            Chat.heard.notify_all()
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
         Chat.told.append(result)
@@ -179,12 +180,12 @@ async def test_wait_asks_again_later(agent: type[AIChatAgent]) -> None:
 async def test_a_turn_that_kills_every_process_is_given_up_once_and_the_hook_hears_of_it(
     agent: type[AIChatAgent],
 ) -> None:
-    agent.max_attempts = 3
+    agent.turn_limits = TurnLimits(max_attempts=3)
     store = await left_open(agent, lives=3)
     async with served(agent, store):
         await heard(lambda: Chat.told and Chat.exhausted)
     (result,) = Chat.told
-    assert (result.status, result.error) == ("error", agent.recovery_failed_text)
+    assert (result.status, result.error) == ("error", agent.turn_limits.failed_text)
     assert result.message is not None and result.message.text == "half "
     assert len(Chat.attempts) == 3 and len(Chat.exhausted) == 1
 
@@ -209,7 +210,7 @@ async def test_a_failure_that_does_not_pass_ends_the_turn_with_its_own_text(agen
     async def fail(attempt: int) -> None:
         raise Dropped("no luck")
 
-    agent.max_attempts, Chat.between = 2, fail
+    agent.turn_limits, Chat.between = TurnLimits(max_attempts=2), fail
     async with served(agent) as serving:
         await submit(serving)
         await pass_over(serving, backoff(2))
@@ -236,7 +237,7 @@ async def test_a_silent_model_is_given_up_and_asked_again(agent: type[AIChatAgen
         if attempt == 1:
             await asyncio.Event().wait()
 
-    agent.stall_timeout, Chat.between = 1.0, hang_once
+    agent.turn_limits, Chat.between = TurnLimits(stall_timeout=1.0), hang_once
     async with served(agent) as serving:
         await submit(serving)
         await until(serving, has_said("half "))

@@ -72,7 +72,7 @@ async def until(fact: Callable[[], Any]) -> None:
 
 async def planned(agent: Any) -> list[tuple[str, float]]:
     """What is scheduled: the callback, and the seconds from noon until it comes."""
-    return [(each.callback, each.time - NOON / 1000) for each in await agent.get_schedules()]
+    return [(each.callback, each.time - NOON / 1000) for each in await agent.jobs.list(queued=False)]
 
 
 async def log_of(store: LogStore) -> list[Event]:
@@ -101,7 +101,7 @@ async def test_a_repeating_schedule_in_on_start_is_one_however_often_the_agent_s
     store, clock = MemoryLog(), ManualClock(NOON)
     for _ in range(3):
         async with started(Worker, store, clock) as agent:
-            assert len(await agent.get_schedules()) == 1
+            assert len(await agent.jobs.list(queued=False)) == 1
         clock.advance(60)
     assert len(await events_of(store, JobAdded)) == 1
     assert caplog.text == ""
@@ -115,7 +115,7 @@ async def test_scheduling_the_same_again_returns_what_there_is() -> None:
         assert other.id != first.id
         keyed = await agent.schedule("0 9 * * *", "tick", key="mine")
         assert (keyed.key, first.key) == ("mine", None)
-        assert len(await agent.get_schedules()) == 3
+        assert len(await agent.jobs.list(queued=False)) == 3
 
 
 async def test_fifty_callers_at_the_same_time_add_one_schedule() -> None:
@@ -124,7 +124,7 @@ async def test_fifty_callers_at_the_same_time_add_one_schedule() -> None:
         assert len({each.id for each in made}) == 1
         delays = await asyncio.gather(*(agent.schedule(60, "tick", key="k") for _ in range(50)))
         assert len({each.id for each in delays}) == 1
-        assert len(await agent.get_schedules()) == 2
+        assert len(await agent.jobs.list(queued=False)) == 2
 
 
 @pytest.mark.parametrize("when", [60, timedelta(minutes=1), datetime.fromtimestamp(NOON / 1000 + 60, UTC)])
@@ -137,12 +137,12 @@ async def test_delays_and_dates_are_added_every_time_unless_they_have_a_key(when
             await agent.schedule(when, "tick", "y", key="once")
     async with started(Base, store, clock) as agent:
         await agent.schedule(when, "tick", "y", key="once")
-        assert [each.payload for each in await agent.get_schedules()].count("y") == 1
+        assert [each.payload for each in await agent.jobs.list(queued=False)].count("y") == 1
         clock.advance(120)
         await until(lambda: len(Base.done) == 3)
         assert sorted(payload for _, payload in Base.done) == ["x", "x", "y"]
         again = await agent.schedule(when, "tick", "y", key="once")  # it is over: the key is free
-        assert [each.id for each in await agent.get_schedules()] in ([again.id], [])
+        assert [each.id for each in await agent.jobs.list(queued=False)] in ([again.id], [])
 
 
 async def test_a_key_that_means_something_else_now_replaces_the_schedule() -> None:
@@ -150,7 +150,7 @@ async def test_a_key_that_means_something_else_now_replaces_the_schedule() -> No
         first = await agent.schedule(60, "tick", "old", key="k")
         second = await agent.schedule(60, "tick", "new", key="k")
         assert first.id != second.id
-        assert [each.payload for each in await agent.get_schedules()] == ["new"]
+        assert [each.payload for each in await agent.jobs.list(queued=False)] == ["new"]
 
 
 async def test_a_method_that_schedules_its_own_key_again_goes_on_for_ever() -> None:
@@ -160,7 +160,7 @@ async def test_a_method_that_schedules_its_own_key_again_goes_on_for_ever() -> N
         for count in (1, 2, 3):
             clock.advance(60)
             await until(lambda count=count: len(Base.done) == count)
-            while len(await agent.get_schedules()) > 1:  # noqa: ASYNC110 - until the run that asked has ended
+            while len(await agent.jobs.list(queued=False)) > 1:  # noqa: ASYNC110 - until the run that asked has ended
                 await asyncio.sleep(0)
             assert await planned(agent) == [("poll", 60.0 * (count + 1))]
 
@@ -207,7 +207,7 @@ async def test_a_delay_with_a_key_or_outside_of_on_start_is_not_warned_of(caplog
         await agent.schedule(60, "tick")
         loaded.set()
         await scheduled_later.wait()
-        assert len(await agent.get_schedules()) == 3
+        assert len(await agent.jobs.list(queued=False)) == 3
     assert caplog.text == ""
 
 
@@ -250,7 +250,7 @@ async def test_what_a_class_declares_is_scheduled_at_the_start_and_runs() -> Non
     store, clock = MemoryLog(), ManualClock(NOON)
     async with started(First, store, clock) as agent:
         assert sorted(await planned(agent)) == [("report", 20 * 3600.0), ("sweep", 3600.0), ("sweep", 3600.0)]
-        assert all(each.declared for each in await agent.get_schedules())
+        assert all(each.declared for each in await agent.jobs.list(queued=False))
         clock.advance(HOUR)
         await until(lambda: len(Base.done) == 2)
         assert sorted(Base.done) == [("sweep", 1, 0), ("sweep", 2, 0)]

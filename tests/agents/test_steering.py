@@ -38,7 +38,7 @@ class Worker:
         self.told: list[list[str]] = []
         self.working, self.go_on = asyncio.Event(), asyncio.Event()
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         said = [f"{m.role}: {m.text}" for m in asked.messages]
         self.told.append(said)
         calls = sum(part["type"] == "tool-look" for message in asked.messages for part in message.parts)
@@ -122,7 +122,7 @@ async def test_several_questions_are_read_one_step_after_the_other(base: str) ->
 
 async def test_a_question_that_comes_too_late_for_a_step_is_simply_answered(base: str) -> None:
     class Brief(Worker):
-        async def model(self, asked: Asked) -> AsyncIterator[Any]:
+        async def reply(self, asked: Asked) -> AsyncIterator[Any]:
             self.working.set()
             await self.go_on.wait()
             yield f"answered {asked.question}"

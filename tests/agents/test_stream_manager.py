@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from everyword import Agent, AIChatAgent, ChatError, ResumableStreamManager
-from everyword.agents.jobs import QueuedJob
+from everyword.agents.jobs import Job
 from everyword.agents.stream_manager import (
     GenerateAIResponseOptions,
     ResumableMessage,
@@ -68,7 +68,7 @@ async def test_sending_returns_both_ids_while_the_model_still_works_and_the_answ
     async with talking(MemoryLog()) as (talk, _):
         sent = await talk.streams.send_message("hold:a done")
         assert set(sent) == {"messageId", "streamId"} and sent["messageId"] != sent["streamId"]
-        assert [(job.callback, job.payload) for job in await talk.get_queue()] == [
+        assert [(job.callback, job.payload) for job in await talk.jobs.list(queued=True)] == [
             ("_rsm_generate_response", {"userMessageId": sent["messageId"], "streamId": sent["streamId"]})
         ]
         history = await talk.streams.get_stream_history(sent["streamId"])
@@ -77,7 +77,7 @@ async def test_sending_returns_both_ids_while_the_model_still_works_and_the_answ
         assert "completedAt" not in history["metadata"] and "error" not in history["metadata"]
         script.gates["a"].set()
         assert text_of(await over(talk, sent["streamId"])) == "done "
-        assert await talk.get_queue() == []
+        assert await talk.jobs.list(queued=True) == []
 
 
 @pytest.mark.obligation("004-25", "004-30", "004-37")
@@ -203,10 +203,10 @@ async def test_a_manager_is_made_from_an_agent_and_checks_what_it_needs() -> Non
 
 @pytest.mark.obligation("004-8", "004-9")
 async def test_an_agents_own_queue_method_is_called_with_the_payload_and_the_job() -> None:
-    called: list[tuple[Any, QueuedJob | None]] = []
+    called: list[tuple[Any, Job | None]] = []
 
     class Own(Talk):
-        async def _rsm_generate_response(self, payload: Any, queue_item: QueuedJob | None = None) -> None:
+        async def _rsm_generate_response(self, payload: Any, queue_item: Job | None = None) -> None:
             called.append((payload, queue_item))
             await self.streams.generate_response_callback(payload)
 
@@ -432,7 +432,7 @@ async def test_a_stream_whose_job_was_taken_out_of_the_queue_does_not_stream_for
         first = await talk.streams.send_message("hold:a one")
         second = await talk.streams.send_message("two")
         await until(lambda: script.asked)
-        assert await talk.dequeue_all_by_callback("_rsm_generate_response") == 2
+        assert await talk.jobs.cancel_all("_rsm_generate_response", queued=True) == 2
         await talk.streams.load_and_sync_messages()
         for sent in (first, second):
             metadata = (await talk.streams.get_stream_history(sent["streamId"]))["metadata"]
@@ -463,7 +463,7 @@ async def test_clearing_empties_the_store_and_leaves_the_state_to_the_caller(sto
         assert [stored.kind for stored in await directory.store.read(AGENT, 0) if stored.kind == "chunk"] == []
         script.gates["a"].set()
         await until(lambda: not [task for task in asyncio.all_tasks() if task.get_name().startswith("job ")])
-        assert await talk.get_queue() == []
+        assert await talk.jobs.list(queued=True) == []
         assert await talk.streams.load_messages() == []
         await talk.set_state(talk.initial_state)
         again = await talk.streams.send_message("five")

@@ -33,7 +33,7 @@ class Helper(Agent):
 
 
 class Boss(AIChatAgent):
-    sub_agents = (Helper,)
+    sub_agent_classes = (Helper,)
 
     async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
         worker = await self.sub_agent(Worker, "w")
@@ -78,16 +78,16 @@ async def test_children_of_the_same_name_below_different_parents_are_different()
 async def test_sub_agents_are_listed_from_when_they_are_made_and_only_ones_own() -> None:
     async with running() as app:
         ann, bob = app.get(Boss, "ann"), app.get(Boss, "bob")
-        assert await ann.list_sub_agents() == []
-        assert not await ann.has_sub_agent(Worker, "b/ö"), "asking makes nothing"
+        assert await ann.sub_agents.list() == []
+        assert not await ann.sub_agents.exists(Worker, "b/ö"), "asking makes nothing"
         worker = await ann.sub_agent(Worker, "b/ö")
         await ann.sub_agent(Helper, "a")
         await worker.sub_agent(Helper, "below")
         await bob.sub_agent(Helper, "bobs")
-        assert await ann.list_sub_agents() == [SubAgentAddress(Worker, "b/ö"), SubAgentAddress(Helper, "a")]
-        assert await ann.list_sub_agents(Helper) == [SubAgentAddress(Helper, "a")]
-        assert await ann.has_sub_agent(Worker, "b/ö")
-        assert (worker.name, await worker.list_sub_agents()) == ("b/ö", [SubAgentAddress(Helper, "below")])
+        assert await ann.sub_agents.list() == [SubAgentAddress(Worker, "b/ö"), SubAgentAddress(Helper, "a")]
+        assert await ann.sub_agents.list(Helper) == [SubAgentAddress(Helper, "a")]
+        assert await ann.sub_agents.exists(Worker, "b/ö")
+        assert (worker.name, await worker.sub_agents.list()) == ("b/ö", [SubAgentAddress(Helper, "below")])
 
 
 async def test_asking_for_a_sub_agent_again_writes_nothing() -> None:
@@ -106,12 +106,12 @@ async def test_aborting_a_sub_agent_stops_its_turns_and_keeps_what_it_said() -> 
         async with running() as app:
             boss = app.get(Boss, "ann")
             slow = await boss.sub_agent(Worker, "slow")
-            await boss.abort_sub_agent(Worker, "nobody")
-            assert not await boss.has_sub_agent(Worker, "nobody")
+            await boss.sub_agents.abort(Worker, "nobody")
+            assert not await boss.sub_agents.exists(Worker, "nobody")
             port = slow._port
             await port.intake.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
             await GATES["slow"].reached.wait()
-            await boss.abort_sub_agent(Worker, "slow")
+            await boss.sub_agents.abort(Worker, "slow")
             await port.wait_until_idle()
             record = await port.intake.submission("r")  # type: ignore[arg-type]
             assert record is not None and record.status == "aborted"
@@ -143,9 +143,9 @@ async def test_deleting_a_sub_agent_deletes_all_that_it_stored_and_all_below_it(
         await worker.save_messages([user("q", "hi")])
         below = await worker.sub_agent(Helper, "below")
         await boss.sub_agent(Worker, "w2")
-        assert await boss.delete_sub_agent(Worker, "w")
-        assert not await boss.delete_sub_agent(Worker, "w")
-        assert await boss.list_sub_agents() == [SubAgentAddress(Worker, "w2")]
+        assert await boss.sub_agents.delete(Worker, "w")
+        assert not await boss.sub_agents.delete(Worker, "w")
+        assert await boss.sub_agents.list() == [SubAgentAddress(Worker, "w2")]
         for gone in (worker, below):
             assert await store.read(gone._port.agent, 0) == []  # type: ignore[arg-type]
         assert (await boss.sub_agent(Worker, "w")).messages == []
@@ -156,9 +156,9 @@ async def test_a_fork_of_a_sub_agent_is_its_sibling() -> None:
         boss = app.get(Boss, "ann")
         worker = await boss.sub_agent(Worker, "w")
         await worker.save_messages([user("q", "hi")])
-        fork = await worker.fork("q", "other")
+        fork = await worker.versions.fork("q", "other")
         assert [message.text for message in fork.messages] == ["hi"]
-        assert await boss.list_sub_agents() == [SubAgentAddress(Worker, "w"), SubAgentAddress(Worker, "other")]
+        assert await boss.sub_agents.list() == [SubAgentAddress(Worker, "w"), SubAgentAddress(Worker, "other")]
 
 
 async def test_names_and_classes_that_would_be_mistaken_for_paths_are_refused() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from everyword.agents.think import StepContext, Think, TurnContext
+from everyword import TurnLimits
+from everyword.agents import StepContext, Think, TurnContext
 from everyword.agents.tools import ToolContext, tool
 from everyword.core.commands import Submit
 from everyword.errors import ChatError, UsageError
@@ -269,10 +270,10 @@ async def test_watching_chunks_sees_them_all_and_harms_none() -> None:
 
 async def test_a_failure_may_be_put_in_words() -> None:
     class Worded(Support):
-        max_attempts = 1
+        turn_limits = TurnLimits(max_attempts=1)
 
-        async def on_chat_error(self, exc: Exception) -> str | None:
-            return "The kitchen is on fire." if isinstance(exc, OSError) else None
+        def error_text(self, exc: BaseException) -> str:
+            return "The kitchen is on fire." if isinstance(exc, OSError) else super().error_text(exc)
 
     for failure, text in ((OSError("x"), "The kitchen is on fire."), (ChatError("as it is"), "as it is")):
         script = Script(["Hel", failure])

@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from everyword.agents import responder_for
-from everyword.agents.think import Submission, Think, TurnContext
+from everyword.agents import Submission, Think, TurnContext, responder_for
 from everyword.agents.think_output import ExpectedOutput
 from everyword.agents.tools import ToolContext, tool
 from everyword.ids import AgentId
@@ -90,7 +89,7 @@ async def _live(log: CrashingLog, clock: ManualClock) -> tuple[Submission | None
         post = Post(Port(directory, AGENT))
         await post.submit_messages("write to her", idempotency_key="k")
         await post._port.wait_until_idle()
-        return await post.submission("k"), post.messages
+        return await post.submissions.get("k"), post.messages
 
 
 async def _dies_and_lives(at: int, when: Literal["before", "after"]) -> tuple[Submission | None, list[UIMessage]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from everyword.agents.think import Think, TurnContext
+from everyword.agents import Think, TurnContext
 from everyword.agents.think_output import MARK, REJECTED_TEXT, ExpectedOutput
 from everyword.agents.tools import tool
 from everyword.errors import CallPending, ChatError, ModelError, UsageError
@@ -92,7 +92,7 @@ async def test_an_object_that_is_never_right_ends_the_turn_as_an_error(reply: Ca
     async with served(thinker(script)) as serving:
         with pytest.raises(ChatError, match=REJECTED_TEXT):
             await think(serving).run_turn("order?", output_type=Order, idempotency_key="r1")
-        again = await think(serving).submission("r1")
+        again = await think(serving).submissions.get("r1")
     assert again is not None and (again.status, again.error) == ("error", REJECTED_TEXT)
     assert len(script.asked) == 3, "the first try, and two corrections"
 

@@ -122,6 +122,6 @@ async def test_asking_for_another_version_sends_the_same_bytes(kind: str, provid
         await ask(serving, "again", *path[:-1])
     async with talking(kind, provider, store) as serving:
         await ask(serving, "and again", *path[:-1])
-        assert len(await think(serving).versions("a-and again")) == 3
+        assert len(await think(serving).versions.list("a-and again")) == 3
     _, _, asked, again, later = provider.raw
     assert asked == again == later

@@ -17,6 +17,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from everyword import TurnLimits
 from everyword.agents.think import Think
 from everyword.agents.think_model import resolved_model
 from everyword.agents.tools import tool
@@ -49,7 +50,7 @@ class Weather(Think):
     """Knows the weather and the time."""
 
     instructions = "Be brief."
-    max_attempts = 2
+    turn_limits = TurnLimits(max_attempts=2)
 
     @tool
     def weather(self, city: str) -> str:
@@ -174,7 +175,7 @@ async def test_the_same_history_is_the_same_bytes_also_in_another_process(provid
     async with over_openai(provider, store) as (serving, agent):
         path = [message.to_dict() for message in agent.messages]
         await client_asks(serving, "r3", *path[:-1])
-        assert len(await agent.versions("a-r3")) == 2
+        assert len(await agent.versions.list("a-r3")) == 2
     _, told, asked, again = provider.raw
     assert asked == again
     before, after = provider.bodies[1], provider.bodies[2]

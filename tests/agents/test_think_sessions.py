@@ -41,11 +41,11 @@ async def test_a_regenerated_answer_is_a_version_beside_the_first_and_either_can
         await client_asks(serving, "r1", user("hi", "u1"))
         await client_asks(serving, "r2", user("hi", "u1"))
         assert texts(agent) == ["hi", "second"]
-        found = await agent.versions("a-r2")
+        found = await agent.versions.list("a-r2")
         assert [(each.message.text, each.is_shown) for each in found] == [("first", False), ("second", True)]
-        await agent.switch_version("a-r1")
+        await agent.versions.switch("a-r1")
         assert texts(agent) == ["hi", "first"]
-        assert [each.is_shown for each in await agent.versions("a-r2")] == [True, False]
+        assert [each.is_shown for each in await agent.versions.list("a-r2")] == [True, False]
 
 
 async def test_an_edited_question_keeps_its_id_so_its_versions_are_told_apart_by_themselves() -> None:
@@ -54,11 +54,11 @@ async def test_an_edited_question_keeps_its_id_so_its_versions_are_told_apart_by
         agent = think(serving)
         await client_asks(serving, "r1", user("cats", "u1"))
         await client_asks(serving, "r2", user("dogs", "u1"))
-        first, second = await agent.versions("u1")
+        first, second = await agent.versions.list("u1")
         assert (first.message.text, second.message.text, second.is_shown) == ("cats", "dogs", True)
         with pytest.raises(UsageError, match="give the id of a version"):
-            await agent.switch_version("u1")
-        await agent.switch_version(first.id)
+            await agent.versions.switch("u1")
+        await agent.versions.switch(first.id)
         assert texts(agent) == ["cats", "to cats"]
         await agent.run_turn("go on")
         assert texts(agent) == ["cats", "to cats", "go on", "more of cats"]
@@ -67,9 +67,9 @@ async def test_an_edited_question_keeps_its_id_so_its_versions_are_told_apart_by
 
 async def test_what_is_not_there_has_no_versions() -> None:
     async with served(thinker(Script())) as serving:
-        assert await think(serving).versions("nothing") == []
+        assert await think(serving).versions.list("nothing") == []
         with pytest.raises(Rejected, match="there is no such message"):
-            await think(serving).switch_version("nothing")
+            await think(serving).versions.switch("nothing")
 
 
 async def test_a_fork_has_the_conversation_up_to_a_message_and_goes_on_by_itself() -> None:
@@ -83,7 +83,7 @@ async def test_a_fork_has_the_conversation_up_to_a_message_and_goes_on_by_itself
         answer = (await agent.run_turn([user("1+2?", "u1")])).message
         assert answer is not None
         await agent.run_turn([user("and now?", "u2")])
-        fork = await agent.fork(answer.id, "other")
+        fork = await agent.versions.fork(answer.id, "other")
         assert (type(fork), fork.name) == (type(agent), "other")
         await fork.load()
         assert [message.to_dict() for message in fork.messages] == [m.to_dict() for m in agent.messages[:2]]
@@ -97,14 +97,14 @@ async def test_a_fork_takes_the_place_of_nothing() -> None:
     async with served(thinker(Script(["one"], ["two"]))) as serving:
         agent = think(serving)
         await agent.run_turn([user("hi", "u1")])
-        fork = await agent.fork("u1", "other")
+        fork = await agent.versions.fork("u1", "other")
         await fork.load()
         assert texts(fork) == ["hi"]
         for name in ("other", agent.name):
             with pytest.raises(Rejected, match="it has messages already"):
-                await agent.fork("u1", name)
+                await agent.versions.fork("u1", name)
         with pytest.raises(Rejected, match="no such message"):
-            await agent.fork("nothing", "third")
+            await agent.versions.fork("nothing", "third")
 
 
 async def test_an_answer_is_not_forked_before_it_is_whole() -> None:
@@ -119,7 +119,7 @@ async def test_an_answer_is_not_forked_before_it_is_whole() -> None:
         agent = think(serving)
         asking = asyncio.create_task(agent.run_turn([user("hi", "u1")], idempotency_key="r1"))
         await begun.wait()
-        fork = await agent.fork("u1", "other")
+        fork = await agent.versions.fork("u1", "other")
         await fork.load()
         assert texts(fork) == ["hi"]
         gate.open()
@@ -141,10 +141,10 @@ async def test_a_submission_returns_at_once_and_can_be_followed_to_its_end() -> 
         first = await agent.submit_messages("one", idempotency_key="k1")
         second = await agent.submit_messages("two")
         assert first.id == "k1" and first.is_open and second.is_open
-        assert [each.id for each in await agent.list_submissions()] == ["k1", second.id]
+        assert [each.id for each in await agent.submissions.list()] == ["k1", second.id]
         gate.open()
         await agent._port.wait_until_idle()
-        assert [each.status for each in await agent.list_submissions()] == ["completed", "completed"]
+        assert [each.status for each in await agent.submissions.list()] == ["completed", "completed"]
         assert texts(agent) == ["one", "done", "two", "done too"]
 
 
@@ -174,7 +174,7 @@ async def test_a_submission_outlives_the_process_that_took_it() -> None:
         await think(serving).submit_messages("go", idempotency_key="k")
     async with served(thinker(Script(["after all"])), store) as serving:
         await serving.agent._port.wait_until_idle()
-        found = await think(serving).submission("k")
+        found = await think(serving).submissions.get("k")
         assert found is not None and found.status == "completed"
         assert texts(think(serving)) == ["go", "after all"]
 
@@ -192,14 +192,14 @@ async def test_a_submission_can_be_cancelled_while_it_waits_and_while_it_runs() 
         await agent.submit_messages("one", idempotency_key="runs")
         await agent.submit_messages("two", idempotency_key="waits")
         await begun.wait()
-        waiting = await agent.submission("waits")
+        waiting = await agent.submissions.get("waits")
         assert waiting is not None and waiting.status == "pending"
-        cancelled = await agent.cancel_submission("waits")
+        cancelled = await agent.submissions.cancel("waits")
         assert cancelled is not None and cancelled.status == "aborted"
-        await agent.cancel_submission("runs")
+        await agent.submissions.cancel("runs")
         await agent._port.wait_until_idle()
-        assert [each.status for each in await agent.list_submissions()] == ["aborted", "aborted"]
-        assert await agent.submission("nobody") is None
+        assert [each.status for each in await agent.submissions.list()] == ["aborted", "aborted"]
+        assert await agent.submissions.get("nobody") is None
 
 
 async def test_clients_turns_are_no_submissions_and_a_turn_may_submit_the_next() -> None:
@@ -211,7 +211,7 @@ async def test_clients_turns_are_no_submissions_and_a_turn_may_submit_the_next()
     script = Script([call("later")], ["first"], ["second"])
     async with served(thinker(script, Chained)) as serving:
         await client_asks(serving, "r1", user("go", "u1"))
-        assert [each.id for each in await think(serving).list_submissions()] == ["rest"]
+        assert [each.id for each in await think(serving).submissions.list()] == ["rest"]
         assert texts(think(serving)) == ["go", "first", "the rest", "second"]
         assert think(serving)._port.agent == AgentId("chat/ann")
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from everyword.agents.think import StepContext, Think
+from everyword.agents import StepContext, Think
 from everyword.agents.tools import tool
 from everyword.core.commands import Submit
 from everyword.ids import MessageId, RequestId

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pydantic_ai.toolsets import FunctionToolset, WrapperToolset
 
-from everyword import AIChatAgent, Everyword, Think, agent_tool
+from everyword import AIChatAgent, Everyword, Think, TurnLimits, agent_tool
 from everyword.agents.tool_threads import ToolThreads
 from everyword.agents.tools import ToolContext, ToolFailed, ToolResult, tool
 from everyword.errors import UsageError
@@ -210,7 +211,7 @@ async def test_a_pool_without_threads_is_refused() -> None:
 
 
 class Hurried:
-    tool_timeout = 30.0
+    turn_limits = TurnLimits(tool_timeout=30.0)
 
 
 async def test_a_tool_without_a_timeout_has_that_of_its_agent(pass_time: Callable[[float], None]) -> None:
@@ -244,15 +245,26 @@ async def test_a_tools_own_timeout_comes_before_its_agents(pass_time: Callable[[
         await asyncio.sleep(0)
         release.set()
         assert await running == ToolResult("done")
-    assert agent_tool(AIChatAgent).timeout == math.inf  # has `agent_tool_patience`
+    assert agent_tool(AIChatAgent).timeout == math.inf  # has `AgentToolLimits.silence_timeout`
 
 
-async def test_a_timeout_of_an_agent_that_is_not_positive_is_refused() -> None:
-    class Wrong:
-        tool_timeout = 0.0
+def test_a_timeout_of_an_agent_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"unable to use TurnLimits\(tool_timeout=0\.0\); give a duration above 0"):
+        TurnLimits(tool_timeout=0.0)
 
-    with pytest.raises(UsageError, match=r"tool_timeout of 0\.0 seconds is not positive"):
-        await last_of(tool(name="any")(lambda: 5), agent=Wrong())
+
+async def test_timeouts_may_be_timedeltas(pass_time: Callable[[float], None]) -> None:
+    begun = asyncio.Event()
+
+    async def hangs() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(last_of(tool(timeout=timedelta(minutes=1))(hangs), agent=Hurried()))
+    await begun.wait()
+    pass_time(60)
+    failed = await running
+    assert isinstance(failed, ToolFailed) and failed.client_text == "The tool hangs timed out after 60 s."
 
 
 # -- in turns --------------------------------------------------------------------------------------------------------
@@ -286,10 +298,11 @@ async def test_the_model_is_told_that_the_result_of_a_plain_tool_is_unknown(
     timed = FunctionToolset[Any]()
     timed.tool_plain(name="pay", timeout=30)(latch.wait)
     ours = tool(name="pay", timeout=30)(latch.wait)
+    limits = TurnLimits(tool_timeout=timedelta(seconds=30))
     kinds = {
         "a tool of ours": shop(latch, ours),
-        "a default of the agent": shop(latch, tool(name="pay")(latch.wait), tool_timeout=30),
-        "a toolset with a default of the agent": shop(latch, plain_toolset(latch), tool_timeout=30),
+        "a default of the agent": shop(latch, tool(name="pay")(latch.wait), turn_limits=limits),
+        "a toolset with a default of the agent": shop(latch, plain_toolset(latch), turn_limits=limits),
         "a tool of a toolset": shop(latch, timed),
         "a toolset's own timeout": shop(latch, plain_toolset(latch, timeout=30)),
     }

@@ -41,7 +41,7 @@ class Driven(Chat):
 
     @callable
     async def count_to(self, number: int) -> None:
-        await self.start_fiber("count", self.count, fiber_id=f"to-{number}")
+        await self.fibers.start("count", self.count, fiber_id=f"to-{number}")
 
     async def count(self, fiber: Any) -> None:
         """Count in the state, and wait at a gate in the middle."""
@@ -53,7 +53,7 @@ class Driven(Chat):
             await self.set_state({"count": number + 1, "attempts": fiber.attempts})
 
     async def on_fiber_recovered(self, ctx: Any) -> None:
-        await self.start_fiber(ctx.name, self.count)
+        await self.fibers.start(ctx.name, self.count)
 
     @callable
     async def vanish(self) -> str:

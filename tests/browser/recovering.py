@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from everyword import Continue, Recovery, Retry, Stop, Turn, Wait
+from everyword import Continue, Recovery, Retry, Stop, Turn, TurnLimits, Wait
 from everyword.agents.tools import ToolContext, tool
 from tests.browser import serving
 from tests.browser.scripted import BOOK, Chat, Script
@@ -23,8 +23,7 @@ __all__ = ["RECOVERING", "Brittle", "Fickle", "Lasting", "main"]
 class Brittle(Chat):
     """Is given up at the third death."""
 
-    max_attempts = 3
-    recovery_failed_text = "We lost it. Please ask again."
+    turn_limits = TurnLimits(max_attempts=3, failed_text="We lost it. Please ask again.")
 
 
 class Fickle(Chat):
@@ -72,7 +71,7 @@ def _note_effect(what: str, key: str) -> None:
 class Drowsy(Chat):
     """Is asked again when it falls silent; `{"gate": …}` is its silence, which it keeps once."""
 
-    stall_timeout = 0.4
+    turn_limits = TurnLimits(stall_timeout=0.4)
 
     async def _play(self, steps: Script, turn: Turn, said: int) -> AsyncIterator[Any]:
         spoken = steps if turn.attempt == 1 else [step for step in steps if isinstance(step, str)]

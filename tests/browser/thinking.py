@@ -24,7 +24,7 @@ class Thinker:
     search, refund, locate = (vars(Tooled)[name] for name in ("search", "refund", "locate"))
     _note, _play, on_chat_response = Tooled._note, Chat._play, Chat.on_chat_response
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         question, answer = _exchange(asked.messages)
         BOOK.calls[self.name].append({"number": asked.number, "continuation": asked.turn.continuation})
         steps, said = _rest(_script(question), answer)
@@ -44,7 +44,7 @@ class Strict:
     def before_turn(self, ctx: TurnContext) -> None:
         ctx.output_type = Place
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         call = {"toolCallId": f"call-{asked.number}", "toolName": "final_result", "input": {"city": 7}}
         yield {"type": "tool-input-available", **call}
 

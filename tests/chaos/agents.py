@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Final
 
-from everyword import AIChatAgent, ChatError, Recovery, Retry, SaveMessagesResult, Stop, Turn
+from everyword import AIChatAgent, ChatError, Recovery, Retry, SaveMessagesResult, Stop, Turn, TurnLimits
 from everyword.agents.tools import ToolContext, tool
 from everyword.messages.message import UIMessage
 
@@ -98,7 +98,7 @@ class Quick(Speaker):
 
 class Slow(Speaker):
     words, pace = 30, 0.03
-    max_attempts = 100
+    turn_limits = TurnLimits(max_attempts=100)
 
 
 class Failing(Speaker):
@@ -125,7 +125,7 @@ class Flaky(Speaker):
 class Stalling(Speaker):
     """Falls silent in the first attempt, and is asked again."""
 
-    stall_timeout = 0.2
+    turn_limits = TurnLimits(stall_timeout=0.2)
 
     async def before(self, number: int, turn: Turn, chance: Random) -> None:
         if turn.attempt == 1 and number == 2:

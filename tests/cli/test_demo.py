@@ -121,7 +121,7 @@ async def test_the_crew_are_agents_of_their_own_and_all_of_them_are_heard(monkey
         assert text_of(message) == words.CREW_BEFORE + words.CREW_AFTER
         agent = app.get(Quick, "ann")
         await agent.load()
-        assert [run.status for run in await agent.list_agent_tool_runs()] == ["completed"] * len(words.CREW)
+        assert [run.status for run in await agent.agent_tools.list()] == ["completed"] * len(words.CREW)
 
 
 async def test_the_state_counts_the_questions() -> None:

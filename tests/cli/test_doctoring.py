@@ -240,7 +240,7 @@ class Note(Agent):
 
 class Store(Agent):
     aliases = ["shop"]
-    sub_agents = [Note]
+    sub_agent_classes = [Note]
 
 app = Everyword([Store], store="unused.db")
 other = 5

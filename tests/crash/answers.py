@@ -158,7 +158,7 @@ class Speaker:
 
     world: Any
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         for item in remaining(ANSWERS[asked.turn.id], asked.answer):
             if isinstance(item, Hold):
                 await self.world.hold(item.name).wait()

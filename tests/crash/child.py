@@ -41,7 +41,7 @@ class Talker:
     max_persisted_messages = 8
     directory: ClassVar[Directory]
 
-    async def model(self, asked: Asked) -> AsyncIterator[str]:
+    async def reply(self, asked: Asked) -> AsyncIterator[str]:
         said = len(asked.answer.text) if asked.answer is not None else 0
         for word in WORDS[len(ANSWER[:said].split()) :]:
             yield word

@@ -124,7 +124,7 @@ class Clerk:
     async def said(self, turn: Turn) -> None:
         await _committed(turn)
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         answer = asked.answer
         calls = [part for message in asked.messages for part in tool_parts(message)]
         Clerk.read.setdefault(asked.question, {part["toolCallId"]: part["state"] for part in calls})

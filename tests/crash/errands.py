@@ -95,7 +95,7 @@ class Errands(Agent):
         await asyncio.Event().wait()
 
     async def on_fiber_recovered(self, ctx: FiberContext) -> None:
-        await self.start_fiber(ctx.name, self.count if ctx.name == "count" else self.idle)
+        await self.fibers.start(ctx.name, self.count if ctx.name == "count" else self.idle)
 
 
 class Person:
@@ -155,7 +155,7 @@ async def _schedule(person: Person) -> None:
 async def _interval(person: Person) -> None:
     await person.once("every", lambda: person.agent.schedule(Every(seconds=1), "work", "every"))
     await person.until(lambda log: done_of(log).count("every") >= 2)
-    for plan in await person.agent.get_schedules("work"):
+    for plan in await person.agent.jobs.list("work", queued=False):
         await person.agent.cancel_schedule(plan.id)
 
 
@@ -163,19 +163,19 @@ async def _cancel(person: Person) -> None:
     await person.queue("hang", "hang")
     (job,) = [job for job, what in payloads(await person.world.log()).items() if what == "hang"]
     await person.until(lambda log: any(isinstance(each, JobStarted) and each.job == job for each in log))
-    await person.agent.dequeue(job)
+    await person.agent.jobs.cancel(job)
     await person.until(lambda log: any(isinstance(each, JobEnded) and each.job == job for each in log))
 
 
 async def _fiber(person: Person) -> None:
-    await person.agent.start_fiber("count", person.agent.count, fiber_id="f1")
+    await person.agent.fibers.start("count", person.agent.count, fiber_id="f1")
     await person.until(lambda log: any(isinstance(each, FiberEnded) and each.fiber == "f1" for each in log))
 
 
 async def _cancelled_fiber(person: Person) -> None:
-    await person.agent.start_fiber("idle", person.agent.idle, fiber_id="f2")
+    await person.agent.fibers.start("idle", person.agent.idle, fiber_id="f2")
     await person.until(lambda log: any(isinstance(each, FiberStarted) and each.fiber == "f2" for each in log))
-    await person.agent.cancel_fiber("f2", "enough")
+    await person.agent.fibers.cancel("f2", "enough")
 
 
 Step = Callable[[Person], Awaitable[None]]

@@ -45,7 +45,7 @@ class Shop:
     effects: ClassVar[Path]
     hangs: ClassVar[bool]
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         calls = list(tool_parts(asked.messages[-1]))
         if calls:
             yield "; ".join(f"{part['state']}: {part.get('output', part.get('errorText'))}" for part in calls)

@@ -87,7 +87,7 @@ async def settle(person: Person) -> None:
     """Wait until every stream has ended and the state says so."""
 
     async def is_settled() -> bool:
-        if await agent()._port.storage.streams.open() or await agent().get_queue():
+        if await agent()._port.storage.streams.open() or await agent().jobs.list(queued=True):
             return False
         state = agent().state
         return state["activeStreamId"] is None and state["messages"] == await agent().streams.load_messages()

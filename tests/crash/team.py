@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from everyword import TurnLimits
 from everyword.agents import responder_for
 from everyword.agents.agent_tools import agent_tool
 from everyword.agents.sub_agents import class_of
@@ -35,13 +36,13 @@ LIFETIME = 60.0
 class Worker:
     """Says two words, and writes each of its attempts down."""
 
-    max_attempts = 3
+    turn_limits = TurnLimits(max_attempts=3)
     is_plain = True
     effects: ClassVar[Path]
     life: ClassVar[str]
     name: str
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         with self.effects.open("a", encoding="utf-8") as file:
             file.write(f"attempt {asked.turn.attempt} of {self.name}\n")
         if asked.answer is None or "half" not in asked.answer.text:
@@ -58,7 +59,7 @@ class Worker:
 class Lead:
     """Lets a worker do what it is asked, and says what it was told of that."""
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         calls = list(tool_parts(asked.answer)) if asked.answer is not None else []
         if calls:
             yield f"{calls[0].get('output', calls[0].get('errorText'))}"

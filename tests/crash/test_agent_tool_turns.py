@@ -55,7 +55,7 @@ async def script(crewed: Crew, directory: Directory) -> None:
     async with asyncio.timeout(PATIENCE), directory:
         port = Port(directory, BOSS)
         await port.run_turn([asked(*INPUTS).to_dict()], request=RequestId("r"))
-        await crewed.boss(port).start_agent_tool_run(crewed.kid, "six seven", run_id="d")
+        await crewed.boss(port).agent_tools.start(crewed.kid, "six seven", run_id="d")
         await port.runs.wait(RunId("d"))
         async with directory.attach(BOSS) as loaded, loaded.subscribe() as subscription:
             while await loaded.actor.inspect(lambda state: any(run.hook_due for run in state.runs.values())):

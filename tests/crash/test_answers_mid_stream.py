@@ -43,7 +43,7 @@ class Teller:
     effects: ClassVar[list[int]]
     asked: ClassVar[int]
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         Teller.asked += 1
         if asked.answer is None:
             yield "Hm. "

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from everyword import AIChatAgent, Everyword, Think, ToolContext
+from everyword import AIChatAgent, Everyword, ToolContext
+from everyword.agents.members import HOOKS
 from everyword.server import http as http_server
 from tools import reference
 from tools.reference import PACKAGES, PAGES, ungrouped
 from tools.reference.docstrings import to_markdown
 from tools.reference.http import COMMON, ROUTES, given_statuses, statuses
-from tools.reference.packages import AGENT_CLASSES, FRAMEWORK, HOOKS, documented
-from tools.reference.rendering import is_hook, own_classes
+from tools.reference.packages import AGENT_CLASSES, FAMILIES, FRAMEWORK, documented
+from tools.reference.rendering import own_classes
 from tools.reference.source import attributes_of, methods_of, signature
 
 
@@ -65,14 +66,28 @@ def test_every_member_of_an_agent_class_is_a_setting_a_hook_or_something_to_use(
     settings = {each.name for each in attributes_of(classes)}
     assert set(re.findall(r"^\| `(\w+)` \|", section[1], re.MULTILINE)) == settings
     hooks = section[1].partition(f"### Hooks of {name}")[2].partition("### Methods")[0]
-    assert set(re.findall(r"^#### (\w+)$", hooks, re.MULTILINE)) == {each for each in members if is_hook(each)}
+    assert set(re.findall(r"^#### (\w+)$", hooks, re.MULTILINE)) == members & HOOKS
 
 
-def test_every_hook_and_every_member_that_is_left_out_exists() -> None:
-    assert {name for name in HOOKS if not hasattr(Think, name)} == set()
+@pytest.mark.parametrize("attribute", FAMILIES)
+def test_what_is_behind_an_attribute_of_agents_is_there_in_full(attribute: str) -> None:
+    text = (reference.FOLDER / "agents.md").read_text(encoding="utf-8")
+    section = text.partition(f"\n## self.{attribute}\n")[2].partition("\n## ")[0]
+    name, records = FAMILIES[attribute]
+    assert re.findall(r"^### (.+)$", section, re.MULTILINE) == [*records]
+    for each in (name, *records):
+        assert all(
+            method.code in section
+            for method in methods_of([documented("everyword.agents", each)])
+            if method.name != "of"
+        )
+
+
+def test_every_member_that_is_left_out_exists() -> None:
     left_out = {(cls, name) for cls, names in FRAMEWORK.items() for name in names}
+    families = {(cls, name) for cls, name in left_out if any(cls in records for _, records in FAMILIES.values())}
     found = {(cls, name) for package in PACKAGES for cls, name in left_out if _has(package, cls, name)}
-    assert found == left_out
+    assert found | families == left_out
 
 
 def _has(package: str, cls: str, name: str) -> bool:
@@ -93,7 +108,7 @@ def test_members_of_the_parts_of_a_class_are_shown_with_it_and_inherited_ones_ar
         {each.name for each in methods_of(own_classes("everyword", documented("everyword", name)))}
         for name in ("Agent", "AIChatAgent")
     )
-    assert "schedule" in agent and "schedule" not in chat and "fork" in chat
+    assert "schedule" in agent and "schedule" not in chat and "versions" in chat
 
 
 # -- reading the source ------------------------------------------------------------------------------------------------

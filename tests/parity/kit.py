@@ -47,7 +47,7 @@ class Chat:
 
     is_plain = True
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         steps = STEPS.setdefault(self.name, Steps())
         for item in asked.turn.body.get("script", []):
             await steps.next()

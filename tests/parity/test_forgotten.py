@@ -30,7 +30,7 @@ class Chat:
     text: str | None
     fails: asyncio.Event
 
-    async def model(self, asked: Asked) -> AsyncIterator[str]:
+    async def reply(self, asked: Asked) -> AsyncIterator[str]:
         yield "half "
         await type(self).fails.wait()
         raise Dropped("busy")

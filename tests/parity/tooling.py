@@ -162,7 +162,7 @@ SCENARIOS: dict[str, Scenario] = {
 class Chat:
     """Plays the scenario that the question names, one item per gate; its tools have gates too."""
 
-    async def model(self, asked: Asked) -> AsyncIterator[Any]:
+    async def reply(self, asked: Asked) -> AsyncIterator[Any]:
         scenario = SCENARIOS[asked.question]
         for item in scenario.first if asked.answer is None else scenario.then:
             await GATES[self.name].stand(asked.turn)

@@ -46,7 +46,7 @@ class Worker(Agent):
         self.heard.append(payload)
 
     async def tick(self, payload: Any) -> None:
-        (own,) = await self.get_schedules("tick")
+        (own,) = await self.jobs.list("tick", queued=False)
         await self.cancel_schedule(own.id)
         await asyncio.sleep(0)
         await self.set_state("ticked")
@@ -95,7 +95,7 @@ async def test_cancelling_a_running_job_stops_its_run_and_the_next_waits_until_i
         job = await agent.queue("hang")
         await agent.queue("note", "next")
         await until(lambda: Worker.heard == ["begins"])
-        assert await agent.dequeue(job) is True
+        assert await agent.jobs.cancel(job) is True
         await agent.set_state("something else is committed meanwhile")
         await quiet()
         assert Worker.heard == ["begins"]

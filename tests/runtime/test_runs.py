@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from everyword import AgentToolLimits, TurnLimits
 from everyword.agents import responder_for
 from everyword.agents.sub_agents import class_of
 from everyword.errors import AgentStopped, LogUnavailable
@@ -100,7 +101,7 @@ async def test_a_silent_sub_agent_is_interrupted_and_its_real_end_counts_once_it
         GATES["gate:a"].open()
         result = await again
         assert (result.status, result.summary) == ("completed", "one two ")
-        assert (await here.boss.inspect_agent_tool_run("r")).reason is None
+        assert (await here.boss.agent_tools.get("r")).reason is None
 
 
 async def test_every_word_of_a_sub_agent_is_a_sign_of_life() -> None:
@@ -117,7 +118,7 @@ async def test_every_word_of_a_sub_agent_is_a_sign_of_life() -> None:
 
 async def test_a_sub_agent_that_waits_for_one_of_its_own_is_not_silent() -> None:
     crewed = crew("chat")
-    middle = type("Middle", (crewed.boss,), {"heard": [], "agent_tool_patience": None})
+    middle = type("Middle", (crewed.boss,), {"heard": [], "agent_tool_limits": AgentToolLimits(silence_timeout=None)})
     async with office(crewed) as here:
         waiting = asyncio.create_task(here.boss.run_agent_tool(middle, ["gate:a deep"], run_id="m"))
         await GATES["gate:a"].reached.wait()
@@ -129,7 +130,7 @@ async def test_a_sub_agent_that_waits_for_one_of_its_own_is_not_silent() -> None
 async def test_a_detached_run_may_be_silent_for_longer() -> None:
     crewed = crew("chat")
     async with office(crewed) as here:
-        await here.boss.start_agent_tool_run(crewed.kid, "gate:a done", run_id="r")
+        await here.boss.agent_tools.start(crewed.kid, "gate:a done", run_id="r")
         await GATES["gate:a"].reached.wait()
         await here.pass_time(600)
         GATES["gate:a"].open()
@@ -138,13 +139,13 @@ async def test_a_detached_run_may_be_silent_for_longer() -> None:
 
 async def test_a_stuck_model_is_asked_again_and_given_up_after_so_many_attempts() -> None:
     crewed = crew("chat")
-    crewed.kid.stall_timeout, crewed.kid.max_attempts = 10.0, 2
+    crewed.kid.turn_limits = TurnLimits(stall_timeout=10.0, max_attempts=2)
     async with office(crewed) as here:
         waiting = asyncio.create_task(here.boss.run_agent_tool(crewed.kid, "gate:a", run_id="r"))
         await GATES["gate:a"].reached.wait()
         await here.pass_time(60)
         result = await waiting
-        assert (result.status, result.error) == ("error", crewed.kid.recovery_failed_text)
+        assert (result.status, result.error) == ("error", crewed.kid.turn_limits.failed_text)
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -181,14 +182,14 @@ async def test_a_parent_lost_to_its_store_finds_its_sub_agent_again(base: str) -
 async def test_a_sub_agent_that_hangs_as_it_is_loaded_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trap 191."""
     monkeypatch.setattr(runs, "LOOK", 0.01)
-    crewed, store = crew("chat", agent_tool_patience=30.0), Moody()
+    crewed, store = crew("chat", agent_tool_limits=AgentToolLimits(silence_timeout=30.0)), Moody()
     store.hangs_children = True
     async with office(crewed, store) as here, here.directory.attach(BOSS) as loaded:
         turn = asyncio.create_task(here.boss.save_messages([asked("one")]))
         await soon(lambda: loaded.agency.runs.is_busy)
         async with asyncio.timeout(PATIENCE):
             assert await loaded.agency.runs.last_word(TurnId(1)) is None
-            assert (await here.boss.start_agent_tool_run(crewed.kid, "two", run_id="r")).status == "running"
+            assert (await here.boss.agent_tools.start(crewed.kid, "two", run_id="r")).status == "running"
         await here.pass_time(80)
         assert '"status": "interrupted"' in (await turn).message.text
         for task in list(here.directory._loading.values()):
@@ -202,7 +203,7 @@ async def test_stopping_a_run_before_its_sub_agent_has_begun_leaves_no_turn_behi
         store.fails_children = True
         waiting = asyncio.create_task(here.boss.run_agent_tool(crewed.kid, "x", run_id="r"))
         await soon(lambda: store.refused > 0)
-        stopping = asyncio.create_task(here.boss.cancel_agent_tool_run("r"))
+        stopping = asyncio.create_task(here.boss.agent_tools.cancel("r"))
         await here.pass_time(3)
         ended = await stopping
         assert ended.status == (await waiting).status == "aborted"
@@ -218,7 +219,7 @@ async def test_a_sub_agent_whose_class_is_gone_can_still_be_stopped() -> None:
         here.missing = "kid"
         waiting = asyncio.create_task(here.boss.run_agent_tool(crewed.kid, "x", run_id="r"))
         await here.pass_time(3)
-        stopping = asyncio.create_task(here.boss.cancel_agent_tool_run("r"))
+        stopping = asyncio.create_task(here.boss.agent_tools.cancel("r"))
         await here.pass_time(3)
         assert (await stopping).status == (await waiting).status == "aborted"
 
@@ -230,7 +231,7 @@ async def test_waiting_for_a_sub_agent_by_hand_is_no_stall() -> None:
         result = await self.run_agent_tool(crewed.kid, "gate:a done", run_id="r")
         yield result.summary
 
-    crewed.boss.on_chat_message, crewed.boss.stall_timeout = by_hand, 5.0
+    crewed.boss.on_chat_message, crewed.boss.turn_limits = by_hand, TurnLimits(stall_timeout=5.0)
     async with office(crewed) as here:
         turn = asyncio.create_task(here.boss.save_messages([asked()]))
         await GATES["gate:a"].reached.wait()

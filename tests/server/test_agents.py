@@ -88,8 +88,8 @@ class Counter(Agent):
     async def hidden(self) -> str:
         return "not for clients"
 
-    def connection_tags(self, connection: Connection, request: Any) -> list[str]:
-        return [request.query_params["tag"]] if "tag" in request.query_params else []
+    def prepare_connection(self, connection: Connection, request: Any) -> None:
+        connection.tags = request.query_params.getlist("tag")
 
     async def on_connect(self, connection: Connection, request: Any) -> None:
         connection.send({"welcome": connection.id})

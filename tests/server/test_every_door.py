@@ -83,7 +83,7 @@ class Leaf(AIChatAgent):
 
 
 class Chat(AIChatAgent):
-    sub_agents = (Leaf,)
+    sub_agent_classes = (Leaf,)
 
     async def on_start(self) -> None:
         reached.append("on_start")
@@ -274,7 +274,7 @@ async def test_only_true_lets_a_client_through_to_a_sub_agent(verdict: Any, capl
         verdict = 1.0
 
     class Chat(AIChatAgent):
-        sub_agents = (Leaf,)
+        sub_agent_classes = (Leaf,)
 
         async def on_before_sub_agent(self, request: Any, child: Any) -> Any:
             return verdict() if verdict is _coroutine else verdict

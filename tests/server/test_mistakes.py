@@ -105,7 +105,7 @@ async def test_work_that_cannot_be_put_aside_is_refused_with_what_to_do(
             await call(agent)
         assert str(refused.value).startswith("unable to ")
         assert why in str(refused.value) and cure in str(refused.value)
-        assert (await agent.get_queue(), await agent.get_schedules()) == ([], [])
+        assert (await agent.jobs.list(queued=True), await agent.jobs.list(queued=False)) == ([], [])
 
 
 @pytest.mark.parametrize(

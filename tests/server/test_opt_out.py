@@ -16,10 +16,10 @@ class Chat(AIChatAgent):
 
     initial_state: ClassVar[Any] = {"light": "off"}
 
-    def should_send_protocol_messages(self, connection: Any, request: Any) -> bool:
+    def prepare_connection(self, connection: Any, request: Any) -> None:
         if request.query_params.get("kind") == "broken":
             raise RuntimeError("cannot say")
-        return request.query_params.get("kind") != "lamp"
+        connection.has_protocol = request.query_params.get("kind") != "lamp"
 
     async def on_connect(self, connection: Any, request: Any) -> None:
         connection.send({"welcome": connection.has_protocol})

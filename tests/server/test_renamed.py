@@ -20,7 +20,7 @@ class Note(Agent):
 
 
 class Chat(AIChatAgent):
-    sub_agents = (Note,)
+    sub_agent_classes = (Note,)
 
     async def on_chat_message(self, turn: Any) -> Any:
         yield "hello"
@@ -36,7 +36,7 @@ class Memo(Note):
 class Support(Chat):
     kind = "help-desk"
     aliases = ("chat",)
-    sub_agents = (Memo,)
+    sub_agent_classes = (Memo,)
 
 
 async def before(path: str) -> None:

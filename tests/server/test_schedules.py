@@ -32,7 +32,7 @@ class Notes:
 class Base(Agent):
     @callable
     async def plans(self) -> list[str]:
-        return [each.callback for each in await self.get_schedules()]
+        return [each.callback for each in await self.jobs.list(queued=False)]
 
 
 def first_release(notes: Notes) -> type[Base]:

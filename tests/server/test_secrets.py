@@ -91,7 +91,7 @@ class Child(AIChatAgent):
         yield "so far"
         await self._at("turn", self.messages[-1].text)
 
-    async def agent_tool_summary(self, result: Any) -> Any:
+    async def agent_tool_output(self, result: Any) -> Any:
         return await self._at("summary", self.messages[0].text) or "done"
 
     async def _at(self, place: str, text: str) -> Any:

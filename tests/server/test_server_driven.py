@@ -168,7 +168,7 @@ async def test_a_job_whose_process_stops_in_its_turn_asks_once_and_the_turn_goes
         assert [message["role"] for message in messages] == ["user", "assistant"]
         assert text_of(messages[1]).startswith("It is ")
         assert Chat.heard == ["completed"]
-        assert await app.get(Chat, "ann").get_schedules() == []
+        assert await app.get(Chat, "ann").jobs.list(queued=False) == []
 
 
 async def test_a_job_that_failed_and_is_tried_again_asks_again() -> None:

@@ -58,7 +58,7 @@ class Worker(AIChatAgent):
             case "queue":
                 await self.queue("later", "queued")
             case "fiber":
-                await self.start_fiber("quick", self.quick)
+                await self.fibers.start("quick", self.quick)
             case "run":
                 return (await self.run_agent_tool(Helper, "quick")).summary
             case "sub":
@@ -90,16 +90,16 @@ class Worker(AIChatAgent):
         await self.set_state({{"kind": "job"}})
 
     async def on_fiber_recovered(self, ctx):
-        await self.start_fiber(ctx.name, getattr(self, ctx.name))
+        await self.fibers.start(ctx.name, getattr(self, ctx.name))
 
     async def on_request(self, request):
         match request.method, request.url.path.rpartition("/")[2]:
             case "POST", "slow":
-                await self.start_fiber("slow", self.slow, fiber_id="slow")
+                await self.fibers.start("slow", self.slow, fiber_id="slow")
             case "POST", "job":
                 await self.queue("job")
-        fibers = {{each.name: each.status for each in await self.list_fibers()}}
-        return JSONResponse({{"state": self.state, "fibers": fibers, "jobs": len(await self.get_queue())}})
+        fibers = {{each.name: each.status for each in await self.fibers.list()}}
+        return JSONResponse({{"state": self.state, "fibers": fibers, "jobs": len(await self.jobs.list(queued=True))}})
 
 async def ask_model(messages):
     last = messages[-1]

@@ -31,7 +31,7 @@ class Hidden(Agent):
 class Chat(AIChatAgent):
     """Lets people through by the name of the child, and remembers who asked for what."""
 
-    sub_agents = (Leaf, Hidden)
+    sub_agent_classes = (Leaf, Hidden)
     asked: list[tuple[str, str, str]] = []  # noqa: RUF012 - one list for all instances, emptied by `app`
 
     async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
@@ -123,7 +123,7 @@ async def test_who_is_not_let_through_gets_the_same_verdict_over_http_and_over_t
 
 async def test_nobody_gets_to_a_sub_agent_unless_its_parent_has_said_so() -> None:
     class Chat(AIChatAgent):
-        sub_agents = (Leaf,)
+        sub_agent_classes = (Leaf,)
 
     async with serving(chat(Chat)) as url, socket(url, name="ann/sub/leaf/x") as refused:
         assert (await refused.closed())[0] == 4403

@@ -52,7 +52,7 @@ class Errand(Agent):
             await fiber.stash(number + 1)
 
     async def on_fiber_recovered(self, ctx: FiberContext) -> None:
-        await self.start_fiber(ctx.name, self.count)
+        await self.fibers.start(ctx.name, self.count)
 
     async def on_request(self, request: Any) -> Response:
         *_, what, name = request.url.path.split("/")
@@ -60,9 +60,9 @@ class Errand(Agent):
             case "job":
                 await self.queue("work", name, max_attempts=1000)
             case "fiber":
-                await self.start_fiber("count", self.count, fiber_id=name)
-        running = await self.list_fibers(status="running")
-        return JSONResponse({"open": len(await self.get_queue()) + len(running)})
+                await self.fibers.start("count", self.count, fiber_id=name)
+        running = await self.fibers.list(status="running")
+        return JSONResponse({"open": len(await self.jobs.list(queued=True)) + len(running)})
 
 
 class Sleeper(AIChatAgent):

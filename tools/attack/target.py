@@ -64,7 +64,7 @@ class Leaf(AIChatAgent):
 class Chat(AIChatAgent):
     """Repeats the question, or calls the tool that the question names: `call pay`, `call refund`, `call where`."""
 
-    sub_agents = (Leaf,)
+    sub_agent_classes = (Leaf,)
     max_persisted_messages = 200
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:

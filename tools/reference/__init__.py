@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import frames, http
-from .packages import AGENT_CLASSES, PACKAGES, ungrouped
-from .rendering import agent_class, entry, summary
+from .packages import AGENT_CLASSES, FAMILIES, PACKAGES, ungrouped
+from .rendering import agent_class, entry, family, summary
 
 __all__ = ["FOLDER", "PACKAGES", "PAGES", "path_of", "render", "ungrouped", "write"]
 
@@ -41,9 +41,17 @@ def render_agents() -> str:
     """Return the page of the classes that users subclass."""
     names = ", ".join(f"`{name}`" for name in AGENT_CLASSES)
     lines = [NOTE, "", "# Agent classes", ""]
-    lines += [f"What {names} have: settings to assign in your class, hooks to define, and methods to call."]
+    lines += [
+        f"What {names} have: settings to assign in your class, hooks to define, and methods to call. Methods that",
+        "belong together are behind one attribute, such as `self.jobs`; they follow the classes.",
+        "",
+        "A class that gives another meaning to a name of these raises `UsageError` when it is made, unless the name is",
+        "that of a setting or a hook, or the method is marked with `typing.override`.",
+    ]
     for name in AGENT_CLASSES:
         lines += agent_class(name)
+    for attribute in FAMILIES:
+        lines += family(attribute)
     return _joined(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["AGENT_CLASSES", "FRAMEWORK", "HOOKS", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
+__all__ = ["AGENT_CLASSES", "FAMILIES", "FRAMEWORK", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
 
 Groups = dict[str, tuple[str, ...]]
 
@@ -13,8 +13,11 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
     "everyword": (
         "What agents and servers are made of. Everything here is imported from `everyword`.",
         {
-            "Agents": ("Agent", "AIChatAgent", "Think", "Turn", "SaveMessagesResult", "UIMessage"),
-            "Tools": ("tool", "ToolContext", "agent_tool", "AgentToolResult", "create_ui_message_stream"),
+            "Agents": ("Agent", "AIChatAgent", "Think", "Turn", "TurnLimits", "SaveMessagesResult", "UIMessage"),
+            "Tools": (
+                *("tool", "ToolContext", "agent_tool", "AgentToolResult", "AgentToolOutput", "AgentToolLimits"),
+                "create_ui_message_stream",
+            ),
             "Overlap, recovery, work for later": (
                 *("Debounce", "Recovery", "Continue", "Wait", "Stop", "Retry", "scheduled", "Every", "FiberContext"),
             ),
@@ -68,20 +71,22 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
 AGENT_CLASSES = ("Agent", "AIChatAgent", "Think")
 """Classes of `everyword` that users subclass: they have a page of their own."""
 
-HOOKS = frozenset(
-    {
-        *("validate_state_change", "upgrade_state", "connection_tags", "should_send_protocol_messages"),
-        *("error_text", "sanitize_message_for_persistence"),
-        *("agent_tool_input", "agent_tool_output", "agent_tool_summary"),
-        *("get_model", "get_instructions", "before_turn", "before_step"),
-    }
-)
-"""Methods of agents that users define and the framework calls, besides all whose names begin with `on_`."""
+FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "jobs": ("Jobs", ("Job",)),
+    "fibers": ("Fibers", ("Fiber",)),
+    "sub_agents": ("SubAgents", ()),
+    "agent_tools": ("AgentTools", ("AgentToolRun", "AgentToolChunk")),
+    "versions": ("Versions", ("Version",)),
+    "submissions": ("Submissions", ("Submission",)),
+}
+"""Attributes of agents that keep methods together: the class of `everyword.agents` behind each, and what it returns."""
 
 FRAMEWORK: dict[str, tuple[str, ...]] = {
-    "Agent": ("admit", "dismiss", "retire"),
     "SaveMessagesResult": ("of",),
     "AgentToolResult": ("of", "for_model"),
+    "AgentToolRun": ("of",),
+    "Version": ("of",),
+    "Submission": ("of",),
     "Every": ("milliseconds",),
     "Everyword": ("service", "door", "kinds_of"),
     "AgentClient": ("spawn",),

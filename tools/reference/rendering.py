@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from everyword.agents.members import HOOKS, SETTINGS
+
 from .docstrings import first_sentence, to_markdown
-from .packages import FRAMEWORK, HOOKS, MADE_BY_US, PACKAGES, documented
+from .packages import FAMILIES, FRAMEWORK, MADE_BY_US, PACKAGES, documented
 from .source import Attribute, Method, attributes_of, call_of_class, has_fields, methods_of, signature
 
-__all__ = ["agent_class", "entry", "is_hook", "own_classes", "summary"]
+__all__ = ["agent_class", "entry", "family", "own_classes", "summary"]
 
 
 def summary(package: str, name: str) -> str:
@@ -41,13 +43,13 @@ def agent_class(name: str) -> list[str]:
     found: Any = documented("everyword", name)
     classes = own_classes("everyword", found)
     methods = _methods(name, classes)
-    hooks = [each for each in methods if is_hook(each.name)]
-    others = [each for each in methods if not is_hook(each.name)]
+    hooks = [each for each in methods if each.name in HOOKS]
+    others = [each for each in methods if each.name not in HOOKS]
     lines = ["", f"## {name}", "", to_markdown(found.__doc__ or "")]
     above = [each.__name__ for each in found.__mro__[1:] if each.__name__ in ("Agent", "AIChatAgent")]
     if above:
         lines += ["", f"It has everything of [{above[0]}](#{above[0].lower()}), and:"]
-    settings = attributes_of(classes)
+    settings = [each for each in attributes_of(classes) if each.name in SETTINGS]
     lines += [*_titled(f"Settings of {name}", _attribute_table(settings, "setting"))]
     lines += [*_titled(f"Hooks of {name}", _method_list(hooks, "####"))]
     return [*lines, *_titled(f"Methods and properties of {name}", _method_list(others, "####"))]
@@ -57,8 +59,17 @@ def _methods(name: str, classes: Sequence[type]) -> list[Method]:
     return [each for each in methods_of(classes) if each.name not in FRAMEWORK.get(name, ())]
 
 
-def is_hook(name: str) -> bool:
-    return name in HOOKS or name.startswith("on_")
+def family(attribute: str) -> list[str]:
+    """Return the lines about an attribute of agents that keeps methods together, and what these return."""
+    name, records = FAMILIES[attribute]
+    cls: type = documented("everyword.agents", name)
+    lines = ["", f"## self.{attribute}", "", to_markdown(cls.__doc__ or ""), *_method_list(methods_of([cls]), "####")]
+    for each in records:
+        record: type = documented("everyword.agents", each)
+        lines += ["", f"### {each}", "", to_markdown(record.__doc__ or "")]
+        lines += _attribute_table(attributes_of([record]), "field")
+        lines += _method_list(_methods(each, [record]), "####")
+    return lines
 
 
 def own_classes(package: str, cls: type) -> list[type]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -11,16 +11,17 @@ from ..errors import UsageError
 from ..ids import parent_id, split_agent_id
 from ..principals import Principal, acting_for
 from ..runtime.api import AgentPort
-from .agent_tools import AgentTools
+from .agent_tools import HasAgentTools
 from .connections import Connection, excluding
-from .fibers import Fibers
+from .fibers import HasFibers
 from .handles import Handle
-from .jobs import Jobs
+from .jobs import HasJobs
 from .lifetime import Lifetime
+from .members import check_attribute, check_members, is_framework_class
 from .naming import agent_kind, declared_kinds
 from .sql import Sql
 from .state import SharedState
-from .sub_agents import SubAgents
+from .sub_agents import HasSubAgents
 
 if TYPE_CHECKING:
     from .app_handle import AppHandle
@@ -48,7 +49,7 @@ def running_as(agent: Agent) -> None:
     _current.set(agent)
 
 
-class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
+class Agent(SharedState, HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifetime):
     """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
 
     Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and
@@ -61,21 +62,35 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     aliases: ClassVar[Sequence[str]] = ()
     """Kinds that the class had before. Agents that are stored under one keep their id, and all kinds lead to them."""
 
+    _connections: dict[str, Connection]
+    """The open connections, by serial."""
+
     _declared_kind: ClassVar[str | None] = None
     _handle_type: ClassVar[type[Handle[Any]]] = Handle
     _app: AppHandle | None = None
+    _family_callables: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """Name that clients call → the attribute, and the method of the object there."""
 
     read_only_may_send: ClassVar[bool] = False
     """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if is_framework_class(cls):
+            return
+        check_members(cls)
         cls._declared_kind, cls.aliases = declared_kinds(cls)
         cls.kind = agent_kind(cls)
 
+    if not TYPE_CHECKING:  # type checkers would take any assignment for granted
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            check_attribute(self, name)
+            super().__setattr__(name, value)
+
     def __init__(self, port: AgentPort) -> None:
         self._port = port
-        self._connections: dict[str, Connection] = {}
+        self._connections = {}
 
     @property
     def name(self) -> str:
@@ -109,6 +124,13 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
     async def on_start(self) -> None:
         """Hear that this instance was loaded, before it is used; runs again whenever the agent is loaded again."""
 
+    def prepare_connection(self, connection: Connection, request: Any) -> None:
+        """Prepare a new connection before anything is sent to it: set its `tags`, or `has_protocol` to False.
+
+        `connections(tag)` finds it by its tags. Without the protocol it is told neither of the state nor of the chat:
+        it gets what the agent itself sends and the replies to its own calls.
+        """
+
     async def on_connect(self, connection: Connection, request: Any) -> None:
         """Hear of a new connection, after it was told who it talks to. `request` has its headers and query."""
 
@@ -129,17 +151,6 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         """
         return None
 
-    def connection_tags(self, connection: Connection, request: Any) -> Iterable[str]:
-        """Return the names under which `connections(tag)` finds this connection."""
-        return ()
-
-    def should_send_protocol_messages(self, connection: Connection, request: Any) -> bool:
-        """Tell whether this connection is told who it talks to, of the state and of the chat; asked when it is new.
-
-        Without, it gets what the agent itself sends and the replies to its own calls, and nothing else.
-        """
-        return True
-
     def connections(self, tag: str | None = None) -> list[Connection]:
         """Return the connections that are open, or those with a tag."""
         return [each for each in self._connections.values() if tag is None or tag in each.tags]
@@ -149,16 +160,12 @@ class Agent(SharedState, Jobs, Fibers, Sql, SubAgents, AgentTools, Lifetime):
         for connection in excluding(self.connections(), exclude):
             connection.send(message)
 
-    def admit(self, connection: Connection) -> None:
+    def _admit(self, connection: Connection) -> None:
         """Add a connection; called by the server."""
-        tags = self.connection_tags(connection, connection.request)
-        if isinstance(tags, str):
-            raise UsageError(f"unable to tag a connection with {tags!r}; return a list of names")
-        connection.tags = frozenset(tags)
         connection._states = self._port.states
         self._connections[connection.serial] = connection
 
-    def dismiss(self, connection: Connection) -> None:
+    def _dismiss(self, connection: Connection) -> None:
         """Remove a connection; called by the server."""
         self._connections.pop(connection.serial, None)
 

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from ..errors import BadInput, public_text
 from ..runtime.api import RunRecord
 
-__all__ = ["AgentToolChunk", "AgentToolResult", "AgentToolRun", "fitting", "offer_output", "offered_output"]
-__all__ += ["offered_outputs", "type_name"]
+__all__ = ["AgentToolChunk", "AgentToolOutput", "AgentToolResult", "AgentToolRun"]
+__all__ += ["fitting", "offer_output", "offered_output", "offered_outputs", "type_name"]
 
 _offered: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
 """Class of sub-agents → name → a type that their output is asked to have."""
@@ -18,7 +18,7 @@ _offered: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class AgentToolRun:
-    """A run as it stands. Times are milliseconds since 1970; `interrupted` may still become another end."""
+    """A run as it stands. Times are seconds since 1970; `interrupted` may still become another end."""
 
     run_id: str
     agent_type: str
@@ -33,8 +33,8 @@ class AgentToolRun:
     error: str | None = None
     reason: str | None = None
     child_still_running: bool | None = None
-    started_at: int = 0
-    ended_at: int | None = None
+    started_at: float = 0.0
+    ended_at: float | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> AgentToolRun:
@@ -53,8 +53,8 @@ class AgentToolRun:
             error=record.error,
             reason=record.reason,
             child_still_running=record.is_child_running,
-            started_at=record.started_at,
-            ended_at=record.ended_at,
+            started_at=record.started_at / 1000,
+            ended_at=record.ended_at / 1000 if record.ended_at is not None else None,
         )
 
 
@@ -114,6 +114,16 @@ class AgentToolChunk:
 
     sequence: int
     body: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolOutput:
+    """What a turn of an agent that works as a tool comes to: in words, and as JSON if there is more to say."""
+
+    summary: str
+    """What a parent reads, and its model unless it asked for a type."""
+    output: Any = None
+    """The output, as JSON; None for none."""
 
 
 # -- types of outputs ------------------------------------------------------------------------------------------------

@@ -7,16 +7,18 @@ import functools
 import logging
 import math
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadInput, UsageError
 from ..ids import AgentId, CallId, RunId, agent_depth
 from ..messages.jsonvalues import encode_json, plain_json
 from ..runtime.api import AgentPort, RunRequest
+from .agent_tool_reports import report_milestone, report_progress
 from .agent_tool_types import AgentToolChunk, AgentToolResult, AgentToolRun, fitting, offer_output
 from .current import turn_of_agent
+from .limits import AgentToolLimits
 from .naming import agent_kind
 from .sub_agents import check_child, remember_child
 from .tools import Approval, Tool, ToolContext, _Inputs
@@ -24,7 +26,7 @@ from .tools import Approval, Tool, ToolContext, _Inputs
 if TYPE_CHECKING:
     from .chat import AIChatAgent
 
-__all__ = ["AgentTool", "AgentTools", "agent_tool"]
+__all__ = ["AgentTool", "AgentTools", "HasAgentTools", "agent_tool"]
 
 log = logging.getLogger("everyword.agents")
 
@@ -33,26 +35,88 @@ NOT_AWAITED: Final = "Its caller does not wait for it any longer."
 CANCELLED: Final = "It was cancelled."
 
 
-class _Parent(Protocol):
-    max_agent_tool_depth: ClassVar[int]
-
-    @property
-    def _port(self) -> AgentPort: ...
-
-    async def on_agent_tool_start(self, run: AgentToolRun) -> None: ...
-
-
 class AgentTools:
+    """The runs of sub-agents that work for an agent, as `self.agent_tools`, and reports of its own progress."""
+
+    __slots__ = ("_agent",)
+
+    def __init__(self, agent: HasAgentTools) -> None:
+        self._agent = agent
+
+    async def start(
+        self, cls: type[AIChatAgent], input: Any, *, run_id: str | None = None, **options: Any
+    ) -> AgentToolRun:
+        """Start a detached run and return it as it stands; the options are those of `run_agent_tool`."""
+        result = await self._agent.run_agent_tool(cls, input, run_id=run_id, **{**options, "detached": True})
+        found = await self.get(result.run_id)
+        assert found is not None
+        return found
+
+    async def get(self, run_id: str) -> AgentToolRun | None:
+        """Return a run as it stands; None for an unknown one, or one of long ago."""
+        record = await self._agent._port.runs.find(RunId(run_id))
+        return AgentToolRun.of(record) if record is not None else None
+
+    async def list(self) -> Sequence[AgentToolRun]:
+        """Return the runs, oldest first: all that are open, and the newest 128 of those that have ended."""
+        return [AgentToolRun.of(record) for record in await self._agent._port.runs.all()]
+
+    async def cancel(self, run_id: str, reason: str = CANCELLED) -> AgentToolRun | None:
+        """Stop a run and return how it ended; one that had ended stays as it was. None for an unknown one."""
+        record = await self._agent._port.runs.cancel(RunId(run_id), reason)
+        return AgentToolRun.of(record) if record is not None else None
+
+    async def tail(self, run_id: str, after: int = -1) -> AsyncIterator[AgentToolChunk]:
+        """Follow what a run's sub-agent says, behind chunk `after`, to its end. Leaving changes nothing.
+
+        Raises:
+            Rejected: there is no such run.
+        """
+        async for chunk in self._agent._port.runs.tail(RunId(run_id), after):
+            yield AgentToolChunk(chunk.index, chunk.body)
+
+    async def report_progress(
+        self,
+        *,
+        fraction: float | None = None,
+        message: str | None = None,
+        phase: str | None = None,
+        data: Any = None,
+    ) -> None:
+        """Tell how far this agent's turn is, to its pages and to those of the agent that it works for. Not kept.
+
+        At most five times a second: what comes sooner is left out, but for a `fraction` of 1.
+
+        Raises:
+            UsageError: called outside of a turn of this agent.
+        """
+        self._agent._reported = await report_progress(
+            self._agent._port.agent, self._agent._reported, fraction, message, phase, data
+        )
+
+    async def report_milestone(self, name: str, **said: Any) -> None:
+        """Tell that something was reached; kept with the answer. `message`, `fraction`, `phase` and `data` go along.
+
+        Raises:
+            UsageError: called outside of a turn of this agent.
+        """
+        await report_milestone(self._agent._port.agent, name, said)
+
+
+class HasAgentTools:
     """What an agent can do with sub-agents that work for it, one run each, named like the run."""
 
-    max_concurrent_agent_tools: int | None = None
-    """How many sub-agents may be at work at a time; a run beyond that fails, with a text that says so."""
+    _port: AgentPort
+    _reported: tuple[str, float] | None = None
+    """The request whose progress was reported last, and when."""
 
-    max_agent_tool_depth: ClassVar[int] = 4
-    """How many agents may stand above one that works as a tool."""
+    agent_tool_limits: AgentToolLimits = AgentToolLimits()
+    """How many sub-agents may work for this one, how deep, and how long they may be silent."""
 
-    agent_tool_patience: float | None = 120.0
-    """Seconds of a sub-agent's silence after which its run is `interrupted`; None to wait for ever."""
+    @property
+    def agent_tools(self) -> AgentTools:
+        """Runs of sub-agents that work as tools: start, list, get, follow and cancel them; report your own progress."""
+        return AgentTools(self)
 
     async def on_agent_tool_start(self, run: AgentToolRun) -> None:
         """Hear that a run was started, before its sub-agent is at work."""
@@ -61,7 +125,7 @@ class AgentTools:
         """Hear how a run ended: once, and once more if the process died while this ran. Detached runs end here."""
 
     async def run_agent_tool(
-        self: _Parent,
+        self,
         cls: type[AIChatAgent],
         input: Any,
         *,
@@ -107,7 +171,7 @@ class AgentTools:
             display=plain_json(display),
             is_detached=detached,
             expects=offer_output(cls, output_type) if output_type is not None else None,
-            refusal=_why_too_deep(self._port.agent, self.max_agent_tool_depth),
+            refusal=_why_too_deep(self._port.agent, self.agent_tool_limits.max_depth),
         )
         record, is_new = await self._port.runs.start(request)
         if is_new:
@@ -116,39 +180,6 @@ class AgentTools:
             with turn.working() if turn is not None else nullcontext():  # its silence is not the model's
                 record = await _ended(self._port, run, is_bound=turn is not None)
         return AgentToolResult.of(record, output_type)
-
-    async def start_agent_tool_run(
-        self, cls: type[AIChatAgent], input: Any, *, run_id: str | None = None, **options: Any
-    ) -> AgentToolRun:
-        """Start a detached run and return it as it stands; the options are those of `run_agent_tool`."""
-        parent: Any = self
-        result = await parent.run_agent_tool(cls, input, run_id=run_id, **{**options, "detached": True})
-        found: AgentToolRun | None = await parent.inspect_agent_tool_run(result.run_id)
-        assert found is not None
-        return found
-
-    async def inspect_agent_tool_run(self: _Parent, run_id: str) -> AgentToolRun | None:
-        """Return a run as it stands; None for an unknown one, or one of long ago."""
-        record = await self._port.runs.find(RunId(run_id))
-        return AgentToolRun.of(record) if record is not None else None
-
-    async def list_agent_tool_runs(self: _Parent) -> list[AgentToolRun]:
-        """Return the runs, oldest first: all that are open, and the newest 128 of those that have ended."""
-        return [AgentToolRun.of(record) for record in await self._port.runs.all()]
-
-    async def cancel_agent_tool_run(self: _Parent, run_id: str, reason: str = CANCELLED) -> AgentToolRun | None:
-        """Stop a run and return how it ended; one that had ended stays as it was. None for an unknown one."""
-        record = await self._port.runs.cancel(RunId(run_id), reason)
-        return AgentToolRun.of(record) if record is not None else None
-
-    async def tail_agent_tool_run(self: _Parent, run_id: str, after: int = -1) -> AsyncIterator[AgentToolChunk]:
-        """Follow what a run's sub-agent says, behind chunk `after`, to its end. Leaving changes nothing.
-
-        Raises:
-            Rejected: there is no such run.
-        """
-        async for chunk in self._port.runs.tail(RunId(run_id), after):
-            yield AgentToolChunk(chunk.index, chunk.body)
 
 
 def _check(cls: type[Any], run: RunId) -> None:
@@ -169,10 +200,10 @@ def _preview(given: Any) -> str | None:
 def _why_too_deep(agent: AgentId, limit: int) -> str | None:
     if agent_depth(agent) < limit:
         return None
-    return f"max_agent_tool_depth ({limit}) exceeded: {limit} agents stand above this one already"
+    return f"AgentToolLimits.max_depth ({limit}) exceeded: {limit} agents stand above this one already"
 
 
-async def _tell_start(parent: _Parent, run: AgentToolRun) -> None:
+async def _tell_start(parent: HasAgentTools, run: AgentToolRun) -> None:
     try:
         await parent.on_agent_tool_start(run)
     except Exception:
@@ -210,7 +241,7 @@ class AgentTool(Tool[..., Any]):
         needs_approval: Approval,
     ) -> None:
         options: dict[str, Any] = {"idempotent": True, "needs_approval": needs_approval}
-        # Its own limit is `agent_tool_patience`, which knows that the sub-agent makes progress.
+        # Its own limit is `AgentToolLimits.silence_timeout`, which knows that the sub-agent makes progress.
         super().__init__(self._call, name=name, description=description, timeout=math.inf, **options)
         self.child_class = child
         self._output_type, self._display, self._detached = output_type, display, detached

@@ -78,7 +78,12 @@ def find_callable(agent: Any, name: str, *, is_read_only: bool = False) -> Calla
     Raises:
         BadInput: there is none, or it is not for clients, or not for those that are read-only; the text is for them.
     """
+    owner, attribute = agent, name
     function = None if name.startswith("_") else inspect.getattr_static(type(agent), name, None)
+    if function is None and name in type(agent)._family_callables:
+        family, attribute = type(agent)._family_callables[name]
+        owner = getattr(agent, family)
+        function = inspect.getattr_static(type(owner), attribute)
     if function is None or not inspect.isfunction(function):
         _hint(type(agent), name, f"clients may call: {_listed(type(agent))}")
         raise BadInput(f"Method {name} does not exist")
@@ -92,12 +97,13 @@ def find_callable(agent: Any, name: str, *, is_read_only: bool = False) -> Calla
             "its connection is read-only. Write @callable_method(read_only=True) if it changes nothing",
         )
         raise BadInput(f"unable to call {name}; this connection is read-only")
-    method: Callable[..., Any] = getattr(agent, name)
+    method: Callable[..., Any] = getattr(owner, attribute)
     return method
 
 
 def _listed(cls: type[Any]) -> str:
     names = {name for base in cls.__mro__ for name, member in vars(base).items() if getattr(member, _MARK, False)}
+    names |= {name for name in cls._family_callables if not hasattr(cls, name)}
     return ", ".join(sorted(names)) or "nothing. Put @callable_method on a method to let them"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -40,16 +40,18 @@ from .asking import Messages, asked_messages, raw_messages, request_id_of
 from .calls import answer_call, answer_stream
 from .chat_handle import ChatHandle
 from .current import answering, current_turn, turn_of_agent
+from .durations import Duration, to_millis, to_seconds
 from .fibers import recover_fiber
 from .handles import Handle
 from .jobs import call_job, next_request_of_job
+from .limits import TurnLimits
 from .responder import AgentResponder, run_rules, tell_finish
 from .result import SaveMessagesResult
 from .schedules import declared_jobs, started
 from .tool_threads import ToolThreads
 from .toolbelt import tools_of
 from .turn import Turn
-from .versions import Versions
+from .versions import HasVersions
 
 if TYPE_CHECKING:
     from .app_handle import AppHandle
@@ -59,12 +61,12 @@ __all__ = ["AIChatAgent", "ChatResponder", "Debounce", "is_in_turn", "responder_
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """Wait for the user to stop typing: of questions within `seconds`, only the last is answered."""
+    """Wait for the user to stop typing: of questions within `seconds` (or a timedelta), only the last is answered."""
 
-    seconds: float = 0.75
+    seconds: Duration = 0.75
 
 
-class AIChatAgent(Versions, WorksAsTool, Agent):
+class AIChatAgent(HasVersions, WorksAsTool, Agent):
     """A conversation that does not lose a word. Subclass it and define `on_chat_message`."""
 
     _handle_type: ClassVar[type[Handle[Any]]] = ChatHandle
@@ -86,27 +88,8 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     A call without an output is the server's: what a client stores is never run. Set it only if you trust every client.
     """
 
-    max_attempts: int = 5
-    """How often a turn is tried without progress when the process dies, the model stalls, or a failure may pass.
-
-    Progress resets the count: a finished step, a tool's output, or 1,000 chunks. A shutdown in good order does not
-    count.
-    """
-
-    max_total_attempts: int = 100
-    """How often a turn is tried in all, with progress or without."""
-
-    max_running_time: float = 24 * 60 * 60
-    """Seconds that the attempts of a turn may have run in all; beyond them it is not tried again."""
-
-    stall_timeout: float | None = None
-    """Seconds of a model's silence after which it is asked again; None for never. Running tools do not count."""
-
-    tool_timeout: float | None = None
-    """Seconds that a call of a tool without a `timeout` of its own may take; None for no limit."""
-
-    recovery_failed_text: str = "The assistant was interrupted and could not recover. Please try again."
-    """What clients read when a turn was tried too often."""
+    turn_limits: TurnLimits = TurnLimits()
+    """How often a turn is tried, how long it, its model and its tools may take, and what clients read at the end."""
 
     # -- what you define ------------------------------------------------------------------------------------
 
@@ -123,12 +106,10 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
     async def on_chat_recovery(self, ctx: Recovery) -> Continue | Retry | Stop | Wait:
         """Decide about a turn whose last attempt died, stalled or failed in a way that may pass.
 
-        Called before each further attempt, after a crash also when nobody is connected.
+        Called before each further attempt, after a crash also when nobody is connected. If `ctx.exhausted`, the turn is
+        given up whatever is returned: it ends as `error` with `TurnLimits.failed_text`, and what it said is kept.
         """
         return Continue()
-
-    async def on_chat_recovery_exhausted(self, ctx: Recovery) -> None:
-        """Hear that a turn was given up: it ended as `error` with `recovery_failed_text`, what it said is kept."""
 
     def sanitize_message_for_persistence(self, message: UIMessage) -> UIMessage:
         """Return what is to be stored of a message. Must depend on nothing else, and change nothing else."""
@@ -195,9 +176,13 @@ class AIChatAgent(Versions, WorksAsTool, Agent):
         await self._port.cancel(None)
         await self._port.wait_until_idle()
 
-    async def wait_until_stable(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
-        """Wait until nothing runs or waits and nobody is asked anything; False when `timeout` seconds pass first."""
-        return await self._port.wait_until_stable(timeout)
+    async def wait_until_stable(self, timeout: Duration | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
+        """Wait until nothing runs or waits and nobody is asked anything; False when the timeout passes first.
+
+        Args:
+            timeout: Seconds or a timedelta; None to wait for ever.
+        """
+        return await self._port.wait_until_stable(None if timeout is None else to_seconds(timeout))
 
     async def _run_approved_calls(self, turn: Turn) -> None:
         await turn._box.run_approved()
@@ -217,17 +202,17 @@ class ChatResponder:
     @property
     def rules(self) -> Rules:
         """What the agent's class lays down."""
-        agent = self.agent
+        agent, limits = self.agent, self.agent.turn_limits
         return Rules(
-            max_attempts=agent.max_attempts,
-            max_total_attempts=agent.max_total_attempts,
-            max_running_time=round(agent.max_running_time * 1000),
+            max_attempts=limits.max_attempts,
+            max_total_attempts=limits.max_total_attempts,
+            max_running_time=to_millis(limits.max_running_time),
             max_persisted_messages=agent.max_persisted_messages,
             trusts_client_messages=agent.trust_client_messages,
             has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
             policy=_policy(agent.message_concurrency),
-            stall_after=None if agent.stall_timeout is None else round(agent.stall_timeout * 1000),
-            exhausted_text=agent.recovery_failed_text,
+            stall_after=None if limits.stall_timeout is None else to_millis(limits.stall_timeout),
+            exhausted_text=limits.failed_text,
             server_tools=frozenset(name for name, tool in tools_of(agent).items() if tool.is_server),
             sanitize=self._sanitize,
             **run_rules(agent),
@@ -284,7 +269,7 @@ class ChatResponder:
         return await run_answer(self.agent, call, result)
 
     def retire(self, why: AgentGone) -> None:
-        self.agent.retire(why)
+        self.agent._retire(why)
 
     async def answer_call(self, call: Call) -> bytes:
         return await answer_call(self.agent, call)
@@ -296,7 +281,7 @@ class ChatResponder:
         return await self.agent.on_chat_recovery(recovery)
 
     async def on_exhausted(self, recovery: Recovery) -> None:
-        await self.agent.on_chat_recovery_exhausted(recovery)
+        await self.agent.on_chat_recovery(replace(recovery, exhausted=True))
 
     def _sanitize(self, message: dict[str, Any]) -> dict[str, Any]:
         agent = self.agent
@@ -357,7 +342,7 @@ def _check_not_in_turn(agent: AIChatAgent) -> None:
 
 def _policy(given: str | Debounce) -> Policy:
     if isinstance(given, Debounce):
-        return Policy("debounce", round(given.seconds * 1000))
+        return Policy("debounce", to_millis(given.seconds))
     match given:
         case "queue" | "latest" | "merge" | "drop" | "steer":
             return Policy(given)

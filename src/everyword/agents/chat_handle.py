@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import UsageError
+from ..ids import agent_id, parent_id, sub_agent_id
 from ..messages.message import UIMessage
 from .asking import Messages, request_id_of
+from .handle_families import VersionsHandle
 from .handles import Handle
 from .jobs import next_request_of_job
 from .result import SaveMessagesResult
@@ -21,6 +23,17 @@ C_co = TypeVar("C_co", bound="AIChatAgent", covariant=True)
 
 class ChatHandle(Handle[C_co]):
     """A handle to an `AIChatAgent`."""
+
+    @property
+    def versions(self) -> VersionsHandle[C_co]:
+        """Other versions of what is shown: list them, switch to one, go on from a copy."""
+        return VersionsHandle(self._do, self._beside)
+
+    def _beside(self, name: str) -> ChatHandle[C_co]:
+        """Return a handle to an agent of the same class in the same place."""
+        above = parent_id(self._agent)
+        agent = agent_id(self.kind, name) if above is None else sub_agent_id(above, self.kind, name)
+        return type(self)(self._calls, agent, self._cls)
 
     async def get_messages(self) -> list[UIMessage]:
         """Return the stored conversation."""

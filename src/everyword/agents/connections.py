@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
+from ..errors import UsageError
 from ..messages.jsonvalues import encode_json
 from ..principals import LOCAL, Principal
 from ..runtime.api import StatePort
@@ -16,8 +17,7 @@ __all__ = ["Connection"]
 class Connection:
     """One socket to one agent, while it is open. Several may have one `id`: a client's tabs have their own.
 
-    `state` is the agent's to use: it lasts as long as the connection does. `tags` are what
-    `Agent.connection_tags` gave it. `principal` is who opened it.
+    `state` is the agent's to use: it lasts as long as the connection does. `principal` is who opened it.
     """
 
     def __init__(
@@ -34,14 +34,25 @@ class Connection:
     ) -> None:
         self.serial, self.id, self.request, self.principal = serial, client_id, request, principal
         self.state: dict[str, Any] = {}
-        self.tags: frozenset[str] = frozenset()
         self.since = since
         """When it was opened, in seconds since 1970."""
         self.has_protocol = True
-        """Whether it is told of the state and the chat, as `Agent.should_send_protocol_messages` said."""
+        """Whether it is told of the state and the chat; `Agent.prepare_connection` may set it to False."""
+        self._tags: frozenset[str] = frozenset()
         self._states: StatePort | None = None
         """The state of the agent that it is connected to."""
         self._send, self._close, self._drain = send, close, drain
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Names under which `Agent.connections(tag)` finds it; `Agent.prepare_connection` sets them."""
+        return self._tags
+
+    @tags.setter
+    def tags(self, tags: Iterable[str]) -> None:
+        if isinstance(tags, str):
+            raise UsageError(f"unable to tag a connection with {tags!r}; give a list of names")
+        self._tags = frozenset(tags)
 
     @property
     def is_readonly(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ from ..errors import Rejected, UsageError
 from ..ids import FiberId
 from ..runtime.api import AgentPort, FiberRecord, RunningFiber
 
-__all__ = ["Fiber", "FiberContext", "Fibers", "recover_fiber"]
+__all__ = ["Fiber", "FiberContext", "Fibers", "HasFibers", "recover_fiber"]
 
 T = TypeVar("T")
 log = logging.getLogger("everyword.agents")
@@ -73,14 +73,57 @@ class _Agent(Protocol):
 
 
 class Fibers:
-    """What an agent does in the background. Functions are given a `FiberContext`, if they take a parameter.
+    """Background work of an agent, as `self.fibers`. Functions are given a `FiberContext`, if they take a parameter.
 
-    A fiber keeps the agent loaded. It goes on when whoever started it is gone, and ends with its process: then it is
-    handed to `on_fiber_recovered`, with its last checkpoint, when the agent is loaded again; that is at once when a
+    A fiber keeps the agent loaded. It goes on when the code that started it is gone, and ends with its process: then it
+    is handed to `on_fiber_recovered`, with its last checkpoint, when the agent is loaded again; that is at once when a
     server starts.
     """
 
-    async def run_fiber(self: _Agent, name: str, work: Work[T], *, fiber_id: str | None = None) -> T:
+    __slots__ = ("_agent",)
+
+    def __init__(self, agent: _Agent) -> None:
+        self._agent = agent
+
+    async def start(self, name: str, work: Work[Any], *, fiber_id: str | None = None) -> str:
+        """Start a function in the background and return its id once that is recorded.
+
+        An id of the caller's own makes it happen once: one that was used before starts nothing.
+        """
+        fiber = _id_of(name, fiber_id)
+        # A context of its own: it outlives the turn or the call that it was started in.
+        started: RunningFiber | FiberRecord = await self._agent._port.fibers.start(
+            fiber, name, _working(self._agent, work), Context()
+        )
+        del started
+        return fiber
+
+    async def list(self, name: str | None = None, status: str | None = None) -> Sequence[Fiber]:
+        """Return the fibers that run and the hundred that ended last, oldest first; of one name or status if given."""
+        found = [_fiber(record) for record in await self._agent._port.fibers.all()]
+        return [each for each in found if name in (None, each.name) and status in (None, each.status)]
+
+    async def get(self, fiber_id: str) -> Fiber | None:
+        """Return one fiber; None when there is none of that id, or it ended long ago."""
+        records = await self._agent._port.fibers.all()
+        return next((_fiber(record) for record in records if record.id == fiber_id), None)
+
+    async def cancel(self, fiber_id: str, reason: str | None = None) -> bool:
+        """Cancel a fiber: its code is stopped, and whoever waits for it is told. False when it has ended already."""
+        return await self._agent._port.fibers.cancel(FiberId(fiber_id), reason)
+
+
+class HasFibers:
+    """What an agent does in the background."""
+
+    _port: AgentPort
+
+    @property
+    def fibers(self) -> Fibers:
+        """Background work: start, list, get and cancel it."""
+        return Fibers(self)
+
+    async def run_fiber(self, name: str, work: Work[T], *, fiber_id: str | None = None) -> T:
         """Run a function in the background and wait for its result; it goes on if the waiting is cancelled.
 
         In `on_fiber_recovered`, the name of the fiber that is handed back continues that fiber. So does its id, which
@@ -98,33 +141,6 @@ class Fibers:
             raise Rejected(f"unable to run fiber {fiber!r} again; it has ended ({started.outcome}). Use another id.")
         result: T = await started.result()
         return result
-
-    async def start_fiber(self: _Agent, name: str, work: Work[Any], *, fiber_id: str | None = None) -> str:
-        """Start a function in the background and return its id once that is recorded.
-
-        An id of the caller's own makes it happen once: one that was used before starts nothing.
-        """
-        fiber = _id_of(name, fiber_id)
-        # A context of its own: it outlives the turn or the call that it was started in.
-        started: RunningFiber | FiberRecord = await self._port.fibers.start(
-            fiber, name, _working(self, work), Context()
-        )
-        del started
-        return fiber
-
-    async def list_fibers(self: _Agent, name: str | None = None, status: str | None = None) -> list[Fiber]:
-        """Return the fibers that run and the hundred that ended last, oldest first; of one name or status if given."""
-        found = [_fiber(record) for record in await self._port.fibers.all()]
-        return [each for each in found if name in (None, each.name) and status in (None, each.status)]
-
-    async def get_fiber(self: _Agent, fiber_id: str) -> Fiber | None:
-        """Return one fiber; None when there is none of that id, or it ended long ago."""
-        records = await self._port.fibers.all()
-        return next((_fiber(record) for record in records if record.id == fiber_id), None)
-
-    async def cancel_fiber(self: _Agent, fiber_id: str, reason: str | None = None) -> bool:
-        """Cancel a fiber: its code is stopped, and whoever waits for it is told. False when it has ended already."""
-        return await self._port.fibers.cancel(FiberId(fiber_id), reason)
 
     async def on_fiber_recovered(self, ctx: FiberContext) -> None:
         """Take up a fiber whose process died: start it again by its name, or return to let it end as interrupted.

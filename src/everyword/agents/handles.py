@@ -16,7 +16,8 @@ from .call_methods import is_framework_name, method_named, name_of_method
 from .call_values import Shape, decode_value, encode_arguments, encode_value, shape_of
 from .callables import CallResult
 from .current import answering
-from .jobs import QueuedJob, Schedule, When
+from .handle_families import JobsHandle
+from .jobs import Job, When
 from .operations import PREFIX, ConnectionRecord
 from .schedules import Every
 from .sub_agents import check_child, remember_child
@@ -200,21 +201,16 @@ class Handle(Generic[A_co]):
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
+    @property
+    def jobs(self) -> JobsHandle:
+        """Queued and scheduled work of the agent: list, get and cancel it."""
+        return JobsHandle(self._do)
+
     async def queue(self, callback: str, payload: Any = None, *, max_attempts: int = 5) -> str:
-        """Let the agent do something soon, after what is queued already; return its id. See `Agent.queue`."""
+        """Let the agent call a method soon, after what is queued already; return the id of the job."""
         given = {"callback": callback, "payload": payload, "max_attempts": max_attempts}
         job: str = await self._do("queue", str, given)
         return job
-
-    async def get_queue(self, callback: str | None = None) -> list[QueuedJob]:
-        """Return what waits in the queue, in order."""
-        jobs: list[QueuedJob] = await self._do("get_queue", list[QueuedJob], {"callback": callback})
-        return jobs
-
-    async def dequeue(self, job_id: str) -> bool:
-        """Take a job out of the queue; False when it is not there (any more)."""
-        was_there: bool = await self._do("dequeue", bool, {"job_id": job_id})
-        return was_there
 
     async def schedule(
         self,
@@ -225,22 +221,12 @@ class Handle(Generic[A_co]):
         zone: str = "UTC",
         max_attempts: int = 5,
         key: str | None = None,
-    ) -> Schedule:
-        """Let the agent do something at a time; see `Agent.schedule`."""
+    ) -> Job:
+        """Let the agent call a method at a time; see `Agent.schedule`."""
         given = {"when": _portable(when), "callback": callback, "payload": payload}
         rest = {"zone": zone, "max_attempts": max_attempts, "key": key}
-        added: Schedule = await self._do("schedule", Schedule, given | rest)
-        return added
-
-    async def get_schedules(self, callback: str | None = None) -> list[Schedule]:
-        """Return what is scheduled, the next first."""
-        found: list[Schedule] = await self._do("get_schedules", list[Schedule], {"callback": callback})
-        return found
-
-    async def cancel_schedule(self, schedule_id: str) -> bool:
-        """Cancel what was scheduled; False when it is not there (any more)."""
-        was_there: bool = await self._do("cancel_schedule", bool, {"schedule_id": schedule_id})
-        return was_there
+        job: Job = await self._do("schedule", Job, given | rest)
+        return job
 
     # -- sub-agents ----------------------------------------------------------------------------------------------
 

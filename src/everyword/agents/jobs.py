@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,40 +18,41 @@ from ..ids import JobId, Millis, id_problem
 from ..runtime.api import AgentPort, JobCall, JobRecord
 from .schedules import Every, takes_payload, warn_if_starting
 
-__all__ = ["Every", "Jobs", "QueuedJob", "Schedule", "call_job", "next_request_of_job"]
+__all__ = ["Every", "HasJobs", "Job", "Jobs", "call_job", "next_request_of_job"]
 
 
 When = float | int | timedelta | datetime | str | Every
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedJob:
-    """Work that waits in the queue, or is being done. `attempts` counts the runs that failed or were cut off."""
+class Job:
+    """Work for later: in the queue (`kind` is `queue`), or scheduled (`once`, `cron` or `every`)."""
 
     id: str
+    """What `jobs.get` and `jobs.cancel` take."""
     callback: str
+    """The name of the method."""
     payload: Any
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """Work that has a time: `once`, by `cron` or `every` so often. `time` is when next, in seconds since 1970."""
-
-    id: str
-    callback: str
-    payload: Any
-    kind: str
-    time: float
+    """What the method is given, as JSON."""
+    kind: JobKind
+    """`queue`, or how it is scheduled: `once`, by `cron`, or `every` so often."""
+    attempts: int = 0
+    """How many runs failed or were cut off since the last one that succeeded."""
+    time: float = 0.0
+    """When a scheduled job is due next, in seconds since 1970; 0 for the queue."""
     cron: str | None = None
+    """The cron line, of `cron`."""
     zone: str | None = None
+    """The time zone of the cron line."""
     key: str | None = None
+    """The key that it was scheduled with."""
     declared: bool = False
     """Whether the class declares it, with `@scheduled`."""
 
 
 class _Agent(Protocol):
-    _port: AgentPort
+    @property
+    def _port(self) -> AgentPort: ...
 
 
 _asked: ContextVar[Iterator[str] | None] = ContextVar("everyword_requests_of_job", default=None)
@@ -68,42 +69,64 @@ def next_request_of_job() -> str | None:
 
 
 class Jobs:
-    """What an agent can put aside. Methods are named; they are called with the payload, and `missed`, if they take it.
+    """The queued and scheduled work of an agent, as `self.jobs`.
 
     A run is recorded before the method is called. One that raises is tried again with growing pauses, `max_attempts`
     times; one that kills the process every time is set aside after as many.
     """
 
-    async def queue(self: _Agent, callback: str, payload: Any = None, *, max_attempts: int = 5) -> str:
-        """Do something soon, after what is queued already; return its id."""
+    __slots__ = ("_agent",)
+
+    def __init__(self, agent: _Agent) -> None:
+        self._agent = agent
+
+    async def list(self, callback: str | None = None, *, queued: bool | None = None) -> Sequence[Job]:
+        """Return the queue in its order, then what is scheduled, the next first.
+
+        Args:
+            callback: Only jobs that call this method.
+            queued: True for the queue only, False for scheduled jobs only.
+        """
+        found = [
+            _job(record)
+            for record in await self._agent._port.work.all()
+            if callback in (None, record.callback) and queued in (None, record.kind == "queue")
+        ]
+        return sorted(found, key=lambda each: each.time)  # a stable sort: the queue has time 0, and keeps its order
+
+    async def get(self, job_id: str) -> Job | None:
+        """Return one job; None when it is done, cancelled or unknown."""
+        return next((each for each in await self.list() if each.id == job_id), None)
+
+    async def cancel(self, job_id: str) -> bool:
+        """Cancel a job; False when it is done, cancelled or unknown."""
+        return await self._agent._port.work.cancel([JobId(job_id)]) > 0
+
+    async def cancel_all(self, callback: str | None = None, *, queued: bool | None = None) -> int:
+        """Cancel the jobs that `list` returns for these arguments; return how many there were."""
+        found = [JobId(each.id) for each in await self.list(callback, queued=queued)]
+        return await self._agent._port.work.cancel(found)
+
+
+class HasJobs:
+    """What an agent can leave for later. Methods are named; they get the payload, and `missed`, if they take it."""
+
+    _port: AgentPort
+
+    @property
+    def jobs(self) -> Jobs:
+        """Queued and scheduled work: list, get and cancel it."""
+        return Jobs(self)
+
+    async def queue(self, callback: str, payload: Any = None, *, max_attempts: int = 5) -> str:
+        """Call a method soon, after what is queued already; return the id of the job."""
         _check_callback(self, callback)
         job = JobId(secrets.token_urlsafe(9))
         await self._port.work.add(job, "queue", callback, 0, payload, max_attempts=max_attempts)
         return job
 
-    async def dequeue(self: _Agent, job_id: str) -> bool:
-        """Take a job out of the queue; False when it is not there (any more)."""
-        return await self._port.work.cancel([JobId(job_id)]) > 0
-
-    async def dequeue_all(self: _Agent) -> int:
-        """Empty the queue; return how many jobs were in it."""
-        return await self._port.work.cancel([job.id for job in await self._port.work.all() if job.kind == "queue"])
-
-    async def dequeue_all_by_callback(self: _Agent, callback: str) -> int:
-        """Take every job that calls this method out of the queue; return how many there were."""
-        found = [job.id for job in await self._port.work.all() if job.kind == "queue" and job.callback == callback]
-        return await self._port.work.cancel(found)
-
-    async def get_queue(self: _Agent, callback: str | None = None) -> list[QueuedJob]:
-        """Return what waits in the queue, in order."""
-        return [
-            QueuedJob(job.id, job.callback, job.payload, job.attempts)
-            for job in await self._port.work.all()
-            if job.kind == "queue" and callback in (None, job.callback)
-        ]
-
     async def schedule(
-        self: _Agent,
+        self,
         when: When,
         callback: str,
         payload: Any = None,
@@ -111,8 +134,8 @@ class Jobs:
         zone: str = "UTC",
         max_attempts: int = 5,
         key: str | None = None,
-    ) -> Schedule:
-        """Do something at a time: after seconds, at a datetime, by a cron line (in a time zone), or `Every(...)`.
+    ) -> Job:
+        """Call a method at a time: after seconds, at a datetime, by a cron line (in a time zone), or `Every(...)`.
 
         Runs that fall into a time when nothing runs become one run, which is told how many it stands for.
 
@@ -131,18 +154,13 @@ class Jobs:
         job = JobId(secrets.token_urlsafe(9))
         named = zone if kind == "cron" else None
         work = self._port.work
-        return _schedule(
+        return _job(
             await work.add(job, kind, callback, due, payload, rule=rule, zone=named, max_attempts=max_attempts, key=key)
         )
 
-    async def get_schedules(self: _Agent, callback: str | None = None) -> list[Schedule]:
-        """Return what is scheduled, the next first."""
-        jobs = [job for job in await self._port.work.all() if job.kind != "queue" and callback in (None, job.callback)]
-        return sorted(map(_schedule, jobs), key=lambda each: each.time)
-
-    async def cancel_schedule(self: _Agent, schedule_id: str) -> bool:
-        """Cancel what was scheduled; False when it is not there (any more)."""
-        return await self._port.work.cancel([JobId(schedule_id)]) > 0
+    async def cancel_schedule(self, schedule_id: str) -> bool:
+        """Cancel what was scheduled, as `jobs.cancel` does; False when it is done, cancelled or unknown."""
+        return await self.jobs.cancel(schedule_id)
 
 
 async def call_job(agent: Any, call: JobCall) -> None:
@@ -154,7 +172,7 @@ async def call_job(agent: Any, call: JobCall) -> None:
     _check_callback(agent, call.callback)
     _asked.set(map(f"job:{call.id}:{call.ended}:{{}}".format, count(1)))
     method = getattr(agent, call.callback)
-    offered = {"missed": call.missed, "queue_item": QueuedJob(call.id, call.callback, call.payload, call.run)}
+    offered = {"missed": call.missed, "queue_item": Job(call.id, call.callback, call.payload, call.kind, call.run)}
     more = {name: value for name, value in offered.items() if name in inspect.signature(method).parameters}
     is_bare = call.payload is None and not takes_payload(method)
     result = method(**more) if is_bare else method(call.payload, **more)
@@ -195,7 +213,17 @@ def _understood(when: When, now: Millis) -> tuple[JobKind, int, str | None]:
             return "once", now + delay, str(delay)
 
 
-def _schedule(job: JobRecord) -> Schedule:
-    cron = job.rule if job.kind == "cron" else None
-    time = job.due / 1000
-    return Schedule(job.id, job.callback, job.payload, job.kind, time, cron, job.zone, job.key, job.is_declared)
+def _job(record: JobRecord) -> Job:
+    is_queued = record.kind == "queue"
+    return Job(
+        record.id,
+        record.callback,
+        record.payload,
+        record.kind,
+        record.attempts,
+        0.0 if is_queued else record.due / 1000,
+        record.rule if record.kind == "cron" else None,
+        record.zone,
+        record.key,
+        record.is_declared,
+    )

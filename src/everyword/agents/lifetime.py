@@ -58,7 +58,7 @@ class Lifetime:
         """
         await self._port.destroy()
 
-    def retire(self: _Agent, why: AgentGone) -> None:
+    def _retire(self: _Agent, why: AgentGone) -> None:
         """Take the agent from this object: it was destroyed. Called by the runtime."""
         self.__dict__["_port"] = GonePort(self._port.agent, why)
 

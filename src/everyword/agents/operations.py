@@ -62,7 +62,7 @@ async def set_state(agent: Any, state: Any) -> Any:
 @_operation
 def connections(agent: Any, tag: str | None) -> list[ConnectionRecord]:
     return [
-        ConnectionRecord(each.id, sorted(each.tags), _plain(each.state), each.is_readonly, each.since)
+        ConnectionRecord(each.id, sorted(each.tags), _plain(each.state), each.principal.read_only, each.since)
         for each in agent.connections(tag)
     ]
 
@@ -97,16 +97,6 @@ async def queue(agent: Any, callback: str, payload: Any, max_attempts: int) -> s
 
 
 @_operation
-async def get_queue(agent: Any, callback: str | None) -> Any:
-    return await agent.get_queue(callback)
-
-
-@_operation
-async def dequeue(agent: Any, job_id: str) -> Any:
-    return await agent.dequeue(job_id)
-
-
-@_operation
 async def schedule(
     agent: Any, when: Any, callback: str, payload: Any, zone: str, max_attempts: int, key: str | None
 ) -> Any:
@@ -119,13 +109,23 @@ async def schedule(
 
 
 @_operation
-async def get_schedules(agent: Any, callback: str | None) -> Any:
-    return await agent.get_schedules(callback)
+async def list_jobs(agent: Any, callback: str | None, queued: bool | None) -> Any:
+    return await agent.jobs.list(callback, queued=queued)
 
 
 @_operation
-async def cancel_schedule(agent: Any, schedule_id: str) -> Any:
-    return await agent.cancel_schedule(schedule_id)
+async def get_job(agent: Any, job_id: str) -> Any:
+    return await agent.jobs.get(job_id)
+
+
+@_operation
+async def cancel_job(agent: Any, job_id: str) -> Any:
+    return await agent.jobs.cancel(job_id)
+
+
+@_operation
+async def cancel_jobs(agent: Any, callback: str | None, queued: bool | None) -> Any:
+    return await agent.jobs.cancel_all(callback, queued=queued)
 
 
 @_operation
@@ -188,6 +188,21 @@ async def has_pending_interaction(agent: Any) -> bool:
     return is_pending
 
 
+@_operation
+async def list_versions(agent: Any, message_id: str) -> Any:
+    return await agent.versions.list(message_id)
+
+
+@_operation
+async def switch_version(agent: Any, version: int | str) -> None:
+    await agent.versions.switch(version)
+
+
+@_operation
+async def fork(agent: Any, message_id: str, name: str) -> None:
+    await agent.versions.fork(message_id, name)
+
+
 # -- agents with a model -------------------------------------------------------------------------------------------
 
 
@@ -212,14 +227,14 @@ async def submit_messages(agent: Any, messages: Any, body: dict[str, Any] | None
 
 @_operation
 async def get_submission(agent: Any, submission_id: str) -> Any:
-    return await agent.submission(submission_id)
+    return await agent.submissions.get(submission_id)
 
 
 @_operation
 async def list_submissions(agent: Any) -> Any:
-    return await agent.list_submissions()
+    return await agent.submissions.list()
 
 
 @_operation
 async def cancel_submission(agent: Any, submission_id: str) -> Any:
-    return await agent.cancel_submission(submission_id)
+    return await agent.submissions.cancel(submission_id)

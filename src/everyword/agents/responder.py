@@ -10,8 +10,9 @@ from ..messages.message import Chunk
 from ..runtime.api import Call, DeclaredJob, FiberRecord, JobCall, Rules, RunRecord, StreamItem, TurnCall, TurnResult
 from .agent import Agent, running_as
 from .agent_tool_types import AgentToolResult, AgentToolRun
-from .agent_tools import AgentTools
+from .agent_tools import HasAgentTools
 from .calls import answer_call, answer_stream
+from .durations import to_millis
 from .fibers import recover_fiber
 from .jobs import call_job
 from .schedules import declared_jobs, started
@@ -70,16 +71,16 @@ class AgentResponder:
         return answer_stream(self.agent, call)
 
     def retire(self, why: AgentGone) -> None:
-        self.agent.retire(why)
+        self.agent._retire(why)
 
 
 def run_rules(agent: Agent) -> dict[str, Any]:
     """Return the rules that an agent's class lays down for its runs."""
-    patience = agent.agent_tool_patience
+    limits = agent.agent_tool_limits
     return {
-        "max_runs": agent.max_concurrent_agent_tools,
-        "run_patience": None if patience is None else round(patience * 1000),
-        "has_run_hook": type(agent).on_agent_tool_finish is not AgentTools.on_agent_tool_finish,
+        "max_runs": limits.max_concurrent,
+        "run_patience": None if limits.silence_timeout is None else to_millis(limits.silence_timeout),
+        "has_run_hook": type(agent).on_agent_tool_finish is not HasAgentTools.on_agent_tool_finish,
     }
 
 

@@ -21,7 +21,7 @@ from ..messages.message import UIMessage
 from ..runtime.api import ManagedRecord, ManagedStreamPort
 from .agent import Agent
 from .chat import AIChatAgent
-from .jobs import QueuedJob
+from .jobs import Job
 from .stream_manager_types import (
     ChunkWriter,
     GenerateAIResponseOptions,
@@ -160,7 +160,7 @@ class ResumableStreamManager:
             await self._try_to_fill(found, payload["userMessageId"])
             await self._try_to_sync()
 
-    async def _called_by_queue(self, payload: Mapping[str, Any], queue_item: QueuedJob | None = None) -> None:
+    async def _called_by_queue(self, payload: Mapping[str, Any], queue_item: Job | None = None) -> None:
         await self.generate_response_callback(payload)
 
     async def _try_to_fill(self, found: ManagedRecord, question: str) -> None:
@@ -208,7 +208,7 @@ class ResumableStreamManager:
     async def _end_abandoned(self) -> None:
         """End streams that no job will fill any more: it was taken out of the queue, or set aside."""
         streams = await self._streams.open()
-        waiting = {job.payload["streamId"] for job in await self._agent.get_queue(GENERATE)}
+        waiting = {job.payload["streamId"] for job in await self._agent.jobs.list(GENERATE, queued=True)}
         for found in streams:
             if found.stream in waiting:
                 continue

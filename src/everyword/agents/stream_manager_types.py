@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
-from .jobs import QueuedJob
+from .jobs import Job
 
 __all__ = ["ChunkWriter", "GenerateAIResponseOptions", "ResumableMessage", "ResumableStreamAgent"]
 __all__ += ["ResumableStreamChunk", "ResumableStreamMetadata", "ResumableStreamState", "SentMessage", "StreamHistory"]
@@ -119,6 +119,6 @@ class ResumableStreamAgent(Protocol):
         """Say the answer chunk by chunk with `options.process_chunk`, and return all of it: that is what is kept."""
         ...
 
-    async def _rsm_generate_response(self, payload: Mapping[str, Any], queue_item: QueuedJob | None = None) -> None:
+    async def _rsm_generate_response(self, payload: Mapping[str, Any], queue_item: Job | None = None) -> None:
         """Be called by the queue: `await self.streams.generate_response_callback(payload)`."""
         ...

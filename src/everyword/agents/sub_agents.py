@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .think import Think
     from .think_handle import ThinkHandle
 
-__all__ = ["SubAgentAddress", "SubAgents", "check_child", "child_classes", "class_of", "known_child", "remember_child"]
+__all__ = ["HasSubAgents", "SubAgentAddress", "SubAgents"]
+__all__ += ["check_child", "child_classes", "class_of", "known_child", "remember_child"]
 
 C = TypeVar("C", bound="Agent")
 ChatT = TypeVar("ChatT", bound="AIChatAgent")
@@ -49,13 +50,69 @@ class _Parent(Protocol):
 
 
 class SubAgents:
-    """What an agent can do with agents of its own. They are named below it, and nobody else's can be mistaken for them.
+    """The agents below an agent, as `self.sub_agents`. They are named below it, and have logs of their own."""
+
+    __slots__ = ("_agent",)
+
+    def __init__(self, agent: _Parent) -> None:
+        self._agent = agent
+
+    async def exists(self, cls: type[Any], name: str) -> bool:
+        """Tell whether there is a sub-agent of this class and name, without making one."""
+        check_child(cls, name)
+        remember_child(type(self._agent), cls)
+        return await self._agent._port.subs.find(agent_kind(cls), name) is not None
+
+    async def list(self, cls: type[Any] | None = None) -> Sequence[SubAgentAddress]:
+        """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
+
+        Ones whose class this process does not know are left out: list it in `sub_agent_classes`.
+        """
+        classes = dict.fromkeys(all_kinds(cls), cls) if cls is not None else None
+        found = []
+        for agent in await self._agent._port.subs.all():
+            if parent_id(agent) != self._agent._port.agent:
+                continue
+            kind, name = split_agent_id(agent)
+            known = classes.get(kind) if classes is not None else known_child(type(self._agent), kind)
+            if known is not None:
+                found.append(SubAgentAddress(known, name))
+        return found
+
+    async def abort(self, cls: type[Any], name: str) -> None:
+        """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
+        check_child(cls, name)
+        remember_child(type(self._agent), cls)
+        port = await self._agent._port.subs.find(agent_kind(cls), name)
+        if port is not None:
+            await port.cancel(None)
+
+    async def delete(self, cls: type[Any], name: str) -> bool:
+        """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
+        check_child(cls, name)
+        remember_child(type(self._agent), cls)
+        port = await self._agent._port.subs.find(agent_kind(cls), name)
+        if port is None:
+            return False
+        await port.destroy()
+        return True
+
+
+class HasSubAgents:
+    """What an agent can do with agents of its own.
 
     Clients reach them at `…/sub/{kind}/{name}` only, and only where `on_before_sub_agent` lets them.
     """
 
-    sub_agents: ClassVar[Sequence[type[Any]]] = ()
+    _port: AgentPort
+
+    sub_agent_classes: ClassVar[Sequence[type[Any]]] = ()
     """Classes of sub-agents that are known from the start; others are when they are first asked for."""
+
+    @property
+    def sub_agents(self) -> SubAgents:
+        """The agents below this one: list, abort and delete them."""
+        return SubAgents(self)
 
     async def on_before_sub_agent(self, request: Any, child: SubAgentAddress) -> Any:
         """Decide whether a client may use a sub-agent: True to let it, False to refuse, or a response of your own.
@@ -71,7 +128,7 @@ class SubAgents:
     async def sub_agent(self, cls: type[ChatT], name: str) -> ChatHandle[ChatT]: ...
     @overload
     async def sub_agent(self, cls: type[C], name: str) -> Handle[C]: ...
-    async def sub_agent(self: _Parent, cls: type[Any], name: str) -> Any:
+    async def sub_agent(self, cls: type[Any], name: str) -> Any:
         """Return a handle to a sub-agent, which is made when there is none of that class and name.
 
         Raises:
@@ -83,46 +140,6 @@ class SubAgents:
         remember_child(type(self), cls)
         port = await self._port.subs.make(agent_kind(cls), name)
         return make_handle(port.calls, port.agent, cls)
-
-    async def has_sub_agent(self: _Parent, cls: type[Any], name: str) -> bool:
-        """Tell whether there is a sub-agent of this class and name, without making one."""
-        check_child(cls, name)
-        remember_child(type(self), cls)
-        return await self._port.subs.find(agent_kind(cls), name) is not None
-
-    async def list_sub_agents(self: _Parent, cls: type[Any] | None = None) -> list[SubAgentAddress]:
-        """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
-
-        Ones whose class this process does not know are left out: list it in `sub_agents`.
-        """
-        classes = dict.fromkeys(all_kinds(cls), cls) if cls is not None else None
-        found: list[SubAgentAddress] = []
-        for agent in await self._port.subs.all():
-            if parent_id(agent) != self._port.agent:
-                continue
-            kind, name = split_agent_id(agent)
-            known = classes.get(kind) if classes is not None else known_child(type(self), kind)
-            if known is not None:
-                found.append(SubAgentAddress(known, name))
-        return found
-
-    async def abort_sub_agent(self: _Parent, cls: type[Any], name: str) -> None:
-        """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
-        check_child(cls, name)
-        remember_child(type(self), cls)
-        port = await self._port.subs.find(agent_kind(cls), name)
-        if port is not None:
-            await port.cancel(None)
-
-    async def delete_sub_agent(self: _Parent, cls: type[Any], name: str) -> bool:
-        """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
-        check_child(cls, name)
-        remember_child(type(self), cls)
-        port = await self._port.subs.find(agent_kind(cls), name)
-        if port is None:
-            return False
-        await port.destroy()
-        return True
 
 
 # -- which class a path means ------------------------------------------------------------------------------------
@@ -146,7 +163,7 @@ def remember_child(parent: type, child: type[Agent]) -> None:
 def child_classes(parent: type[Any]) -> dict[str, type[Agent]]:
     """Return the classes of sub-agents by all their kinds: declared, of its agent tools, asked for so far."""
     known: dict[str, type[Agent]] = {agent_kind(cls): cls for cls in _tool_children(parent)}
-    known |= {agent_kind(cls): cls for cls in parent.sub_agents}
+    known |= {agent_kind(cls): cls for cls in parent.sub_agent_classes}
     for base in reversed(parent.__mro__):
         known |= _remembered.get(base, {})
     return {**{former: cls for cls in known.values() for former in all_kinds(cls)}, **known}

@@ -5,26 +5,27 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar, overload
 
-from ..errors import CallPending, ChatError, Rejected, UsageError
-from ..ids import RequestId
+from ..errors import UsageError
 from ..messages.jsonvalues import plain_json
 from ..messages.message import Chunk
 from ..runtime.api import AgentPort, TurnResult
-from .agent_tool_types import offered_output
+from .agent_tool_types import AgentToolOutput, offered_output
 from .asking import Messages, asked_messages, request_id_of
 from .chat import AIChatAgent, is_in_turn
 from .handles import Handle
 from .result import SaveMessagesResult
-from .think_context import StepContext, Submission, TurnContext
+from .submissions import Submission, Submissions
+from .think_context import StepContext, TurnContext
 from .think_handle import ThinkHandle
-from .think_loop import answered, given_by, run_approved_calls
+from .think_loop import answered, run_approved_calls
 from .think_output import MARK, ExpectedOutput, expect, forget
 from .think_toolsets import is_toolset
 from .turn import Turn
 
-__all__ = ["StepContext", "Submission", "Think", "TurnContext"]
+__all__ = ["Think"]
 
 T = TypeVar("T")
 
@@ -55,10 +56,13 @@ class Think(AIChatAgent):
     output_retries: int = 2
     """How often the model may correct an object that does not fit, or that it did not give."""
 
+    _toolsets: list[Any]
+    """The toolsets of Pydantic AI among `tools`."""
+
     def __init__(self, port: AgentPort) -> None:
         super().__init__(port)
         given = inspect.getattr_static(type(self), "tools")
-        self._toolsets: list[Any] = []
+        self._toolsets = []
         if isinstance(given, list | tuple):  # what a property gives is looked at when it is needed
             self._toolsets = [each for each in given if is_toolset(each)]
             self.tools = [each for each in given if not is_toolset(each)]
@@ -70,10 +74,6 @@ class Think(AIChatAgent):
         if self.model is None:
             raise UsageError(f"unable to answer; set `model` on {type(self).__name__}, e.g. model = 'openai:gpt-5.2'")
         return self.model
-
-    def get_instructions(self) -> Any:
-        """Return the instructions for a turn; may be async. The same text every time lets providers cache it."""
-        return self.instructions
 
     def before_turn(self, ctx: TurnContext) -> Any:
         """Change the model, instructions, tools, messages or settings of an attempt; may be async."""
@@ -87,25 +87,11 @@ class Think(AIChatAgent):
     def on_chunk(self, chunk: Chunk) -> Any:
         """See a chunk of the answer. Changing it changes nothing, and raising stops nothing; may be async."""
 
-    def on_chat_error(self, exc: Exception) -> Any:
-        """Return what clients read of a failure that ends the turn, or None for the usual text; may be async."""
-        return None
-
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
         """Answer with the model. Define it yourself to answer some turns in another way."""
-        try:
-            async with aclosing(answered(self, turn)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except (CallPending, Rejected):
-            raise
-        except Exception as exc:
-            if getattr(exc, "retryable", False) is True and await turn._call.may_retry():
-                raise
-            text = await given_by(self.on_chat_error(exc))
-            if text is None:
-                raise
-            raise ChatError(str(text)) from exc
+        async with aclosing(answered(self, turn)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def _run_approved_calls(self, turn: Turn) -> None:
         await run_approved_calls(self, turn)
@@ -113,11 +99,10 @@ class Think(AIChatAgent):
     def _run_marks(self, expects: str | None) -> dict[str, Any]:
         return {} if expects is None else {MARK: expects}
 
-    async def _run_output(self, expects: str | None, result: TurnResult) -> Any:
+    async def _run_output(self, expects: str | None, result: TurnResult) -> AgentToolOutput:
+        given = await super()._run_output(expects, result)
         expected = offered_output(type(self), expects) if expects is not None else None
-        if expected is None:
-            return await super()._run_output(expects, result)
-        return plain_json(ExpectedOutput(expected).of(result))
+        return given if expected is None else replace(given, output=plain_json(ExpectedOutput(expected).of(result)))
 
     # -- turns of your own code ------------------------------------------------------------------------------
 
@@ -176,16 +161,7 @@ class Think(AIChatAgent):
             await self._port.intake.submit(asked_messages(messages, request), request=request, body=body)
         )
 
-    async def submission(self, submission_id: str) -> Submission | None:
-        """Return how a submission stands, however old it is; None for an unknown one."""
-        record = await self._port.intake.submission(RequestId(submission_id))
-        return Submission.of(record) if record is not None else None
-
-    async def list_submissions(self) -> list[Submission]:
-        """Return the submissions, oldest first: all that are open, and those among the last 256 turns that ended."""
-        return [Submission.of(record) for record in await self._port.intake.submissions()]
-
-    async def cancel_submission(self, submission_id: str) -> Submission | None:
-        """Stop a submission, waiting or running; one that has ended stays as it ended."""
-        await self._port.cancel(RequestId(submission_id))
-        return await self.submission(submission_id)
+    @property
+    def submissions(self) -> Submissions:
+        """Turns that `submit_messages` accepted: list, get and cancel them."""
+        return Submissions(self)

@@ -1,16 +1,15 @@
-"""What Think's hooks are given, and what its methods return."""
+"""What Think's hooks are given."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ..messages.message import UIMessage
-from ..runtime.api import TurnRecord
 from .tools import AnyTool
 from .turn import Turn
 
-__all__ = ["StepContext", "Submission", "TurnContext"]
+__all__ = ["StepContext", "TurnContext"]
 
 
 @dataclass(slots=True)
@@ -50,25 +49,3 @@ class StepContext:
     finish_reason: str | None = None
     step_usage: dict[str, int] = field(default_factory=dict)
     message: UIMessage | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A turn that was accepted for later. `id` is the idempotency key; times are milliseconds since 1970."""
-
-    id: str
-    status: Literal["pending", "running", "completed", "error", "aborted", "skipped"]
-    error: str | None
-    accepted_at: int
-    ended_at: int | None
-
-    @classmethod
-    def of(cls, record: TurnRecord) -> Submission:
-        """Translate the runtime's record."""
-        status: Any = {"accepted": "pending", "cancelling": "running"}.get(record.status, record.status)
-        return cls(record.request, status, record.error, record.accepted_at, record.ended_at)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it still waits or runs."""
-        return self.ended_at is None

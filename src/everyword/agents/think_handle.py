@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from ..errors import UsageError
 from .asking import Messages, request_id_of
 from .chat_handle import ChatHandle, check_messages
+from .handle_families import SubmissionsHandle
 from .result import SaveMessagesResult
-from .think_context import Submission
+from .submissions import Submission
 from .think_output import type_name
 
 if TYPE_CHECKING:
@@ -72,19 +73,7 @@ class ThinkHandle(ChatHandle[T_co]):
         submission: Submission = await self._do("submit_messages", Submission, given, is_repeatable=True)
         return submission
 
-    async def get_submission(self, submission_id: str) -> Submission | None:
-        """Return how a submission stands, however old it is; None for an unknown one."""
-        found: Submission | None = await self._do("get_submission", Submission | None, {"submission_id": submission_id})
-        return found
-
-    async def list_submissions(self) -> list[Submission]:
-        """Return the submissions, oldest first: all that are open, and those among the last 256 turns that ended."""
-        found: list[Submission] = await self._do("list_submissions", list[Submission])
-        return found
-
-    async def cancel_submission(self, submission_id: str) -> Submission | None:
-        """Stop a submission, waiting or running; one that has ended stays as it ended."""
-        found: Submission | None = await self._do(
-            "cancel_submission", Submission | None, {"submission_id": submission_id}
-        )
-        return found
+    @property
+    def submissions(self) -> SubmissionsHandle:
+        """Turns that were accepted for later: list, get and cancel them."""
+        return SubmissionsHandle(self._do)

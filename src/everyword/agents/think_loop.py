@@ -71,7 +71,7 @@ async def _context(agent: Think, turn: Turn, stack: AsyncExitStack) -> TurnConte
     return TurnContext(
         turn=turn,
         model=model,
-        instructions=await given_by(agent.get_instructions()) or "",
+        instructions=agent.instructions or "",
         tools=tools,
         messages=list(call.messages[:-1] if call.partial is not None else call.messages),
         max_steps=agent.max_steps,

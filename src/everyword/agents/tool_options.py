@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from ..errors import UsageError
+from .durations import to_seconds
 
 __all__ = ["check_options"]
 
 
 def check_options(name: str, function: Callable[..., Any] | None, **options: Any) -> None:
     """Raise UsageError for an option of a wrong type, and for a predicate that cannot be called."""
-    approval, seconds = options["needs_approval"], options["timeout"]
+    approval, timeout = options["needs_approval"], options["timeout"]
     for each in ("client", "idempotent", "show_errors_to_model"):
         if not isinstance(options[each], bool):
             raise _wrong(name, each, options[each], "a bool")
     if not isinstance(options["description"], str):
         raise _wrong(name, "description", options["description"], "a str")
-    if seconds is not None:
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-            raise _wrong(name, "timeout", seconds, "a number of seconds")
-        if not seconds > 0:
+    if timeout is not None:
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float | timedelta):
+            raise _wrong(name, "timeout", timeout, "a number of seconds")
+        if not (seconds := to_seconds(timeout)) > 0:
             raise UsageError(f"unable to make the tool {name!r}; its timeout of {seconds} seconds is not positive")
     if not isinstance(approval, bool) and not callable(approval):
         raise _wrong(name, "needs_approval", approval, "a bool or a function")

@@ -26,6 +26,8 @@ from ..messages.jsonvalues import encode_json, plain_json
 from ..messages.repair import unknown_after
 from ..principals import Principal
 from ..runtime.api import CancelToken
+from .durations import Duration, to_seconds
+from .limits import TurnLimits
 from .tool_options import check_options
 from .tool_running import runs_on_loop, values_of
 from .tool_threads import CallThreads, ToolThreads
@@ -124,7 +126,7 @@ class Tool(Generic[P, R]):
         needs_approval: Approval = False,
         client: bool = False,
         idempotent: bool = False,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         show_errors_to_model: bool = False,
     ) -> None:
         check_options(
@@ -293,12 +295,9 @@ class Tool(Generic[P, R]):
 
     def _timeout_for(self, agent: Any) -> float | None:
         """Return the tool's own timeout, else that of the agent's class; None for no limit."""
-        seconds: float | None = self.timeout if self.timeout is not None else getattr(agent, "tool_timeout", None)
-        if seconds is None or math.isinf(seconds):
-            return None
-        if seconds <= 0:
-            raise UsageError(f"unable to run the tool {self.name!r}; tool_timeout of {seconds} seconds is not positive")
-        return seconds
+        limits: TurnLimits | None = getattr(agent, "turn_limits", None)
+        given = self.timeout if self.timeout is not None or limits is None else limits.tool_timeout
+        return None if given is None or math.isinf(to_seconds(given)) else to_seconds(given)
 
     def _raised(self, error: Exception) -> ToolFailed:
         if isinstance(error, ChatError) or _is_model_retry(error):
@@ -340,7 +339,7 @@ def tool(
     needs_approval: Approval = False,
     client: bool = False,
     idempotent: bool = False,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
     show_errors_to_model: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
@@ -352,7 +351,7 @@ def tool(
     needs_approval: Approval = False,
     client: bool = False,
     idempotent: bool = False,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
     show_errors_to_model: bool = False,
 ) -> Any:
     """Offer a function, or a method of an agent, to models.
@@ -367,8 +366,9 @@ def tool(
             it names, says so. Not for tools of the page.
         client: the page runs it; the function gives only the signature.
         idempotent: doing it twice does no harm, so a call that a crash cut off may be made again.
-        timeout: seconds that a call may take; if not given, `tool_timeout` of the agent. An async tool is cancelled
-            then and has failed. A plain function cannot be stopped: its result is unknown. `math.inf` for no limit.
+        timeout: how long a call may take, in seconds or as a timedelta; if not given, `TurnLimits.tool_timeout` of the
+            agent. An async tool is cancelled then and has failed. A plain function cannot be stopped: its result is
+            unknown. `math.inf` for no limit.
         show_errors_to_model: the model reads the type and the text of any exception, which leave the process with it.
             Without it, it reads the text of a ToolError, and a safe sentence of everything else.
 

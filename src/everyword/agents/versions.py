@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..errors import Rejected, UsageError
 from ..ids import MessageId, NodeId
@@ -11,7 +12,10 @@ from ..messages.message import UIMessage
 from ..runtime.api import AgentPort, VersionRecord
 from .callables import callable_method
 
-__all__ = ["Version", "Versions"]
+if TYPE_CHECKING:
+    from .chat_handle import ChatHandle
+
+__all__ = ["HasVersions", "Version", "Versions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +32,44 @@ class Version:
         return cls(record.node, record.message, record.is_shown)
 
 
+class _Chat(Protocol):
+    @property
+    def _port(self) -> AgentPort: ...
+
+
 class Versions:
-    """What a chat agent knows of its versions; pages may call `get_versions` and `switch_version`."""
+    """The versions of a conversation, as `self.versions`: messages that stand in the place of one another."""
 
-    _port: AgentPort
+    __slots__ = ("_agent",)
 
-    async def versions(self, message_id: str) -> list[Version]:
+    def __init__(self, agent: _Chat) -> None:
+        self._agent = agent
+
+    async def list(self, message_id: str) -> Sequence[Version]:
         """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
-        return [Version.of(record) for record in await self._port.tree.versions(MessageId(message_id))]
+        return [Version.of(record) for record in await self._agent._port.tree.versions(MessageId(message_id))]
 
     @callable_method(read_only=True)
-    async def get_versions(self) -> list[dict[str, Any]]:
+    async def places(self) -> Sequence[dict[str, Any]]:
         """Return the places of the shown conversation that have other versions, in order.
 
         Each is `{messageId, afterMessageId, shown, versions}`: `versions` are ids, oldest first, an answer that is
         being written included, and `shown` is the index of the one that is shown. It and `messageId` are null where
-        an answer ended without a word.
+        an answer ended without a word. Pages call it as `get_versions`.
         """
         return [
             {
                 "messageId": place.message,
                 "afterMessageId": place.after,
                 "shown": place.shown,
-                "versions": list(place.versions),
+                "versions": [*place.versions],
             }
-            for place in await self._port.tree.places()
+            for place in await self._agent._port.tree.places()
         ]
 
     @callable_method
-    async def switch_version(self, version: int | str) -> None:
-        """Show another version, and the newest of what followed it, in every tab.
+    async def switch(self, version: int | str) -> None:
+        """Show another version, and the newest of what followed it, in every tab. Pages call it as `switch_version`.
 
         Give the id of a version. The id of a message will do when no other version has the same: an edited question
         keeps its id.
@@ -65,11 +77,14 @@ class Versions:
         Raises:
             Rejected: there is no such version.
         """
-        await self._port.tree.show(NodeId(version) if isinstance(version, int) else await self._only_version(version))
+        node = NodeId(version) if isinstance(version, int) else await self._only_version(version)
+        await self._agent._port.tree.show(node)
 
     async def _only_version(self, message_id: str) -> NodeId:
         found = [
-            each for each in await self._port.tree.versions(MessageId(message_id)) if each.message.id == message_id
+            each
+            for each in await self._agent._port.tree.versions(MessageId(message_id))
+            if each.message.id == message_id
         ]
         if not found:
             raise Rejected(f"unable to show message {message_id!r}; there is no such message")
@@ -77,10 +92,28 @@ class Versions:
             raise UsageError(f"unable to tell the versions of {message_id!r} apart by id; give the id of a version")
         return found[0].node
 
-    async def fork(self, message_id: str, name: str) -> Self:
+    async def fork(self, message_id: str, name: str) -> ChatHandle[Any]:
         """Copy the conversation up to a message into a new agent of this class; both go on by themselves.
 
         Raises:
             Rejected: the message is unknown or still being written, or the other agent has messages.
         """
-        return type(self)(await self._port.tree.fork(MessageId(message_id), name))  # type: ignore[call-arg]
+        port = await self._agent._port.tree.fork(MessageId(message_id), name)
+        cls: Any = type(self._agent)
+        handle: ChatHandle[Any] = cls._handle_type(port.calls, port.agent, cls)
+        return handle
+
+
+class HasVersions:
+    """What a chat agent knows of its versions."""
+
+    _port: AgentPort
+    _family_callables: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "get_versions": ("versions", "places"),
+        "switch_version": ("versions", "switch"),
+    }
+
+    @property
+    def versions(self) -> Versions:
+        """Other versions of what is shown: list them, switch to one, go on from a copy."""
+        return Versions(self)

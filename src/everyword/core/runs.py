@@ -84,7 +84,7 @@ def _why_too_many(state: State, rules: Rules) -> str | None:
     running = sum(run.is_open for run in _runs(state))
     if rules.max_runs is None or running < rules.max_runs:
         return None
-    return f"max_concurrent_agent_tools ({rules.max_runs}) exceeded: wait for one of them to end, or raise it"
+    return f"AgentToolLimits.max_concurrent ({rules.max_runs}) exceeded: wait for one of them to end, or raise it"
 
 
 def end_run(state: State, command: EndRun, rules: Rules) -> list[Event]:

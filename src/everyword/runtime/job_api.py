@@ -19,7 +19,7 @@ class JobCall:
     id: JobId
     callback: str
     payload: Any
-    kind: str
+    kind: JobKind
     run: int
     missed: int
     ended: int = 0

@@ -34,6 +34,8 @@ class Recovery:
     continuation: bool = False
     tries: int = 1
     """Attempts that count against `max_attempts`: since the last progress, without those that a shutdown ended."""
+    exhausted: bool = False
+    """True when a limit is reached: the turn is given up, and this is the last that is heard of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,7 @@ class Runner:
         try:
             await self._responder.on_exhausted(recovery)
         except Exception:
-            log.exception("on_chat_recovery_exhausted of %r raised for turn %d", self._actor.agent, self.turn)
+            log.exception("on_chat_recovery of %r raised for turn %d, which is given up", self._actor.agent, self.turn)
 
     async def _attempt(self, attempt: Attempt, call: TurnCall, normaliser: Normaliser) -> None:
         self.attempt = attempt

@@ -59,25 +59,23 @@ class Host:
         running_as(self._agent)
         return shown_state(self._agent, self._loaded.agency.value)
 
-    def has_protocol(self) -> bool:
-        """Ask whether this connection is to be told of what happens; it is, when the agent cannot say."""
+    def prepare(self) -> bool:
+        """Let the agent prepare the connection; return whether it is to be told of what happens."""
         running_as(self._agent)
         try:
-            answer = self._agent.should_send_protocol_messages(self.connection, self.connection.request)
+            self._agent.prepare_connection(self.connection, self.connection.request)
         except Exception:
-            log.exception("should_send_protocol_messages of %r raised", self._agent)
-            answer = True
-        self.connection.has_protocol = bool(answer)
-        return self.connection.has_protocol
+            log.exception("prepare_connection of %r raised", self._agent)
+        return bool(self.connection.has_protocol)
 
     def joined(self) -> None:
         """Tell the agent of the connection."""
-        self._agent.admit(self.connection)
+        self._agent._admit(self.connection)
         self._run(lambda: self._agent.on_connect(self.connection, self.connection.request), "on_connect")
 
     def left(self, code: int, reason: str) -> None:
         """Tell the agent that it is gone, unless the agent is."""
-        self._agent.dismiss(self.connection)
+        self._agent._dismiss(self.connection)
         if self._loaded.is_destroyed:
             return
         self._run(lambda: self._agent.on_close(self.connection, code, reason), "on_close")

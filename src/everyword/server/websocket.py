@@ -154,7 +154,7 @@ class _Socket:
         own = agent_of(loaded)
         self._is_chat = own is None or isinstance(own, AIChatAgent)
         self._host = Host(loaded, own, self._connection(), self._outbox.post) if own is not None else None
-        self._is_told = self._host is None or self._host.has_protocol()
+        self._is_told = self._host is None or self._host.prepare()
         """Whether it is told of what happens, or only what the agent sends and what it asked for itself."""
 
     async def serve(self) -> tuple[int, str]:

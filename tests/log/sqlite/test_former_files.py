@@ -34,7 +34,7 @@ class Clerk(Agent):
 
 class Store(Agent):
     aliases = ("shop",)
-    sub_agents = (Clerk,)
+    sub_agent_classes = (Clerk,)
     state_model = Order
 
     def upgrade_state(self, old: Any) -> Any:
