@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everyword import Agent, AIChatAgent, Every, Everyword, Handle, Turn
+from everyword import Agent, AIChatAgent, Every, Everyword, Handle, SubAgentAddress, Turn
 from everyword.errors import (
     AgentGone,
     AgentStopped,
@@ -189,14 +189,16 @@ class Parent(AIChatAgent):
 async def test_parents_and_sub_agents_have_handles_of_each_other() -> None:
     async with LocalServer(Parent, Child) as server:
         parent = server.get(Parent, "boss")
-        assert not await parent.has_sub_agent(Child, "kid")
+        assert not await parent.sub_agents.exists(Child, "kid")
         assert await parent.use() == [3, "the boss", 3]
-        assert await parent.has_sub_agent(Child, "kid")
+        assert await parent.sub_agents.exists(Child, "kid")
         child = await parent.sub_agent(Child, "kid")
         assert (child.name, child.kind, await child.get_state()) == ("kid", "child", 3)
         assert await server.get(Child).above() == "nobody"
-        await child.destroy()
-        assert not await parent.has_sub_agent(Child, "kid")
+        assert await parent.sub_agents.list() == [SubAgentAddress(Child, "kid")]
+        await parent.sub_agents.abort(Child, "kid")
+        assert await parent.sub_agents.delete(Child, "kid") and not await parent.sub_agents.delete(Child, "kid")
+        assert not await parent.sub_agents.exists(Child, "kid")
 
 
 # -- what every handle has -----------------------------------------------------------------------------------------
@@ -238,10 +240,11 @@ async def test_jobs_are_queued_and_scheduled_through_a_handle() -> None:
             await shop.schedule(at, "note", 4),
             await shop.schedule("0 0 1 1 *", "note", 5, zone="Europe/Berlin"),
         ]
-        assert sorted(await shop.get_schedules(), key=lambda each: int(each.payload)) == added
+        assert sorted(await shop.jobs.list(queued=False), key=lambda each: int(each.payload)) == added
         assert added[3].time == at.timestamp() and added[4].zone == "Europe/Berlin"
-        assert await shop.cancel_schedule(added[0].id) and not await shop.cancel_schedule(added[0].id)
-        assert await shop.get_queue() == [] and not await shop.dequeue("nope")
+        assert await shop.jobs.cancel(added[0].id) and not await shop.jobs.cancel(added[0].id)
+        assert await shop.jobs.get(added[1].id) == added[1] and await shop.jobs.get(added[0].id) is None
+        assert await shop.jobs.list(queued=True) == [] and await shop.jobs.cancel_all() == 4
         with pytest.raises(UsageError, match="no public method"):
             await shop.queue("nope")
 

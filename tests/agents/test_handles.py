@@ -42,9 +42,9 @@ async def test_a_handle_loads_nothing_by_itself() -> None:
 
 async def test_handles_see_connections_reach_clients_and_close_them() -> None:
     class Tagged(Shop):
-        def connection_tags(self, connection: Any, request: Any) -> list[str]:
+        def prepare_connection(self, connection: Any, request: Any) -> None:
             connection.state["page"], connection.state["socket"] = "/home", object()
-            return ["reader"]
+            connection.tags = ["reader"]
 
     async with LocalServer(Tagged, clock=(clock := ManualClock())) as server:
         shop = server.get(Tagged)

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .jobs import Job
+from .naming import all_kinds
+from .sub_agents import SubAgentAddress, check_child, child_classes, remember_child
 from .submissions import Submission
 from .versions import Version
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from .chat import AIChatAgent
     from .chat_handle import ChatHandle
 
-__all__ = ["JobsHandle", "SubmissionsHandle", "VersionsHandle"]
+__all__ = ["JobsHandle", "SubAgentsHandle", "SubmissionsHandle", "VersionsHandle"]
 
 C_co = TypeVar("C_co", bound="AIChatAgent", covariant=True)
 
@@ -48,6 +50,43 @@ class JobsHandle:
         """Cancel the jobs that `list` returns for these arguments; return how many there were."""
         cancelled: int = await self._do("cancel_jobs", int, {"callback": callback, "queued": queued})
         return cancelled
+
+
+class SubAgentsHandle:
+    """The agents below an agent, as `handle.sub_agents`."""
+
+    __slots__ = ("_do", "_parent")
+
+    def __init__(self, do: Do, parent: type[Any]) -> None:
+        self._do, self._parent = do, parent
+
+    async def exists(self, cls: type[Any], name: str) -> bool:
+        """Tell whether there is a sub-agent of this class and name, without making one."""
+        is_there: bool = await self._do("has_sub_agent", bool, self._child(cls, name))
+        return is_there
+
+    async def list(self, cls: type[Any] | None = None) -> Sequence[SubAgentAddress]:
+        """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
+
+        Ones whose class this process does not know are left out: list it in `sub_agent_classes`.
+        """
+        found: Sequence[tuple[str, str]] = await self._do("list_sub_agents", Sequence[tuple[str, str]], {})
+        known = dict.fromkeys(all_kinds(cls), cls) if cls is not None else child_classes(self._parent)
+        return [SubAgentAddress(child, name) for kind, name in found if (child := known.get(kind)) is not None]
+
+    async def abort(self, cls: type[Any], name: str) -> None:
+        """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
+        await self._do("abort_sub_agent", None, self._child(cls, name))
+
+    async def delete(self, cls: type[Any], name: str) -> bool:
+        """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
+        was_there: bool = await self._do("delete_sub_agent", bool, self._child(cls, name))
+        return was_there
+
+    def _child(self, cls: type[Any], name: str) -> dict[str, Any]:
+        check_child(cls, name)
+        remember_child(self._parent, cls)
+        return {"kind": cls.kind, "name": name}
 
 
 class SubmissionsHandle:

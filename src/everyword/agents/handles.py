@@ -16,7 +16,7 @@ from .call_methods import is_framework_name, method_named, name_of_method
 from .call_values import Shape, decode_value, encode_arguments, encode_value, shape_of
 from .callables import CallResult
 from .current import answering
-from .handle_families import JobsHandle
+from .handle_families import JobsHandle, SubAgentsHandle
 from .jobs import Job, When
 from .operations import PREFIX, ConnectionRecord
 from .schedules import Every
@@ -243,12 +243,10 @@ class Handle(Generic[A_co]):
         await self._do("make_sub_agent", None, {"kind": cls.kind, "name": name})
         return make_handle(self._calls, sub_agent_id(self._agent, cls.kind, name), cls)
 
-    async def has_sub_agent(self, cls: type[Agent], name: str) -> bool:
-        """Tell whether there is a sub-agent of this class and name, without making one."""
-        check_child(cls, name)
-        remember_child(self._cls, cls)
-        is_there: bool = await self._do("has_sub_agent", bool, {"kind": cls.kind, "name": name})
-        return is_there
+    @property
+    def sub_agents(self) -> SubAgentsHandle:
+        """The agents below this one: list, abort and delete them."""
+        return SubAgentsHandle(self._do, self._cls)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Handle) and (self._agent, self._cls) == (other._agent, other._cls)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..errors import NoJsonForm, UsageError
+from ..ids import parent_id, split_agent_id
 from ..messages.jsonvalues import plain_json
 from .schedules import Every
 
@@ -136,6 +137,27 @@ async def make_sub_agent(agent: Any, kind: str, name: str) -> None:
 @_operation
 async def has_sub_agent(agent: Any, kind: str, name: str) -> bool:
     return await agent._port.subs.find(kind, name) is not None
+
+
+@_operation
+async def list_sub_agents(agent: Any) -> list[tuple[str, str]]:
+    found = await agent._port.subs.all()
+    return [split_agent_id(each) for each in found if parent_id(each) == agent._port.agent]
+
+
+@_operation
+async def abort_sub_agent(agent: Any, kind: str, name: str) -> None:
+    port = await agent._port.subs.find(kind, name)
+    if port is not None:
+        await port.cancel(None)
+
+
+@_operation
+async def delete_sub_agent(agent: Any, kind: str, name: str) -> bool:
+    port = await agent._port.subs.find(kind, name)
+    if port is not None:
+        await port.destroy()
+    return port is not None
 
 
 # -- conversations -------------------------------------------------------------------------------------------------
