@@ -68,6 +68,7 @@ lint: setup-python
 
 types: setup-python
 	@$(BIN)/mypy
+	@$(BIN)/basedpyright
 
 test: setup lint types ## every check: lint, types, architecture, unit, property, crash, browser
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)

@@ -97,7 +97,7 @@ class Lead(AIChatAgent):
 
 def _said(finding: Any) -> str:
     """Return what a researcher brought, or why it brought nothing."""
-    return str(finding["error"] if isinstance(finding, dict) else finding).strip()
+    return str(finding if isinstance(finding, str) else finding["error"]).strip()
 
 
 async def page(request: Request) -> FileResponse:

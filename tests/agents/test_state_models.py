@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+import msgspec
 import pytest
 from pydantic import BaseModel, ConfigDict
 
 from everyword import Agent
 from everyword.agents.state import shown_state
-from everyword.errors import BadInput
+from everyword.errors import BadInput, UsageError
 from everyword.log.memory import MemoryLog
 from tests.agents.state_kit import loaded, states
 from tests.runtime.facts import written
@@ -142,3 +143,67 @@ async def test_a_stored_state_that_nothing_makes_fit_is_an_error_that_says_what_
         assert "unable to upgrade the state of Typed('ann')" in caplog.text
         await scene.own.set_state({"item": "new"})
         assert scene.own.state == Order(item="new")
+
+
+# -- the type argument of a class --------------------------------------------------------------------------------------
+
+
+class Till(msgspec.Struct):
+    coins: int = 0
+
+
+T = TypeVar("T")
+
+
+class Keeper(Agent[T], Generic[T]):
+    """A base of the user's own that leaves the type to its subclasses."""
+
+
+@pytest.mark.parametrize(
+    ("model", "initial", "stored"),
+    [
+        (Order, Order(item="tea"), b'{"item":"tea","count":2}'),
+        (Basket, Basket(), b'{"items":["tea"]}'),
+        (Till, Till(), b'{"coins":3}'),
+    ],
+)
+async def test_the_type_argument_is_the_model_of_the_state(model: Any, initial: Any, stored: bytes) -> None:
+    class Shop(Agent[model]):
+        initial_state = initial
+
+    class Kept(Keeper[model]):
+        initial_state = initial
+
+    class Corner(Shop):
+        """Inherits it."""
+
+    for cls in (Shop, Kept, Corner):
+        assert cls.state_model is model
+        async with loaded(cls) as scene:
+            assert scene.own.state == initial
+            await scene.own.set_state(msgspec.json.decode(stored))
+            assert isinstance(scene.own.state, model)
+            assert scene.committed == msgspec.json.decode(stored)
+            with pytest.raises(BadInput, match=f"it does not fit {model.__name__}"):
+                await scene.own.set_state({"item": [], "items": 3, "coins": "x"})
+
+
+def test_a_type_argument_that_is_no_model_says_nothing_about_what_is_stored() -> None:
+    class Counter(Agent[dict[str, int]]):
+        initial_state: ClassVar[Any] = {"n": 0}
+
+    class Typed(Agent[Order]):
+        state_model = Basket
+        initial_state = Basket()
+
+    assert (Counter.state_model, Keeper.state_model, Typed.state_model) == (None, None, Basket)
+
+
+def test_a_type_without_none_needs_an_initial_state() -> None:
+    with pytest.raises(UsageError, match=r"its state is a Order, but None until one is set.* \[Order \| None\]"):
+
+        class Shop(Agent[Order]): ...
+
+    class Late(Agent[Order | None]): ...
+
+    assert Late.state_model is Order

@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     # Where core and wire, which share no more than the replay of a turn, meet.
     "server": NOUNS
     | {"principals", "observe", "wire", "runtime", "agents", "core", "codec", "messages", "rows", "log.base"},
+    "fastapi": NOUNS | {"principals", "server.permissions"},
     "client": NOUNS | {"extras", "wire", "codec", "messages"},
     "web": NOUNS,
 }

@@ -41,13 +41,14 @@ from everyword.core.transitions import Status
 from everyword.core.tree import shown_path
 from everyword.core.wanted import wanted
 from everyword.errors import Rejected
-from everyword.events import Event, Outcome, TurnKind, to_raw
+from everyword.events import Event, Identity, Outcome, TurnKind, to_raw
 from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
 from everyword.messages.calls import Approval, ToolError, ToolResult, open_calls, own_approval_id, tool_parts
 from everyword.messages.message import UIMessage
 from everyword.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
 T = TypeVar("T")
+ANN, BOB = Identity("ann", "Ann", to_raw({"role": "agent"})), Identity("bob")
 JsonObject = dict[str, Any]
 
 
@@ -342,6 +343,7 @@ def submit(choices: Choices, history: History) -> Command:
         origin=f"s{state.generation}",
         body=to_raw({"n": len(history.log)} if len(history.log) % 3 else None),
         client_tools=to_raw([{"name": "look"}] if len(history.log) % 2 else None),
+        principal=choices.of([ANN, ANN, BOB, None]),
     )
 
 
@@ -414,6 +416,7 @@ def answer(choices: Choices, history: History) -> Command:
         RequestId(history.fresh("c")),
         auto_continue=choices.of([True, True, False]),
         owner="pk",
+        principal=choices.of([ANN, BOB, None]),
     )
 
 

@@ -244,8 +244,8 @@ CORE = [
     # -- I-9: rows are projections -----------------------------------------------------------------------------
     Mutant(
         "core/project.py",
-        "        case CallAnswered() | MessageReplaced():\n            return _messages(state, [event.node])",
-        "        case CallAnswered() | MessageReplaced():\n            return []",
+        "            return [*_messages(state, [event.node]), *approval_rows(state, event)]",
+        "            return approval_rows(state, event)",
         f"{ANSWERS}::test_the_draft_shows_the_answer_as_soon_as_it_is_given",
         "an answer given is not in the table (I-9)",
     ),
@@ -380,8 +380,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        "_mergeable_tail(state, overlapping) if _brings_news(state, command) else []",
-        "_mergeable_tail(state, overlapping)",
+        "_mergeable_tail(state, overlapping, command) if _brings_news(state, command) else []",
+        "_mergeable_tail(state, overlapping, command)",
         f"{POLICIES}::test_an_edit_under_the_merge_policy_is_a_branch_and_merges_with_nothing",
         "merging an edit shows one message id twice",
     ),
@@ -444,8 +444,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        "        if not _supersedable(turn) or turn.node != below:",
-        "        if not _supersedable(turn):",
+        "        if not _supersedable(turn) or turn.node != below or not _is_askers(turn, command):",
+        "        if not _supersedable(turn) or not _is_askers(turn, command):",
         f"{POLICIES}::test_merging_hides_nothing_that_was_put_behind_the_waiting_question",
         "merging hides what was said in between (R-7)",
     ),

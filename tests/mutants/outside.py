@@ -19,7 +19,7 @@ THREADS = "tests/agents/test_tool_threads.py"
 OUTSIDE = [
     Mutant(
         "server/posted.py",
-        "auto_continue=goes_on",
+        "auto_continue=who.goes_on",
         "auto_continue=True",
         f"{POSTED}::test_an_answer_that_comes_with_a_new_question_is_taken_and_the_question_is_answered",
         "an answer that comes with a question starts a turn besides the question's",
@@ -165,9 +165,9 @@ OUTSIDE = [
         "a file without details does not fit the log that it was made from",
     ),
     Mutant(
-        "server/access.py",
-        "        if isinstance(verdict, Principal | Reject):\n            return verdict\n",
-        "        if verdict:\n            return verdict\n",
+        "server/permissions.py",
+        '        if isinstance(verdict, Reject):\n            return verdict\n        log.error(\n            "`%s`',
+        '        if verdict:\n            return verdict\n        log.error(\n            "`%s`',
         f"{DOORS}::test_only_a_principal_comes_in_over_http",
         "an `authorize` that returns a name lets everybody in",
     ),
@@ -208,7 +208,7 @@ OUTSIDE = [
     ),
     Mutant(
         "server/app.py",
-        "if principal.read_only and loads and not await can_be_watched(",
+        "if permit.principal.read_only and loads and not await can_be_watched(",
         "if False and not await can_be_watched(",
         f"{READ_ONLY}::test_a_read_only_client_makes_and_loads_no_agent",
         "a client that may only watch fills the memory with agents",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["AGENT_CLASSES", "FAMILIES", "FRAMEWORK", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
+__all__ = ["AGENT_CLASSES", "ALIASES", "FAMILIES", "FRAMEWORK", "MADE_BY_US", "PACKAGES", "documented", "ungrouped"]
 
 Groups = dict[str, tuple[str, ...]]
 
@@ -24,7 +24,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Clients and callables": (
                 *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
             ),
-            "The server": ("Everyword", "Connecting", "Principal", "Reject", "Limits"),
+            "The server": ("Everyword", "Principal", "Action", "Connecting", "Reject", "Limits"),
             "Streams of your own": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
             ),
@@ -54,6 +54,10 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Failures": ("ModelFailure", "classify", "failure_of"),
         },
     ),
+    "everyword.fastapi": (
+        "For agents beside a FastAPI application. It needs `fastapi`.",
+        {"Authentication": ("authenticate_with",)},
+    ),
     "everyword.testing": (
         "The test kit: real implementations with one job each, and a check that every client sees the same.",
         {
@@ -80,6 +84,9 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "submissions": ("Submissions", ("Submission",)),
 }
 """Attributes of agents that keep methods together: the class of `everyword.agents` behind each, and what it returns."""
+
+ALIASES = {"Action": "everyword.server.permissions"}
+"""Public names of types that are no classes, and the modules that say what they are."""
 
 FRAMEWORK: dict[str, tuple[str, ...]] = {
     "SaveMessagesResult": ("of",),

@@ -9,24 +9,27 @@ from typing import Any
 from everyword.agents.members import HOOKS, SETTINGS
 
 from .docstrings import first_sentence, to_markdown
-from .packages import FAMILIES, FRAMEWORK, MADE_BY_US, PACKAGES, documented
-from .source import Attribute, Method, attributes_of, call_of_class, has_fields, methods_of, signature
+from .packages import ALIASES, FAMILIES, FRAMEWORK, MADE_BY_US, PACKAGES, documented
+from .source import Attribute, Method, alias, attributes_of, call_of_class, has_fields, methods_of, signature
 
 __all__ = ["agent_class", "entry", "family", "own_classes", "summary"]
 
 
 def summary(package: str, name: str) -> str:
     """Return the first sentence of a name's docstring, as a cell of a table."""
-    text = first_sentence(documented(package, name))
+    text = first_sentence(documented(package, name)) if name not in ALIASES else alias(ALIASES[name], name)[1]
     if not text:
         raise ValueError(f"unable to write the reference; {package}.{name} has no docstring")
-    return _cell(text)
+    return _cell(text.partition("\n\n")[0])
 
 
 def entry(package: str, name: str) -> list[str]:
     """Return the lines about one name."""
     found = documented(package, name)
     lines = ["", f"### {name}", ""]
+    if name in ALIASES:
+        code, text = alias(ALIASES[name], name)
+        return [*lines, *_block(code), "", to_markdown(text)]
     if not inspect.isclass(found):
         return [*lines, *_block(signature(found, name)), "", to_markdown(found.__doc__ or "")]
     made = call_of_class(found, name) if name not in MADE_BY_US else None

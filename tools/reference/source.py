@@ -7,15 +7,17 @@ attribute has the text that stands below it.
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-__all__ = ["Attribute", "Method", "attributes_of", "call_of_class", "has_fields", "methods_of", "signature"]
+__all__ = ["Attribute", "Method", "alias", "attributes_of", "call_of_class", "has_fields", "methods_of", "signature"]
 
 WIDTH = 100
 """Columns of a signature that stays on one line."""
@@ -84,6 +86,17 @@ def attributes_of(classes: Sequence[type]) -> list[Attribute]:
                     if each.text:
                         found.setdefault(each.name, each)
     return list(found.values())
+
+
+def alias(module: str, name: str) -> tuple[str, str]:
+    """Return how a type that is no class is written, and the text below it."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    for node, below in pairwise(tree.body):
+        if isinstance(node, ast.Assign) and _name(node.targets[0], None) == name:
+            return "\n".join(textwrap.wrap(f"{name} = {_written(node.value)}", WIDTH, subsequent_indent="    ")), _text(
+                below
+            )
+    raise ValueError(f"unable to write the reference; {module} has no {name}")
 
 
 def methods_of(classes: Sequence[type]) -> list[Method]:

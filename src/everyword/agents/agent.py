@@ -21,6 +21,8 @@ from .members import check_attribute, check_members, is_framework_class
 from .naming import agent_kind, declared_kinds
 from .sql import Sql
 from .state import SharedState
+from .state_change import StateT
+from .state_models import named_model
 from .sub_agents import HasSubAgents
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def running_as(agent: Agent) -> None:
     _current.set(agent)
 
 
-class Agent(SharedState, HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifetime):
+class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifetime):
     """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
 
     Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and
@@ -79,6 +81,8 @@ class Agent(SharedState, HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, L
         if is_framework_class(cls):
             return
         check_members(cls)
+        if "state_model" not in vars(cls):
+            cls.state_model = named_model(cls, SharedState) or cls.state_model
         cls._declared_kind, cls.aliases = declared_kinds(cls)
         cls.kind = agent_kind(cls)
 

@@ -48,6 +48,7 @@ from .limits import TurnLimits
 from .responder import AgentResponder, run_rules, tell_finish
 from .result import SaveMessagesResult
 from .schedules import declared_jobs, started
+from .state_change import StateT
 from .tool_threads import ToolThreads
 from .toolbelt import tools_of
 from .turn import Turn
@@ -66,7 +67,7 @@ class Debounce:
     seconds: Duration = 0.75
 
 
-class AIChatAgent(HasVersions, WorksAsTool, Agent):
+class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
     """A conversation that does not lose a word. Subclass it and define `on_chat_message`."""
 
     _handle_type: ClassVar[type[Handle[Any]]] = ChatHandle

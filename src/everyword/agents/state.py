@@ -7,19 +7,16 @@ import copy
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, Generic, Literal, NamedTuple
 
 import msgspec
 
 from ..errors import AgentStopped, BadInput, UsageError
-from ..messages.jsonvalues import encode_json, plain_json
 from ..runtime.api import AgentPort, StatePort
 from .connections import Connection
-from .state_change import STOPPED, Fate, StateChange
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from .state_change import STOPPED, Fate, StateChange, StateT
+from .state_models import state_from_json, state_to_json
 
 __all__ = ["SharedState", "Source", "change_state", "shown_state"]
 
@@ -31,31 +28,35 @@ Run = Callable[[Callable[[], Awaitable[None]]], None]
 """Runs a hook beside everything else."""
 
 
-class SharedState:
+class SharedState(Generic[StateT]):
     """One JSON value that an agent and all its clients share."""
 
     _port: AgentPort
 
-    initial_state: Any = None
+    initial_state: ClassVar[Any] = None
     """The state until one is set; JSON, or a `state_model`."""
 
     state_model: ClassVar[type[Any] | None] = None
-    """A Pydantic model or dataclass that every state must fit; `state` is then an instance of it."""
+    """A Pydantic model, dataclass or msgspec Struct that every state must fit; `state` is then an instance of it.
+
+    `class Shop(Agent[Cart])` sets it to `Cart`, unless the class sets another.
+    """
 
     _last_upgrade: tuple[bytes | None, bytes] = (None, b"")
     """The stored state that was read last, and what it was upgraded to."""
 
     @property
-    def state(self) -> Any:
+    def state(self) -> StateT:
         """The agent's state, shared with every client: a copy, so change it with `set_state` or `update_state` only.
 
         The agent's own code reads what was set last, at once. Other code, as that which has the agent from `app.get` or
         is its parent's, reads what is committed.
         """
         value = self._port.states.read(self)
-        return self._initial() if value is None else self._from_json(self._upgraded(value))
+        state: StateT = self._initial() if value is None else self._from_json(self._upgraded(value))
+        return state
 
-    def set_state(self, state: Any) -> StateChange:
+    def set_state(self, state: StateT) -> StateChange[StateT]:
         """Replace the state. It is the agent's at once, and everybody else's when it is committed.
 
         `self.state` gives the new value right after the call, so `set_state` of something that was made of
@@ -71,7 +72,7 @@ class SharedState:
         """
         return change_state(self, lambda owner: state)
 
-    def update_state(self, change: Callable[[Any], Any]) -> StateChange:
+    def update_state(self, change: Callable[[StateT], StateT]) -> StateChange[StateT]:
         """Replace the state by what a plain function makes of it, in one step; `await` as with `set_state`.
 
         The function gets a copy, which it may change and return. It runs at once, in the agent's own code, whoever
@@ -87,10 +88,10 @@ class SharedState:
         """
         return old
 
-    def validate_state_change(self, state: Any, source: Source) -> None:
+    def validate_state_change(self, state: StateT, source: Source) -> None:
         """Refuse a state by raising; clients are told only that it was refused. May not be slow."""
 
-    async def on_state_changed(self, state: Any, source: Source) -> None:
+    async def on_state_changed(self, state: StateT, source: Source) -> None:
         """Called when a state is committed and was sent; `source` is the connection that set it, or "server"."""
 
     def _initial(self) -> Any:
@@ -99,11 +100,7 @@ class SharedState:
         return self._from_json(self._to_json(self.initial_state))
 
     def _to_json(self, state: Any) -> bytes:
-        model: Any = self.state_model
-        if model is not None and isinstance(state, model):
-            # Without warnings of what does not fit: that is found when it is read back.
-            state = _adapter(model).dump_python(state, mode="json", warnings="none")
-        return encode_json(plain_json(state))
+        return state_to_json(self.state_model, state)
 
     def _upgraded(self, value: bytes) -> bytes:
         """Return a stored state as the present model wants it."""
@@ -123,26 +120,7 @@ class SharedState:
         return fitting
 
     def _from_json(self, value: bytes) -> Any:
-        model: Any = self.state_model
-        if model is None:
-            return msgspec.json.decode(value)
-        from pydantic import ValidationError
-
-        try:
-            return _adapter(model).validate_json(value)
-        except ValidationError as exc:
-            # Without the value: the text may reach a client, and the state may be the agent's own.
-            first = exc.errors(include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "it"
-            name = model.__name__
-            raise BadInput(f"unable to take the state; it does not fit {name}, {place}: {first['msg']}") from None
-
-
-@lru_cache(maxsize=256)
-def _adapter(model: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(model)
+        return state_from_json(self.state_model, value)
 
 
 def shown_state(agent: SharedState, value: bytes | None) -> bytes | None:

@@ -7,16 +7,21 @@ import logging
 from collections.abc import Awaitable, Generator
 from typing import Any, Final
 
+from typing_extensions import TypeVar
+
 from ..errors import AgentStopped
 
-__all__ = ["STOPPED", "Fate", "StateChange"]
+__all__ = ["STOPPED", "Fate", "StateChange", "StateT"]
+
+StateT = TypeVar("StateT", default=Any)
+"""The state of an agent: `Agent[Cart]`."""
 
 log = logging.getLogger("everyword.agents")
 
 STOPPED: Final = "unable to set the state; the agent was stopped"
 
 
-class StateChange(Awaitable[Any]):
+class StateChange(Awaitable[StateT]):
     """A state that was set: `await` waits until it is committed and returns it, or raises why it is not stored.
 
     It may be awaited several times, or not at all: a failure that no code awaits is logged.
@@ -25,9 +30,10 @@ class StateChange(Awaitable[Any]):
     def __init__(self, fate: Fate) -> None:
         self._fate = fate
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, StateT]:
         try:
-            return (yield from self._fate.wait().__await__())
+            state: StateT = yield from self._fate.wait().__await__()
+            return state
         finally:
             del self  # what is raised knows this frame: drop the reference to avoid a cycle
 

@@ -17,6 +17,7 @@ from .asking import Messages, asked_messages, request_id_of
 from .chat import AIChatAgent, is_in_turn
 from .handles import Handle
 from .result import SaveMessagesResult
+from .state_change import StateT
 from .submissions import Submission, Submissions
 from .think_context import StepContext, TurnContext
 from .think_handle import ThinkHandle
@@ -30,7 +31,7 @@ __all__ = ["Think"]
 T = TypeVar("T")
 
 
-class Think(AIChatAgent):
+class Think(AIChatAgent[StateT]):
     """A conversation with a model that has tools. Needs the extra `pydantic-ai` and the provider's own package."""
 
     _handle_type: ClassVar[type[Handle[Any]]] = ThinkHandle

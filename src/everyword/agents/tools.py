@@ -17,17 +17,15 @@ import sys
 import types
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
 from ..errors import BadInput, ChatError, UsageError, public_text
 from ..messages.jsonvalues import encode_json, plain_json
 from ..messages.repair import unknown_after
-from ..principals import Principal
-from ..runtime.api import CancelToken
 from .durations import Duration, to_seconds
 from .limits import TurnLimits
+from .tool_calls import ToolContext, ToolFailed, ToolProgress, ToolResult, ToolYield, is_context
 from .tool_options import check_options
 from .tool_running import runs_on_loop, values_of
 from .tool_threads import CallThreads, ToolThreads
@@ -51,63 +49,11 @@ _DEFAULT_THREADS: Final = ToolThreads()
 """For calls that no app makes: tests, and `Tool.run` by hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """The call that a tool is answering. A parameter with this annotation is given it; the model never sees it.
+_Verdict = bool | Awaitable[bool]
+Approval = bool | Callable[..., _Verdict]
 
-    `idempotency_key` is the same for every attempt at the same call: hand it to services that take one. `threads` is
-    for blocking code in an async tool: `await loop.run_in_executor(context.threads, function)`.
-    """
-
-    agent: Any = None
-    """The agent whose tool it is."""
-    turn: Any = None
-    """The turn that the call belongs to."""
-    call_id: str = ""
-    """The id of the call, as the model gave it."""
-    idempotency_key: str = ""
-    """The same in every attempt at the call, and in no other call."""
-    cancelled: CancelToken = field(default_factory=CancelToken)
-    """Set when the turn is to stop."""
-    threads: Executor | None = field(default=None, repr=False)
-    """Where blocking code of an async tool may run."""
-    principal: Principal | None = None
-    """Who asked the question that is being answered; None when our own code asked, for nobody."""
-    approved_by: Principal | None = None
-    """Who approved the call; None when nobody had to, or when it was approved elsewhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolProgress:
-    """What is known so far, as a JSON value; more follows."""
-
-    output: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """The tool's answer, as a JSON value; nothing follows."""
-
-    output: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFailed:
-    """The call brought no answer; nothing follows. `unknown`: it timed out, but what it does in its thread goes on.
-
-    `client_text` is stored and shown to every client. `model_text` may say more: what is wrong with the input, or the
-    exception's text where the tool allows it.
-    """
-
-    reason: Literal["input", "raised", "output", "timeout", "unknown"]
-    model_text: str
-    client_text: str
-    error: BaseException | None = None
-
-
-ToolYield = ToolProgress | ToolResult | ToolFailed
-
-Approval = bool | Callable[..., bool | Awaitable[bool]]
+_Lambda = Callable[[Any], _Verdict] | Callable[[Any, Any], _Verdict] | Callable[[Any, Any, Any], _Verdict]
+"""For lambdas: with `Callable[..., bool]`, strict type checkers do not know the types of their parameters."""
 
 
 class Tool(Generic[P, R]):
@@ -336,7 +282,18 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    needs_approval: Approval = False,
+    needs_approval: bool | _Lambda = False,
+    client: bool = False,
+    idempotent: bool = False,
+    timeout: Duration | None = None,
+    show_errors_to_model: bool = False,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+@overload
+def tool(  # type: ignore[overload-cannot-match]  # functions with keyword-only parameters match
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: Callable[..., _Verdict],
     client: bool = False,
     idempotent: bool = False,
     timeout: Duration | None = None,
@@ -466,7 +423,7 @@ class _Inputs:
     def context_name(self) -> str | None:
         """The parameter that wants the ToolContext, if any."""
         hints = {name: self._hints.get(name) for name in self._parameters}
-        return next((n for n, hint in hints.items() if ToolContext in (hint, *typing.get_args(hint))), None)
+        return next((name for name, hint in hints.items() if is_context(hint)), None)
 
     def check(self, value: Any) -> dict[str, Any]:
         value = {} if value is None else value

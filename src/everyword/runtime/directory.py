@@ -408,7 +408,7 @@ class Directory:
         for each in (agent, *below):
             if (loaded := self._loaded.pop(each, None)) is not None:
                 self._dismiss(loaded, caller)
-        gone = [agent, *await self.store.agents_below(agent)]
+        gone = [agent, *await self.store.agents(children_prefix(agent))]
         for each in gone:
             if self._forget is not None:
                 await self._forget(each)

@@ -37,8 +37,8 @@ _PRIVATE: Final = {
     "detail": None,
     "origin": None,
     "owner": None,
-    "principal": None,
     "payload": ABSENT,
+    "principal": None,
     "snapshot": ABSENT,
 }
 

@@ -1,0 +1,157 @@
+"""Tools, sub-agents, jobs and later attempts know who asked, whoever approved and whatever died in between (R-35)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from everyword import Agent, AIChatAgent, Everyword, Principal, ToolContext, Turn, callable_method, tool
+from everyword.testing import Gate, LocalServer
+from tests.patience import PATIENCE
+
+PEOPLE = {
+    "ann": Principal("ann", name="Ann", claims={"role": "agent"}),
+    "bob": Principal("bob", name="Bob", claims={"role": "manager"}),
+}
+
+
+def by_header(connection: HTTPConnection) -> Principal | None:
+    return PEOPLE.get(connection.headers.get("x-user", ""))
+
+
+def served(*agents: type[Agent]) -> LocalServer:
+    app = Everyword(
+        agents, store="memory:", authenticate=by_header, authorize=lambda principal, action, kind, name: True
+    )
+    return LocalServer(app)
+
+
+def as_(name: str) -> dict[str, Any]:
+    return {"headers": {"x-user": name}}
+
+
+def described(principal: Principal | None) -> str:
+    return "nobody" if principal is None else f"{principal.name} ({principal.claims.get('role')})"
+
+
+class Bank(AIChatAgent):
+    """Pays when somebody approves, and notes for whom and by whom."""
+
+    paid: list[str]
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        asked = next(message.text for message in reversed(self.messages) if message.role == "user")
+        if turn.attempt == 1 and asked == "wait":
+            yield f"first for {described(turn.principal)}; "
+            await Gate().wait()
+        if asked == "pay":
+            yield str(await turn.call_tool("pay", amount=5))
+        yield f" for {described(turn.principal)}, {described(self.principal)}"
+
+    @tool(needs_approval=True)
+    async def pay(self, amount: int, context: ToolContext) -> str:
+        type(self).paid.append(f"{described(context.principal)} by {described(context.approved_by)}")
+        return f"paid {amount}"
+
+
+def bank() -> type[Bank]:
+    return type("Bank", (Bank,), {"paid": []})
+
+
+async def test_a_tool_is_told_who_asked_and_who_approved() -> None:
+    cls = bank()
+    async with served(cls) as server:
+        async with server.client(cls, **as_("ann")) as ann, server.client(cls, **as_("bob")) as bob:
+            await _asked(ann, "pay")
+            await _approve(bob)
+            await _until(lambda: "for Ann" in (ann.messages[-1].text or ""))
+            assert "for Ann (agent), Ann (agent)" in ann.messages[-1].text
+    assert cls.paid == ["Ann (agent) by Bob (manager)"]
+
+
+async def test_who_approved_is_known_to_the_process_that_runs_the_call() -> None:
+    cls = bank()
+    async with served(cls) as server:
+        async with server.client(cls, **as_("ann")) as ann, server.client(cls, **as_("bob")) as bob:
+            await _asked(ann, "pay")
+            await server.restart()
+            await _approve(bob)
+            await _until(lambda: "for Ann" in (ann.messages[-1].text or ""))
+    assert cls.paid == ["Ann (agent) by Bob (manager)"]
+
+
+async def test_a_later_attempt_works_for_the_same() -> None:
+    cls = bank()
+    async with served(cls) as server, server.client(cls, **as_("ann")) as ann:
+        sending = asyncio.create_task(_asked(ann, "wait"))
+        await _until(lambda: bool(ann.messages) and "first for Ann" in ann.messages[-1].text)
+        await server.restart()
+        await sending
+        assert ann.messages[-1].text.endswith(" for Ann (agent), Ann (agent)")
+
+
+class Child(AIChatAgent):
+    async def on_chat_message(self, turn: Turn) -> Any:
+        yield f"child of {described(turn.principal)}"
+
+
+class Parent(AIChatAgent):
+    begun = False
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        yield "parent"
+
+    @callable_method
+    async def delegate(self) -> str:
+        child = await self.sub_agent(Child, "one")
+        result = await child.save_messages("hello")
+        assert result.message is not None
+        return result.message.text
+
+    @callable_method
+    async def later(self) -> None:
+        await self.queue("work", {})
+
+    async def work(self, payload: Any) -> None:
+        begun, type(self).begun = self.begun, True
+        if not begun:
+            await Gate().wait()  # the process dies in it
+        await self.set_state({"worked_for": described(self.principal)})
+
+
+async def test_a_sub_agent_works_for_who_its_parent_works_for() -> None:
+    async with served(Parent, Child) as server, server.client(Parent, **as_("ann")) as ann:
+        assert await ann.agent.call("delegate") == "child of Ann (agent)"
+
+
+async def test_a_job_works_for_who_put_it_aside_also_in_the_next_process() -> None:
+    async with served(Parent, Child) as server, server.client(Parent, **as_("ann")) as ann:
+        await ann.agent.call("later")
+        await _until(lambda: Parent.begun)
+        await server.restart()
+        await _until(lambda: ann.agent.state is not None)
+        assert ann.agent.state == {"worked_for": "Ann (agent)"}
+
+
+async def _asked(client: Any, text: str) -> None:
+    async for _ in client.send(text):
+        pass
+
+
+async def _approve(client: Any) -> None:
+    await _until(lambda: bool(_waiting(client)))
+    (call,) = _waiting(client)
+    await client.approve(call)
+
+
+def _waiting(client: Any) -> list[str]:
+    parts = [part for message in client.messages for part in message.parts]
+    return [part["toolCallId"] for part in parts if part.get("state") == "approval-requested"]
+
+
+async def _until(fact: Any) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not fact():  # noqa: ASYNC110 - what clients have heard is no event
+            await asyncio.sleep(0)
