@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AppHandle"]
 
-A = TypeVar("A", bound="Agent")
-ChatT = TypeVar("ChatT", bound="AIChatAgent")
-ThinkT = TypeVar("ThinkT", bound="Think")
+A = TypeVar("A", bound="Agent[Any]")
+ChatT = TypeVar("ChatT", bound="AIChatAgent[Any]")
+ThinkT = TypeVar("ThinkT", bound="Think[Any]")
 
 PAGE: Final = 500
 """How many agents are asked of the store at once."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatHandle", "check_messages"]
 
-C_co = TypeVar("C_co", bound="AIChatAgent", covariant=True)
+C_co = TypeVar("C_co", bound="AIChatAgent[Any]", covariant=True)
 
 
 class ChatHandle(Handle[C_co]):

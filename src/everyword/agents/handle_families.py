@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JobsHandle", "SubAgentsHandle", "SubmissionsHandle", "VersionsHandle"]
 
-C_co = TypeVar("C_co", bound="AIChatAgent", covariant=True)
+C_co = TypeVar("C_co", bound="AIChatAgent[Any]", covariant=True)
 
 Do = Callable[[str, Any, dict[str, Any]], Awaitable[Any]]
 """Does something in the agent: its name, the type of the result, and what it is given."""

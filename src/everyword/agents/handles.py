@@ -20,6 +20,7 @@ from .handle_families import JobsHandle, SubAgentsHandle
 from .jobs import Job, When
 from .operations import PREFIX, ConnectionRecord
 from .schedules import Every
+from .state_change import StateT
 from .sub_agents import check_child, remember_child
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Handle", "make_handle"]
 
-A_co = TypeVar("A_co", bound="Agent", covariant=True)
-A = TypeVar("A", bound="Agent")
-ChatT = TypeVar("ChatT", bound="AIChatAgent")
-ThinkT = TypeVar("ThinkT", bound="Think")
+A_co = TypeVar("A_co", bound="Agent[Any]", covariant=True)
+A = TypeVar("A", bound="Agent[Any]")
+ChatT = TypeVar("ChatT", bound="AIChatAgent[Any]")
+ThinkT = TypeVar("ThinkT", bound="Think[Any]")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -157,18 +158,20 @@ class Handle(Generic[A_co]):
         """Load the agent, so that its `on_start` runs and its declared schedules begin; other calls do so, too."""
         await self._do("load", None)
 
-    async def get_state(self) -> Any:
+    async def get_state(self: Handle[Agent[StateT]]) -> StateT:
         """Return the agent's state, as committed: JSON, or the class's `state_model`."""
-        return await self._do("get_state", self._state_type)
+        state: StateT = await self._do("get_state", self._state_type)
+        return state
 
-    async def set_state(self, state: Any) -> Any:
+    async def set_state(self: Handle[Agent[StateT]], state: StateT) -> StateT:
         """Replace the state, and return it when it is committed. To make it from the present one, write a method.
 
         Raises:
             BadInput: it does not fit the class's `state_model`.
             EverywordError: the agent's `validate_state_change` raised it.
         """
-        return await self._do("set_state", self._state_type, {"state": state})
+        stored: StateT = await self._do("set_state", self._state_type, {"state": state})
+        return stored
 
     @property
     def _state_type(self) -> Any:

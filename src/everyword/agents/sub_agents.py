@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["HasSubAgents", "SubAgentAddress", "SubAgents"]
 __all__ += ["check_child", "child_classes", "class_of", "known_child", "remember_child"]
 
-C = TypeVar("C", bound="Agent")
-ChatT = TypeVar("ChatT", bound="AIChatAgent")
-ThinkT = TypeVar("ThinkT", bound="Think")
+C = TypeVar("C", bound="Agent[Any]")
+ChatT = TypeVar("ChatT", bound="AIChatAgent[Any]")
+ThinkT = TypeVar("ThinkT", bound="Think[Any]")
 
 _remembered: WeakKeyDictionary[type, dict[str, type[Agent]]] = WeakKeyDictionary()
 """Parent's class → kind → the class that its code asked for in this process."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ThinkHandle"]
 
-T_co = TypeVar("T_co", bound="Think", covariant=True)
+T_co = TypeVar("T_co", bound="Think[Any]", covariant=True)
 T = TypeVar("T")
 
 

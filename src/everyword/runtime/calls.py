@@ -69,7 +69,7 @@ class Calls:
         directory = self._running()
         found: list[AgentId] = []
         while True:
-            stored = await directory.store.agents(prefix, after=after, limit=limit)
+            stored = await directory.store.agents_named(prefix, after=after, limit=limit)
             end = stored[-1] if len(stored) == limit else None
             loaded = sorted(
                 each

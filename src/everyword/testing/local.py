@@ -27,9 +27,9 @@ from .network import Network
 
 __all__ = ["Life", "LocalServer"]
 
-A = TypeVar("A", bound=Agent)
-ChatT = TypeVar("ChatT", bound=AIChatAgent)
-ThinkT = TypeVar("ThinkT", bound=Think)
+A = TypeVar("A", bound=Agent[Any])
+ChatT = TypeVar("ChatT", bound=AIChatAgent[Any])
+ThinkT = TypeVar("ThinkT", bound=Think[Any])
 URL = "http://localhost"
 SOON = Backoff(first=0.002, most=0.05)
 """How soon clients come back: nobody else waits in line."""
