@@ -34,9 +34,7 @@ async def test_a_client_talks_to_an_app_without_a_socket() -> None:
             assert (await client.send("hi")).text == "hello"  # type: ignore[union-attr]
         stored = await server.http(chat, "ann").get("get-messages")
         assert [message["role"] for message in stored.json()] == ["user", "assistant"]
-        agent = server.get(chat, "ann")
-        await agent.load()
-        assert [message.text for message in agent.messages] == ["hi", "hello"]
+        assert [message.text for message in await server.get(chat, "ann").get_messages()] == ["hi", "hello"]
 
 
 @pytest.mark.parametrize("base_path", ["/", "/deep/down/"])
