@@ -44,6 +44,7 @@ from .errors import ChatError, EverywordError, ToolError
 from .messages.message import UIMessage
 from .messages.model_messages import convert_to_model_messages
 from .messages.prune_messages import prune_messages
+from .messages.speakers import with_speakers
 from .messages.validate import validate_ui_messages
 from .principals import Principal
 from .server.app import Everyword
@@ -102,6 +103,7 @@ __all__ = [
     "scheduled",
     "tool",
     "validate_ui_messages",
+    "with_speakers",
 ]
 
 __version__ = "0.1.0.dev0"

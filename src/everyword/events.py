@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from .ids import Attempt, CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 
-__all__ = ["ABSENT", "AnswerKind", "AttemptCause", "AttemptDelayed", "AttemptInterrupted", "AttemptStarted"]
+__all__ = ["ABSENT", "LOCAL", "AnswerKind", "AttemptCause", "AttemptDelayed", "AttemptInterrupted", "AttemptStarted"]
 __all__ += ["CallAnswered", "CallStarted"]
 __all__ += ["AgentCreated", "CancelRequested", "JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
 __all__ += ["AgentDestroyed", "FiberEnded", "FiberOutcome", "FiberPaused", "FiberStarted", "FiberStashed"]
@@ -93,6 +93,10 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
     claims: Raw = ABSENT
     read_only: bool = False
+
+
+LOCAL: Final = Identity("local")
+"""Whoever uses a server that asks nobody who they are: stored with what was asked, and no author of a message."""
 
 
 class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):

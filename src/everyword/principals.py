@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from . import events
 from .errors import UsageError
 from .events import ABSENT, Identity
 from .ids import Millis
@@ -110,7 +111,7 @@ def _expiry(given: object) -> Millis | None:
     )
 
 
-LOCAL: Final = Principal("local")
+LOCAL: Final = Principal(events.LOCAL.id)
 """Whoever uses a server that has no `authorize`, from its own machine."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from everyword.agents.stream_manager import (
     ResumableStreamState,
 )
 from everyword.errors import SqlError, UsageError
-from everyword.log.base import LogStore
+from everyword.log.base import Batch, LogStore
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
 from everyword.testing import ManualClock
@@ -78,6 +79,30 @@ async def test_sending_returns_both_ids_while_the_model_still_works_and_the_answ
         script.gates["a"].set()
         assert text_of(await over(talk, sent["streamId"])) == "done "
         assert await talk.jobs.list(queued=True) == []
+
+
+async def test_a_question_and_its_stream_are_one_commit_however_few_commands_a_commit_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fresh_script()
+    monkeypatch.setattr("everyword.runtime.actor.BATCH", 1)
+    store = MemoryLog()
+    batches: list[list[str]] = []
+    append = store.append
+
+    def noting(batch: Batch) -> Awaitable[None]:
+        batches.append([entry.kind for entry in batch.entries if entry.kind != "state.set"])
+        return append(batch)
+
+    monkeypatch.setattr(store, "append", noting)
+    async with talking(store) as (talk, _):
+        sent = await talk.streams.send_message("one two")
+        await over(talk, sent["streamId"])
+        await talk.streams.send_message("hold:a")
+        await talk.streams.clear_history()
+    assert ["messages.put", "turn.accepted", "job.added"] in [kinds[:3] for kinds in batches]
+    assert any(kinds[-2:] == ["messages.put", "turn.ended"] for kinds in batches)
+    assert any(kinds[0] == "job.ended" and kinds[-1] == "chat.cleared" for kinds in batches if kinds)
 
 
 @pytest.mark.obligation("004-25", "004-30", "004-37")

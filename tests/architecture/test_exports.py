@@ -63,6 +63,7 @@ PUBLIC: dict[str, list[str]] = {
         "scheduled",
         "tool",
         "validate_ui_messages",
+        "with_speakers",
     ],
     "everyword.agents": [
         "AIChatAgent",

@@ -38,3 +38,13 @@ def assert_in_step(chat: Chat, *tabs: Tab) -> None:
     for tab in tabs:
         here = shown(tab.messages)
         assert here == stored, f"on the screen: {here}\nstored: {stored}"
+        told = metadata_of(tab.messages, is_plain=tab.is_plain)
+        assert told == metadata_of(chat.stored, is_plain=tab.is_plain)
+
+
+def metadata_of(messages: list[dict[str, Any]], *, is_plain: bool = False) -> list[Any]:
+    """Return the metadata of a transcript, with the server's fields (R-37); for a plain page, of the answers alone.
+
+    Plain HTTP has no way to tell a page of its own question before it is loaded anew.
+    """
+    return [message.get("metadata") for message in messages if not (is_plain and message["role"] == "user")]

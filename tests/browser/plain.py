@@ -32,6 +32,7 @@ def plain_tab(chat: Chat, *, link: Link | None = None, **options: Any) -> Tab:
     port = link.port if link is not None else chat.server.port
     url = f"http://127.0.0.1:{port}/plain/{chat.client}/index.html?options={given}"
     tab = chat.loop.run(_opened(chat, url))
+    tab.is_plain = True
     chat.tabs.append(tab)
     tab.reload()
     tab.until(f"c.status === 'streaming' || {_RESUMED}")

@@ -42,6 +42,8 @@ class Tab:
         self.frames: list[tuple[str, str]] = []
         """What went over its sockets: ("→" sent or "←" received, text); "⇄" is a new socket, "✕" a closed one."""
         self.complaints: list[str] = []
+        self.is_plain = False
+        """Whether it has `useChat` alone, over HTTP."""
         self._loop, self._page, self._url = loop, page, url
         self._expected: list[str] = []
         self._news = asyncio.Event()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -40,7 +42,7 @@ async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answe
         await expect(tab.page.locator("#suggestions button")).to_have_count(len(Demo.suggestions))
         await expect(tab.box).to_be_focused()
         await tab.ask("hello there")
-        await expect(tab.questions).to_have_text(["hello there"])
+        await expect(tab.questions.locator(".text")).to_have_text(["hello there"])
         await expect(tab.page.locator("#empty")).to_be_hidden()
         await expect(tab.answers).to_contain_text(EARLY)
         assert letters(LATE) not in await tab.text()
@@ -48,6 +50,24 @@ async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answe
         await expect(tab.answers).to_contain_text(LATE)
         await expect_said(tab, HELLO)
         await check_seen(tab, HELLO)
+        assert tab.problems == []
+
+
+async def test_every_message_shows_its_time_quietly_and_the_same_after_a_reload(tmp_path: Path) -> None:
+    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+        tab = await open_tab(browser, url)
+        await tab.ask("hello there")
+        await expect_said(tab, HELLO)
+        times = tab.page.locator("#messages li time")
+        await expect(times).to_have_count(2)
+        shown = await times.evaluate_all("all => all.map(each => [each.dateTime, each.textContent, each.title])")
+        assert all(re.fullmatch(r"\d\d:\d\d( [AP]M)?", text) for _, text, _ in shown)
+        asked, answered = (datetime.fromisoformat(iso) for iso, _, _ in shown)
+        assert abs((datetime.now(UTC) - asked).total_seconds()) < 3600 and asked <= answered
+        await tab.page.reload()
+        await expect(times).to_have_count(2)
+        again = await times.evaluate_all("all => all.map(each => [each.dateTime, each.textContent, each.title])")
+        assert again == shown
         assert tab.problems == []
 
 
@@ -99,10 +119,10 @@ async def test_a_killed_server_finishes_the_sentence_on_the_page_by_itself_when_
             await expect(tab.answers).to_have_count(2)
             await expect(tab.answers.last).to_contain_text(LATE)
             await expect_said(tab, HELLO)
-            await expect(tab.questions).to_have_text(["hello", "hello again"])
+            await expect(tab.questions.locator(".text")).to_have_text(["hello", "hello again"])
             await check_seen(tab, HELLO)
             await tab.page.reload()
-            await expect(tab.questions).to_have_text(["hello", "hello again"])
+            await expect(tab.questions.locator(".text")).to_have_text(["hello", "hello again"])
             assert [await tab.text(0), await tab.text(1)] == [letters(HELLO)] * 2
         assert tab.problems == []
 
@@ -112,7 +132,7 @@ async def test_two_tabs_see_the_same_conversation_while_it_happens(tmp_path: Pat
         one, two = await open_tab(browser, url), await open_tab(browser, url)
         await expect(two.link).to_have_text("live")
         await one.ask("hello")
-        await expect(two.questions).to_have_text(["hello"])
+        await expect(two.questions.locator(".text")).to_have_text(["hello"])
         await expect(two.answers).to_contain_text(EARLY)
         three = await open_tab(browser, url)
         await expect(three.answers).to_contain_text(EARLY)

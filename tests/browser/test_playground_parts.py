@@ -100,7 +100,7 @@ async def test_the_page_finds_agents_at_the_root_and_in_another_application(wher
     async with playing(**where) as stage:
         tab = await stage.open()
         await tab.ask("hello")
-        await expect(tab.answers).to_have_text(["You said: hello"])
+        await expect(tab.answers.locator(".text")).to_have_text(["You said: hello"])
         await expect(tab.page.locator("#conversations li")).to_contain_text(["hello"])
         await expect(tab.page.locator("#link")).to_have_text("live")
         assert tab.problems == []

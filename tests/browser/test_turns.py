@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from everyword.messages.server_fields import SERVER_FIELDS
 from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 
@@ -88,9 +89,9 @@ def test_metadata_of_start_and_finish_is_visible_live_in_both_tabs(chat: Chat) -
     second.until_answer(WHOLE)
     for tab in (first, second):
         tab.until("c.messages[1]?.metadata?.tokens?.total === 7")
-    expected = {"model": "scripted", "tokens": {"total": 7}}
-    assert [tab.messages[1].get("metadata") for tab in (first, second)] == [expected, expected]
-    assert chat.stored[1]["metadata"] == expected
+    stored = chat.stored[1]["metadata"]
+    assert stored == {"model": "scripted", "tokens": {"total": 7}, SERVER_FIELDS: stored[SERVER_FIELDS]}
+    assert [tab.messages[1].get("metadata") for tab in (first, second)] == [stored, stored]
 
 
 def test_an_event_stream_cut_inside_lines_and_characters_loses_nothing(chat: Chat) -> None:

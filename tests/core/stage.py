@@ -43,6 +43,7 @@ from everyword.events import (
 from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
 from everyword.log.base import REPLAYED
 from everyword.messages.calls import CallAnswer
+from everyword.messages.server_fields import fields_of, without_fields
 from tests.core.histories import History, emitted, user
 
 E = TypeVar("E")
@@ -141,10 +142,18 @@ class Stage(History):
         return [node.id for _, node in shown_path(self.state)]
 
     def message(self, node: int) -> JsonObject:
+        """The message that is kept at a node, without the server's fields."""
+        return without_fields(self.stored(node))
+
+    def stored(self, node: int) -> JsonObject:
         """The message that is kept at a node."""
         body = self.state.nodes[NodeId(node)].body
         assert body is not None, f"node {node} has no message"
         return decoded(body)
+
+    def fields(self, node: int) -> JsonObject | None:
+        """The server's fields of the message that is kept at a node."""
+        return fields_of(self.stored(node))
 
     def draft(self, node: int) -> JsonObject | None:
         draft = self.rows.messages[NodeId(node)].draft

@@ -12,6 +12,7 @@ from everyword.errors import MessageRefused
 from everyword.events import MessageReplaced, MessagesPut
 from everyword.ids import NodeId
 from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.server_fields import without_fields
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, decoded, kinds, open_text, stage, the
 
@@ -225,7 +226,7 @@ def test_a_list_of_a_trusted_client_deletes_nothing() -> None:
 def test_a_settled_call_of_a_trusted_client_is_stored_and_takes_no_answer(part: dict[str, Any]) -> None:
     told = trusting()
     told.put(answer_of("x1", part), trusted=False)
-    assert decoded(told.state.nodes[told.state.leaf].body or b"") == answer_of("x1", part)  # type: ignore[index]
+    assert told.message(told.state.leaf or 0) == answer_of("x1", part)
     for answer in ANSWERS:
         assert told.answer("k1", answer) == []
 
@@ -244,7 +245,7 @@ def test_an_open_call_that_the_server_wrote_stays_as_it_wrote_it(part: dict[str,
     told.put(answer_of("a1", said("Shall I?"), stored))
     copy = {**stored, "toolName": "pay", "input": {"amount": 1}}
     replaced = the(MessageReplaced, told.put(answer_of("a1", said("Should I?"), copy), trusted=False))
-    assert decoded(bytes(replaced.message)) == answer_of("a1", said("Should I?"), stored)
+    assert without_fields(decoded(bytes(replaced.message))) == answer_of("a1", said("Should I?"), stored)
     assert b'"amount":1.0' in bytes(replaced.message)
     for change in ({"input": {"amount": 99}}, {"input": {"amount": True}}, {"toolCallId": "k2"}, {"type": "tool-x"}):
         check_refused(told, answer_of("a1", said("Now!"), {**stored, **change}), match="output")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from everyword.core.commands import SetState
@@ -10,6 +12,7 @@ from everyword.core.transcript import Ending, Transcript
 from everyword.events import AttemptStarted, Chunk, Event, Outcome, StateSet, TurnKind, TurnRetargeted, to_raw
 from everyword.ids import Attempt, MessageId, Millis, NodeId, TurnId
 from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.server_fields import without_fields
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, approval, call, open_text, stage, states, text, text_of
 
@@ -21,6 +24,10 @@ def seen(events: list[Event]) -> Transcript:
     return transcript
 
 
+def said(transcript: Transcript) -> dict[NodeId, dict[str, Any]]:
+    return {node: without_fields(message) for node, message in transcript.messages.items()}
+
+
 def watched(told: Stage) -> Transcript:
     return seen([event for event, _ in told.log])
 
@@ -28,7 +35,7 @@ def watched(told: Stage) -> Transcript:
 def test_questions_are_seen_when_they_are_accepted() -> None:
     told = stage()
     told.ask("r1", user("u1"))
-    assert watched(told).messages == {1: user("u1")}
+    assert said(watched(told)) == {1: user("u1")}
     assert watched(told).endings == {}
 
 
@@ -60,7 +67,7 @@ def test_what_is_seen_in_the_end_is_what_is_stored() -> None:
     told.run(2, call("k1"), finish_reason="tool-calls")
     told.answer("k1", ToolResult(1))
     told.run(3, *text("so"))
-    assert watched(told).messages == {node: told.message(node) for node in (1, 2, 3, 4, 5)}
+    assert watched(told).messages == {node: told.stored(node) for node in (1, 2, 3, 4, 5)}
 
 
 def test_how_every_turn_ended_is_seen() -> None:
@@ -134,7 +141,7 @@ def test_bare_streams_and_transient_parts_are_not_seen() -> None:
     told.ask("r1", user("u1"))
     told.begin(2)
     told.emit(2, {"type": "data-flash", "data": 1, "transient": True})
-    assert watched(told).messages == {1: user("u1")}
+    assert said(watched(told)) == {1: user("u1")}
 
 
 @pytest.mark.parametrize("cursor", range(12))
@@ -172,7 +179,7 @@ def test_deltas_whose_beginning_was_pruned_are_passed_over() -> None:
     told.begin(1)
     told.emit(1, *open_text("half"))
     events = [event for event, _ in told.log]
-    assert seen([event for event in events if event is not events[2]]).messages == {1: user("u1")}
+    assert said(seen([event for event in events if event is not events[2]])) == {1: user("u1")}
 
 
 # -- prune -------------------------------------------------------------------------------------------------

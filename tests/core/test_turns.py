@@ -228,7 +228,7 @@ def test_the_message_that_ended_is_what_its_chunks_fold_to_with_the_closing_ones
     message = before.closed_message().to_dict()
     events = told.finish(1)
     assert ended_message(events) == message
-    assert told.message(2) == message
+    assert told.stored(2) == message
 
 
 def test_a_turn_that_said_nothing_ends_without_a_message() -> None:

@@ -6,6 +6,7 @@ Choose a cheap witness: a table test where one says it, a property where the pro
 from __future__ import annotations
 
 from tests.mutants import layers
+from tests.mutants.askers import ASKERS
 from tests.mutants.background import BACKGROUND
 from tests.mutants.bounds import BOUNDS
 from tests.mutants.calls import CALLS
@@ -21,6 +22,8 @@ ACCEPT = "tests/core/test_accept.py"
 AGREEMENT = "tests/core/test_agreement.py"
 ANSWERS = "tests/core/test_answers.py"
 POLICIES = "tests/core/test_policies.py"
+STAMPS = "tests/core/test_stamps.py"
+MANAGED = "tests/core/test_managed_streams.py"
 RESTORE = "tests/core/test_restore.py"
 TRANSCRIPT = "tests/core/test_transcript.py"
 TRANSITIONS = "tests/core/test_transitions.py"
@@ -394,8 +397,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        "    placed = _chain(state, new, state.leaf, rules)",
-        "    placed = _chain(state, new, None, rules)",
+        "    placed = _chain(state, new, state.leaf, stamp, rules)",
+        "    placed = _chain(state, new, None, stamp, rules)",
         f"{AGREEMENT}::test_only_clearing_removing_and_branching_hide_what_was_shown",
         "messages stored without a turn hide the whole conversation",
     ),
@@ -405,6 +408,56 @@ CORE = [
         "                    self.messages.get(node, None)",
         f"{AGREEMENT}::test_what_an_observer_saw_of_the_log_is_what_is_kept",
         "an observer goes on showing what was removed",
+    ),
+    # -- the server's fields (R-37) ------------------------------------------------------------------------------
+    Mutant(
+        "core/accept.py",
+        'believes="answers" if command.trusted else "nothing")',
+        'believes="all")',
+        f"{STAMPS}::test_what_a_question_says_of_its_own_author_is_not_believed",
+        "a client names another author of its question (R-37)",
+    ),
+    Mutant(
+        "core/accept.py",
+        'believes="all" if command.trusted else "nothing")',
+        'believes="all")',
+        f"{STAMPS}::test_messages_that_a_client_adds_or_changes_are_said_by_it_now",
+        "a client names another author of a message that it sets (R-37)",
+    ),
+    Mutant(
+        "core/accept.py",
+        "    return compared != without_fields(stored)",
+        "    return compared != stored",
+        f"{STAMPS}::test_asking_for_an_answer_again_is_no_edit_whatever_the_copy_has",
+        "regenerating becomes an edit, because a page has no fields of the server (R-37)",
+    ),
+    Mutant(
+        "messages/client_copies.py",
+        '    return _encoded({**_without_none(without_fields(message)), "parts": parts})\n\n\ndef _full_key',
+        '    return _encoded({**_without_none(message), "parts": parts})\n\n\ndef _full_key',
+        f"{STAMPS}::test_a_synced_list_of_copies_changes_nothing",
+        "a copy of an answer without the server's fields counts as changed (R-37)",
+    ),
+    Mutant(
+        "core/sanitize.py",
+        "with_fields(rules.sanitize(message), fields_of(message))",
+        "rules.sanitize(message)",
+        f"{STAMPS}::test_sanitising_sees_the_fields_and_cannot_remove_or_change_them",
+        "an agent's sanitising removes the author (R-37)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    if turn.fold is not None and turn.fold.is_empty:  # nothing was said yet",
+        "    if turn.chunks == 0:",
+        f"{STAMPS}::test_an_answer_that_begins_anew_has_the_time_of_that",
+        "an answer that begins anew has no time (R-37)",
+    ),
+    Mutant(
+        "core/decide.py",
+        "    return [*cancelled, *events, ChatCleared",
+        "    return [*events, ChatCleared",
+        f"{MANAGED}::test_clearing_cancels_the_jobs_that_are_there_when_it_is_decided_and_no_others",
+        "a job fills a stream of a conversation that was cleared",
     ),
     # -- accepting (R-4, R-6, R-7, R-10) -----------------------------------------------------------------------
     Mutant(
@@ -423,8 +476,8 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        "        return _Plan(place.parent, _chain(state, [last], place.parent, rules))",
-        "        return _Plan(node, _chain(state, [last], node, rules))",
+        "        return _Plan(place.parent, _chain(state, [last], place.parent, stamp, rules))",
+        "        return _Plan(node, _chain(state, [last], node, stamp, rules))",
         f"{ACCEPT}::test_an_edited_question_branches_beside_the_old_one_under_the_same_id",
         "an edited question follows the old one (R-4)",
     ),
@@ -568,6 +621,7 @@ CORE = [
 ]
 
 ALL = [
+    *ASKERS,
     *CORE,
     *AGENTS,
     *layers.MESSAGES,

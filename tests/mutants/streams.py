@@ -85,8 +85,8 @@ STREAMS = [
     ),
     Mutant(
         "core/decide.py",
-        "            return [*put, *_finish(state, turn, command, rules)]\n",
-        "            return [*_finish(state, turn, command, rules)]\n",
+        "    return [*last, *put, *before, replace(ended, chunks=ended.chunks + len(last))]\n",
+        "    return [*last, *before, replace(ended, chunks=ended.chunks + len(last))]\n",
         f"{MANAGER}::test_a_question_is_answered_chunk_by_chunk_and_the_whole_answer_is_kept",
         "a stream ends well and leaves no message",
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from everyword.log.memory import MemoryLog
+from everyword.messages.server_fields import SERVER_FIELDS
 from tests.agents.bases import BASES, answering
 from tests.parity.kit import Client, Server, clients, serving
 from tests.parity.tooling import GATES, SCENARIOS, Chat, Gates, Scenario
@@ -179,7 +180,7 @@ def check_stored(play: Play, stored: list[dict[str, Any]]) -> None:
     if play.scenario == "everything":
         kinds = [part["type"] for part in answer["parts"]]
         assert kinds == ["step-start", "reasoning", "text", "source-url", "file", "text", "source-document"]
-        metadata = {key: value for key, value in answer["metadata"].items() if key not in COUNTED}
+        metadata = {key: value for key, value in answer["metadata"].items() if key not in {*COUNTED, SERVER_FIELDS}}
         assert metadata == {"voice": "v", "cost": {"in": 1, "out": 2}, "total": 3}
 
 

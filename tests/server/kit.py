@@ -15,6 +15,7 @@ import uvicorn
 
 from everyword.agents import AIChatAgent, Turn
 from everyword.messages.fold import MessageFold
+from everyword.messages.server_fields import without_fields
 from everyword.messages.sse import SseEvent, SseParser
 from everyword.server import Everyword
 from everyword.testing import Gate
@@ -79,6 +80,11 @@ def chat(*agents: type[AIChatAgent], **options: Any) -> Everyword:
 
 def user(message_id: str, text: str = "hi") -> dict[str, Any]:
     return {"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]}
+
+
+def bare(messages: Iterable[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """The messages without the server's fields (R-37): what people and models said."""
+    return [without_fields(message) for message in messages or ()]
 
 
 def question(message_id: str = "u1", text: str = "hi", **more: Any) -> dict[str, Any]:

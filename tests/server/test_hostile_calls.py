@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.server.hostile import Chat, Tab, Target, attacked
-from tests.server.kit import chat, serving, user
+from tests.server.kit import bare, chat, serving, user
 from tests.server.sockets import socket
 
 CALL = "made-up-call"
@@ -103,10 +103,10 @@ async def test_a_call_in_a_stored_user_message_cannot_be_answered_or_run() -> No
                 for answer in ANSWERS:
                     await tab.send(**answer, toolCallId=CALL, autoContinue=True)
                 await tab.settled()
-                assert await target.stored() == [message], part
+                assert bare(await target.stored()) == [message], part
                 await _answer(target, tab, message)
                 await target.check_works(tab, "next")
-            assert Chat.paid == [] and (await target.stored())[0] == message, part
+            assert Chat.paid == [] and bare(await target.stored())[0] == message, part
 
 
 async def test_a_call_that_trusted_code_stored_can_be_approved_and_runs_once() -> None:

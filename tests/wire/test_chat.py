@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec import Raw
 
@@ -12,6 +14,7 @@ from everyword.events import (
     ChatCleared,
     Event,
     HookDone,
+    MessageReplaced,
     MessagesPut,
     Outcome,
     Placed,
@@ -188,10 +191,11 @@ def test_a_second_acknowledgement_replays_again() -> None:
 # -- who is told what -----------------------------------------------------------------------------------------------
 
 
-def test_who_asked_gets_chunks_and_the_end_and_no_transcript() -> None:
+def test_who_asked_gets_its_stored_question_chunks_and_the_end_and_no_transcript() -> None:
     frames = Tab(accepted(origin="me"), chunk(0), chunk(1), message_ended(), ended()).frames
-    assert kinds(frames) == ["chunk", "chunk", "done"]
-    assert [frame.get("seq") for frame in frames] == [0, 1, None]
+    assert kinds(frames) == ["message_updated", "chunk", "chunk", "done"]
+    assert frames[0]["message"] == json.loads(bytes(BODY))
+    assert [frame.get("seq") for frame in frames[1:]] == [0, 1, None]
     assert frames[-1]["messageIds"] == ["u1"]
 
 
@@ -203,7 +207,7 @@ def test_another_tab_gets_the_question_the_chunks_the_transcript_and_then_the_en
 
 def test_who_asked_gets_the_transcript_too_when_sanitising_changed_it() -> None:
     frames = Tab(accepted(origin="me"), chunk(0), message_ended(sanitized=True), ended()).frames
-    assert kinds(frames) == ["chunk", "chat_messages", "done"]
+    assert kinds(frames) == ["message_updated", "chunk", "chat_messages", "done"]
 
 
 def test_everybody_gets_the_transcript_of_a_continuation_and_its_frames_are_marked() -> None:
@@ -248,10 +252,12 @@ def test_clearing_releases_a_parked_client() -> None:
     assert kinds(frames) == ["resume_none", "chat_clear"]
 
 
-def test_a_stored_message_is_told_to_everybody_but_its_origin() -> None:
+def test_a_stored_message_is_told_to_its_origin_as_it_is_stored_and_to_everybody_else_with_the_transcript() -> None:
     put = MessagesPut([Placed(NodeId(1), None, MessageId("u1"), "user", BODY)], origin="me")
-    assert Tab().happens(put) == []
-    assert kinds(Tab(socket="other").happens(put)) == ["chat_messages"]
+    replaced = MessageReplaced(NodeId(1), BODY, origin="me")
+    for event in (put, replaced):
+        assert kinds(Tab().happens(event)) == ["message_updated"]
+        assert kinds(Tab(socket="other").happens(event)) == ["chat_messages"]
 
 
 def test_an_answered_call_updates_the_message_everywhere() -> None:
@@ -342,7 +348,7 @@ def test_who_asks_while_a_transcript_is_on_its_way_is_shown_its_question_again()
     assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
     assert kinds(tab.happens(accepted(3, origin="me"))) == ["chat_messages"], "that one may be on its way, too"
     tab.view.has_arrived()
-    assert tab.happens(accepted(4, origin="me")) == []
+    assert kinds(tab.happens(accepted(4, origin="me"))) == ["message_updated"]
 
 
 def turn_of_mine(number: int = 1) -> list[Event]:
@@ -354,7 +360,7 @@ def test_who_has_an_answer_that_came_after_a_transcript_has_read_the_transcript(
     tab.view.connected()
     assert kinds(tab.happens(*turn_of_mine())) == ["chat_messages", "chunk", "done"]
     tab.sends("u1", "a1", "u2")
-    assert kinds(tab.happens(*turn_of_mine(2))) == ["chunk", "done"]
+    assert kinds(tab.happens(*turn_of_mine(2))) == ["message_updated", "chunk", "done"]
 
 
 @pytest.mark.parametrize("sent", [("u1", "u2"), ("u2",), ("u1", "a0", "u2")])
@@ -393,7 +399,7 @@ def test_an_answer_to_another_does_not_tell_that_a_transcript_was_read() -> None
 def test_who_asks_with_another_conversation_is_shown_the_stored_one_after_the_answer() -> None:
     tab = Tab()
     tab.sends("u1", is_stale=True, is_new=True)
-    assert kinds(tab.happens(*turn_of_mine())) == ["chunk", "done", "chat_messages"]
+    assert kinds(tab.happens(*turn_of_mine())) == ["message_updated", "chunk", "done", "chat_messages"]
 
 
 @pytest.mark.parametrize("is_between", [True, False])
@@ -407,7 +413,7 @@ def test_who_asks_while_an_answer_ends_is_shown_the_stored_conversation_after_it
     if is_between:
         tab.happens(*the_end)
     told = kinds(tab.happens(*turn_of_mine(2)))
-    assert told == (["chunk", "done", "chat_messages"] if is_between else ["chunk", "done"])
+    assert told == ["message_updated", "chunk", "done", *(["chat_messages"] if is_between else [])]
     tab.sends("u1", "a1", "u2", "a2", "u3", request="r3")
     tab.happens(HookDone(TurnId(2)))
     assert kinds(tab.happens(*turn_of_mine(3)))[-2:] == ["chunk", "done"], "what changes no message changes nothing"
@@ -430,7 +436,7 @@ def test_who_always_sends_only_what_is_new_is_not_told_the_conversation_each_tim
     assert kinds(tab.happens(*turn_of_mine(8))) == ["chat_messages", "chunk", "done"], "the last one may be on its way"
     for number in (9, 10):
         tab.sends(f"u{number}", is_stale=True, is_new=True)
-        assert kinds(tab.happens(*turn_of_mine(number))) == ["chunk", "done"]
+        assert kinds(tab.happens(*turn_of_mine(number))) == ["message_updated", "chunk", "done"]
 
 
 def test_who_sends_something_old_along_is_told_the_conversation_that_it_lacks() -> None:
@@ -454,7 +460,7 @@ def test_who_asks_again_before_it_was_shown_anything_is_told_the_conversation() 
     tab = Tab(*turn_of_mine())
     for number in range(2, 9):
         tab.sends(f"u{number}", is_stale=True, is_new=True)
-    assert kinds(tab.happens(*turn_of_mine(2))) == ["chunk", "done", "chat_messages"]
+    assert kinds(tab.happens(*turn_of_mine(2))) == ["message_updated", "chunk", "done", "chat_messages"]
 
 
 def test_who_was_shown_an_empty_conversation_has_nothing_to_send_along() -> None:

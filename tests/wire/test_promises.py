@@ -143,11 +143,11 @@ def test_a_replayed_chunk_differs_from_the_live_one_by_one_flag(is_continuation:
     assert (live["seq"], live.get("continuation", False)) == (7, is_continuation)
 
 
-def test_whoever_changed_something_is_not_told_what_it_did_and_everybody_else_is() -> None:
+def test_whoever_changed_something_is_told_how_it_is_stored_and_everybody_else_what_changed() -> None:
     """P-43: by the socket, and not by the client's own word for itself; all of these are of one `_pk`."""
     added = Placed(NodeId(1), None, MessageId("u1"), "user", BODY)
     put = MessagesPut([added], origin="me")
-    assert Tab().happens(put) == []
+    assert kinds(Tab().happens(put)) == ["message_updated"]
     assert len(Tab(socket="same client, other socket").happens(put)) == 1
     clear = ChatCleared(Generation(1), origin="me")
     assert kinds(Tab().happens(clear)) == ["chat_messages"], "what was on its way may have come back: nothing is left"

@@ -28,7 +28,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Streams of your own": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
             ),
-            "Messages": ("prune_messages", "convert_to_model_messages", "validate_ui_messages"),
+            "Messages": ("prune_messages", "convert_to_model_messages", "validate_ui_messages", "with_speakers"),
             "Errors": ("EverywordError", "ChatError", "ToolError"),
         },
     ),

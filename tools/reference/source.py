@@ -93,9 +93,8 @@ def alias(module: str, name: str) -> tuple[str, str]:
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     for node, below in pairwise(tree.body):
         if isinstance(node, ast.Assign) and _name(node.targets[0], None) == name:
-            return "\n".join(textwrap.wrap(f"{name} = {_written(node.value)}", WIDTH, subsequent_indent="    ")), _text(
-                below
-            )
+            written = textwrap.wrap(f"{name} = {_written(node.value)}", WIDTH, subsequent_indent="    ")
+            return "\n".join(written), _text(below)
     raise ValueError(f"unable to write the reference; {module} has no {name}")
 
 

@@ -32,7 +32,16 @@ SETTINGS: Final = frozenset(
         *("kind", "aliases", "read_only_may_send", "initial_state", "state_model"),
         *("sub_agent_classes", "agent_tool_limits"),
         *("max_persisted_messages", "message_concurrency", "trust_client_messages", "turn_limits"),
-        *("model", "instructions", "tools", "max_steps", "model_settings", "output_types", "output_retries"),
+        *(
+            "model",
+            "instructions",
+            "name_speakers",
+            "tools",
+            "max_steps",
+            "model_settings",
+            "output_types",
+            "output_retries",
+        ),
     }
 )
 """Attributes that users assign in their classes."""

@@ -42,6 +42,9 @@ class Think(AIChatAgent[StateT]):
     instructions: str = ""
     """What the model is told before the conversation."""
 
+    name_speakers: bool = False
+    """Whether the model is told who wrote each question, for conversations of several people: `Ann: hello`."""
+
     tools: Sequence[Any] = ()
     """Tools beside the methods with `@tool`: functions, tools, and toolsets of Pydantic AI."""
 

@@ -14,6 +14,7 @@ from ..errors import ModelError, UsageError
 from ..messages.calls import is_tool_part, last_step
 from ..messages.message import Chunk, UIMessage
 from ..messages.repair import repair_calls
+from ..messages.speakers import NAMED, with_speakers
 from .agent_tool_types import offered_outputs
 from .steps import Step, Steps, ToolBox, is_waiting
 from .think_context import StepContext, TurnContext
@@ -198,10 +199,13 @@ class _Loop:
             for each in step.tools
             if each["name"] != OUTPUT_TOOL and (context.only_tools is None or each["name"] in context.only_tools)
         ]
+        messages, instructions = context.messages, context.instructions
+        if self._agent.name_speakers:
+            messages, instructions = with_speakers(messages), "\n\n".join(filter(None, [instructions, NAMED]))
         question = Question(
             model=resolved_model(context.model),
-            messages=context.messages,
-            instructions=context.instructions,
+            messages=messages,
+            instructions=instructions,
             tools=offered,
             settings=context.settings,
             output=self._output.tool().definition() if self._output is not None else None,

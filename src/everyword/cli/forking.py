@@ -40,7 +40,7 @@ async def _fork(screen: Screen, chosen: argparse.Namespace) -> int:
         raise UsageError(f"unable to fork into {target!r}; there is an agent of that name. Choose another")
     path = _path(state, agent, chosen.at)
     now = SystemClock().now()
-    events = decide(State(), PutMessages(path, cause="forked"), now, Rules())
+    events = decide(State(), PutMessages(path, cause="forked", is_copy=True), now, Rules())
     async with writing(chosen.db, "fork in") as store:
         await write_agent(store, target, fresh(events, now))
     if screen.is_json:

@@ -28,10 +28,12 @@ from ..events import (
 )
 from ..ids import MessageId, Millis, NodeId, TurnId
 from ..messages.message import is_part
+from ..messages.server_fields import fields_of, with_fields, without_fields
 from .client_lists import changes_of, check_questions
 from .commands import Continue, OpenStream, Place, PutMessages, Submit
 from .continuations import asker_of
 from .sanitize import sanitized
+from .stamps import Stamp, stamped_change
 from .state import Node, Rules, State, Turn
 from .transitions import Status
 from .tree import known_ids, node_of_message, shown_path
@@ -67,9 +69,10 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
     continued = _continued(state, command)
     if continued is not None:
         return [*before, _continuation(state, command, continued)]
+    stamp = Stamp(now, command.principal, believes="answers" if command.trusted else "nothing")
     changed = _changed(state, messages, rules) if command.trusted else []
-    edits = _replacements(changed, rules, origin=command.origin)
-    plan = _plan(state, messages, trusted=command.trusted, rules=rules)
+    edits = _replacements(state, changed, rules, origin=command.origin)
+    plan = _plan(state, messages, stamp, trusted=command.trusted, rules=rules)
     if merged:
         plan, removal = _merge(state, plan, merged)
         before = [*before, removal]
@@ -156,22 +159,23 @@ def accept_stream(state: State, command: OpenStream) -> list[Event]:
     ]
 
 
-def place_deferred(state: State, command: Place, rules: Rules) -> list[Event]:
+def place_deferred(state: State, command: Place, now: Millis, rules: Rules) -> list[Event]:
     """Return the events that give a deferred turn its messages, above its reserved answer (R-10)."""
     turn = state.open.get(command.turn)
     if turn is None or not turn.accepted.deferred or turn.status is not Status.ACCEPTED:
         raise Rejected(f"unable to place messages; turn {command.turn} does not wait for any")
     known = known_ids(state)
     taken = [message for message in command.messages if message["id"] not in known]
-    placed = _chain(state, taken, state.nodes[turn.node].parent, rules)
+    stamp = Stamp(now, turn.accepted.principal, believes="answers")
+    placed = _chain(state, taken, state.nodes[turn.node].parent, stamp, rules)
     # With nothing new to place it still says that the turn may begin, below what is there.
     return [
-        *_replacements(_changed(state, command.messages, rules), rules),
+        *_replacements(state, _changed(state, command.messages, rules), rules),
         MessagesPut(messages=placed, cause="deferred", turn=turn.id),
     ]
 
 
-def put_messages(state: State, command: PutMessages, rules: Rules) -> list[Event]:
+def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) -> list[Event]:
     """Return the events of storing messages without a turn: new ones at the leaf, changed ones in place (R-8).
 
     Raises:
@@ -183,8 +187,10 @@ def put_messages(state: State, command: PutMessages, rules: Rules) -> list[Event
         new = [message for message in command.messages if message["id"] not in known]
     else:
         changed, new = changes_of(state, command.messages, rules)
-    events = _replacements(changed, rules, cause=command.cause, origin=command.origin)
-    placed = _chain(state, new, state.leaf, rules)
+    stamp = None if command.is_copy else Stamp(now, command.principal, believes="all" if command.trusted else "nothing")
+    said_anew = stamp if not command.trusted else None  # our own code changes what somebody else said
+    events = _replacements(state, changed, rules, stamp=said_anew, cause=command.cause, origin=command.origin)
+    placed = _chain(state, new, state.leaf, stamp, rules)
     if placed:
         events.append(MessagesPut(messages=placed, cause=command.cause, origin=command.origin))
     return events
@@ -196,11 +202,11 @@ def _refuse_when_full(state: State, rules: Rules) -> None:
         raise TooManyQueued(f"unable to accept the turn; {waiting} turns are waiting, which is the limit")
 
 
-def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules: Rules) -> _Plan:
+def _plan(state: State, messages: Sequence[JsonObject], stamp: Stamp, *, trusted: bool, rules: Rules) -> _Plan:
     known = known_ids(state)
     taken = _taken(messages, known, trusted=trusted)
     if taken:
-        return _Plan(state.leaf, _chain(state, taken, state.leaf, rules))
+        return _Plan(state.leaf, _chain(state, taken, state.leaf, stamp, rules))
     last = next((message for message in reversed(messages) if message["id"] in known), None)
     if last is None or last is not messages[-1]:
         # An empty list never truncates, and one that ends with what nobody here said does not either.
@@ -209,7 +215,7 @@ def _plan(state: State, messages: Sequence[JsonObject], *, trusted: bool, rules:
     assert node is not None
     place = state.nodes[node]
     if not trusted and last["role"] == "user" and _is_edit(last, place, rules):
-        return _Plan(place.parent, _chain(state, [last], place.parent, rules))
+        return _Plan(place.parent, _chain(state, [last], place.parent, stamp, rules))
     return _Plan(node, [])
 
 
@@ -234,7 +240,9 @@ def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, tru
     return taken[::-1]
 
 
-def _chain(state: State, messages: Iterable[JsonObject], parent: NodeId | None, rules: Rules) -> list[Placed]:
+def _chain(
+    state: State, messages: Iterable[JsonObject], parent: NodeId | None, stamp: Stamp | None, rules: Rules
+) -> list[Placed]:
     """Place messages one below the other, the first below `parent`; a repeated id is placed once."""
     placed: list[Placed] = []
     seen: set[str] = set()
@@ -243,7 +251,7 @@ def _chain(state: State, messages: Iterable[JsonObject], parent: NodeId | None, 
             continue
         seen.add(message["id"])
         node = NodeId(_next_node(state, placed))
-        kept = sanitized(message, rules)
+        kept = sanitized(stamp.put_on(message) if stamp is not None else message, rules)
         placed.append(Placed(node, parent, MessageId(message["id"]), message["role"], to_raw(kept)))
         parent = node
     return placed
@@ -258,9 +266,10 @@ def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
         return False
     # Parts that are none are in no stored message: a client that sends them with it has changed nothing.
     readable = {**message, "parts": [part for part in message["parts"] if is_part(part)]}
-    kept: object = msgspec.json.decode(msgspec.json.encode(sanitized(readable, rules)))
-    stored: object = msgspec.json.decode(place.body)
-    return kept != stored
+    stored: JsonObject = msgspec.json.decode(place.body)
+    kept = sanitized(with_fields(readable, fields_of(stored)), rules)
+    compared: object = msgspec.json.decode(msgspec.json.encode(without_fields(kept)))
+    return compared != without_fields(stored)
 
 
 def _changed(state: State, messages: Sequence[JsonObject], rules: Rules) -> list[tuple[NodeId, JsonObject]]:
@@ -281,12 +290,19 @@ def _changed(state: State, messages: Sequence[JsonObject], rules: Rules) -> list
 
 
 def _replacements(
-    changed: Iterable[tuple[NodeId, JsonObject]], rules: Rules, *, cause: str = "saved", origin: str | None = None
+    state: State,
+    changed: Iterable[tuple[NodeId, JsonObject]],
+    rules: Rules,
+    *,
+    stamp: Stamp | None = None,
+    cause: str = "saved",
+    origin: str | None = None,
 ) -> list[Event]:
-    return [
-        MessageReplaced(node, to_raw(sanitized(message, rules)), cause=cause, origin=origin)
-        for node, message in changed
-    ]
+    events: list[Event] = []
+    for node, message in changed:
+        kept = sanitized(stamped_change(message, state.nodes[node].body, stamp), rules)
+        events.append(MessageReplaced(node, to_raw(kept), cause=cause, origin=origin))
+    return events
 
 
 def _trailing_user_ids(messages: Sequence[JsonObject]) -> list[MessageId]:

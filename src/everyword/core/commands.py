@@ -58,6 +58,7 @@ class Submit(msgspec.Struct, frozen=True):
     owner: str | None = None
     known: bool = False
     principal: Identity | None = None
+    """For whom it is asked, and so the author of the user messages that it brings (R-35, R-37)."""
 
 
 class Continue(msgspec.Struct, frozen=True):
@@ -73,11 +74,17 @@ class Continue(msgspec.Struct, frozen=True):
 
 
 class OpenStream(msgspec.Struct, frozen=True):
-    """Open a bare stream; it takes no place in the tree and the caller drives it."""
+    """Open a bare stream; it takes no place in the tree and the caller drives it.
+
+    The question that it answers and the job that fills it are committed with it, or none of them is.
+    """
 
     request: RequestId
     message_id: MessageId
     kind: TurnKind = TurnKind.RSM
+    question: dict[str, Any] | None = None
+    job: AddJob | None = None
+    principal: Identity | None = None
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -155,6 +162,8 @@ class Finish(msgspec.Struct, frozen=True):
     usage: Raw = msgspec.field(default_factory=absent)
     message: dict[str, Any] | None = None
     """What a managed stream, whose chunks fold to nothing here, leaves in the conversation (R-20)."""
+    chunks: Sequence[Emitted] = ()
+    """The last chunks of such a stream."""
     forget: AttemptCause | None = None
     """Why the attempt before did not end, if what was said is not to be kept (R-17). A continuation keeps it."""
 
@@ -167,9 +176,10 @@ class Cancel(msgspec.Struct, frozen=True):
 
 
 class Clear(msgspec.Struct, frozen=True):
-    """Start the conversation anew."""
+    """Start the conversation anew; with `cancels`, without the jobs of that method either."""
 
     origin: str | None = None
+    cancels: str | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -193,6 +203,9 @@ class PutMessages(msgspec.Struct, frozen=True):
     trusted: bool = True
     cause: str = "saved"
     origin: str | None = None
+    principal: Identity | None = None
+    is_copy: bool = False
+    """The messages are another conversation's: they keep the server fields that they have, and are given none."""
 
 
 class RemoveMessages(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ from ..events import (
 )
 from ..ids import Attempt, Generation, Millis, NodeId
 from ..messages.calls import find_call
+from ..messages.server_fields import fields_of, with_fields
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
 from .attempts import cause_of, why_given_up
@@ -81,6 +82,7 @@ from .continuations import leave_behind, stop_calls
 from .fibers import decide_fiber
 from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
+from .stamps import is_start, stamped_start
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import active_path, ancestors
@@ -101,7 +103,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         raise AgentGone("unable to take a command; the agent was destroyed. Its name is that of a new one.")
     match command:
         case Emit():
-            return _emit(state, command)
+            return _emit(state, command, now)
         case Submit():
             return accept_submit(state, command, now, rules)
         case StartCall():
@@ -113,10 +115,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case Interrupt():
             return _interrupt(state, command)
         case Finish():
-            turn = _speaker(state, command)
-            left = command.message if turn.accepted.kind is TurnKind.RSM else None
-            put = put_messages(state, PutMessages([left], cause="streamed"), rules) if left is not None else []
-            return [*put, *_finish(state, turn, command, rules)]
+            return _finish_speaker(state, command, now, rules)
         case Cancel():
             return _cancel(state, command, rules)
         case Answer():
@@ -124,13 +123,13 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case Continue():
             return accept_continuation(state, command, rules)
         case OpenStream():
-            return accept_stream(state, command)
+            return _open_stream(state, command, now, rules)
         case Place():
-            return place_deferred(state, command, rules)
+            return place_deferred(state, command, now, rules)
         case Clear():
             return _clear(state, command, rules)
         case PutMessages():
-            return put_messages(state, command, rules)
+            return put_messages(state, command, now, rules)
         case RemoveMessages():
             known = [node for node in command.nodes if node in state.nodes and not _is_busy(state, node)]
             return [MessagesRemoved(known, cause=command.cause)] if known else []
@@ -158,6 +157,29 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             assert_never(command)
 
 
+def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -> list[Event]:
+    """Return a stream's acceptance, its question and its job: they change different parts of the state."""
+    accepted = accept_stream(state, command)
+    if not accepted:
+        return []
+    put = PutMessages([command.question], principal=command.principal) if command.question is not None else None
+    questions = put_messages(state, put, now, rules) if put is not None else []
+    return [*questions, *accepted, *(decide_job(state, command.job) if command.job is not None else [])]
+
+
+def _finish_speaker(state: State, command: Finish, now: Millis, rules: Rules) -> list[Event]:
+    """Return a turn's end, with what a managed stream says and leaves at last (R-20)."""
+    turn = _speaker(state, command)
+    if turn.accepted.kind is not TurnKind.RSM:
+        return _finish(state, turn, command, rules)
+    last = _emit(state, Emit(command.turn, command.attempt, list(command.chunks)), now) if command.chunks else []
+    left = PutMessages([command.message], cause="streamed") if command.message is not None else None
+    put = put_messages(state, left, now, rules) if left is not None else []
+    *before, ended = _finish(state, turn, command, rules)
+    assert isinstance(ended, TurnEnded)
+    return [*last, *put, *before, replace(ended, chunks=ended.chunks + len(last))]
+
+
 def _speaker(state: State, command: Emit | StartCall | Finish) -> Turn:
     """Return the turn that the runner speaks for, if it still may (I-7)."""
     turn = state.open.get(command.turn)
@@ -166,7 +188,7 @@ def _speaker(state: State, command: Emit | StartCall | Finish) -> Turn:
     return turn
 
 
-def _emit(state: State, command: Emit) -> list[Event]:
+def _emit(state: State, command: Emit, now: Millis) -> list[Event]:
     turn = _speaker(state, command)
     if turn.status is Status.ACCEPTED:
         raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
@@ -175,6 +197,8 @@ def _emit(state: State, command: Emit) -> list[Event]:
         if _TOOL_OUTPUT in chunk.body:
             chunks = [chunk for chunk in chunks if not _is_answered_already(turn, chunk)]
             break
+    if turn.fold is not None and turn.fold.is_empty:  # nothing was said yet
+        chunks = [Emitted(stamped_start(chunk.body, now)) if is_start(chunk.body) else chunk for chunk in chunks]
     return [
         Chunk(speaker, attempt, index, Raw(chunk.body), chunk.transient)
         for index, chunk in enumerate(chunks, turn.chunks)
@@ -277,7 +301,7 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
     if turn.fold is not None and saved:
         folded = message = with_errors(turn.fold.closed_message(), interrupted).to_dict()
         try:
-            message = rules.sanitize(folded)
+            message = with_fields(rules.sanitize(folded), fields_of(folded))
         except Exception as exc:  # noqa: BLE001 - the agent's own code; what clients have seen is kept as they saw it
             text, detail = rules.unsanitized_text, f"{type(exc).__name__}: {exc}"
             command = replace(command, outcome=Outcome.ERROR, error=text, detail=detail, reason="not-sanitized")
@@ -375,7 +399,9 @@ def _clear(state: State, command: Clear, rules: Rules) -> list[Event]:
             hook = _hook_due(turn, rules)
             chunks = turn.chunks
             events.append(TurnEnded(turn.id, Outcome.ABORTED, reason="cleared", chunks=chunks, hook_due=hook))
-    return [*events, ChatCleared(Generation(state.generation + 1), origin=command.origin)]
+    jobs = [job for job, each in state.jobs.items() if each.added.callback == command.cancels]
+    cancelled = decide_job(state, CancelJobs(jobs)) if jobs else []
+    return [*cancelled, *events, ChatCleared(Generation(state.generation + 1), origin=command.origin)]
 
 
 def _is_busy(state: State, node: NodeId) -> bool:

@@ -2,7 +2,8 @@
 
 Clients do not send back the bytes that they were sent. A browser leaves out what is undefined, writes 21.0 as 21 and
 rounds integers beyond 2**53. A page that only watched an answer has it from the stock hook's own fold, which knows no
-ids of reasoning, no dynamic tools and no provider metadata of most parts. Such a copy says nothing new.
+ids of reasoning, no dynamic tools and no provider metadata of most parts. Such a copy says nothing new, and nothing of
+the server's own fields (R-37).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from .calls import is_tool_part, tool_name
 from .message import Part, is_part
+from .server_fields import without_fields
 
 __all__ = ["is_copy", "is_equal", "part_key", "still_streams"]
 
@@ -68,12 +70,12 @@ def _message_key(message: JsonObject) -> bytes:
     if message["role"] != "assistant":
         return _full_key(message)
     parts = [_copied(part) for part in message["parts"] if is_part(part) and part["type"] not in _NOT_COPIED]
-    return _encoded({**_without_none(message), "parts": parts})
+    return _encoded({**_without_none(without_fields(message)), "parts": parts})
 
 
 def _full_key(message: JsonObject) -> bytes:
     parts = [_without_none(part) for part in message["parts"] if is_part(part)]
-    return _encoded({**_without_none(message), "parts": parts})
+    return _encoded({**_without_none(without_fields(message)), "parts": parts})
 
 
 def _copied(part: Part) -> JsonObject:

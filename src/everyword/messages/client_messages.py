@@ -51,9 +51,12 @@ def check_client_message(message: JsonObject) -> None:
     they are stored as they came, so that the client's next copy is equal to the stored one.
 
     Raises:
-        BadMessage: its id is too long, or a part is not one of those; the text says which.
+        BadMessage: its id is too long, its metadata has no room for the server's fields (R-37), or a part is not one of
+            those; the text says which.
     """
     _check_id(message["id"])
+    if not isinstance(message.get("metadata"), dict | None):
+        raise BadMessage(f"unable to take message {message['id']!r}; its metadata must be an object")
     for position, part in enumerate(message["parts"]):
         if (problem := _type_problem(part) or _question_problem(part) or _shape_problem(part)) is not None:
             raise BadMessage(f"unable to take message {message['id']!r}; {problem} (part {position})")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 import msgspec
 
 from ..errors import BadMessage
 from .jsonvalues import encode_json
+from .server_fields import Author, fields_of
 
 __all__ = ["ROLES", "Chunk", "Part", "UIMessage", "is_part"]
 
@@ -33,7 +35,7 @@ class UIMessage(msgspec.Struct):
     parts: list[Part] = []
     """Text, reasoning, files, sources, data and tool calls, as JSON objects with a `type`."""
     metadata: Any = None
-    """The application's own JSON."""
+    """The application's own JSON; under the key `everyword`, the server's fields (R-37)."""
     extra: dict[str, Any] = {}
     """Top-level fields that are none of these."""
 
@@ -102,6 +104,21 @@ class UIMessage(msgspec.Struct):
 
         shown = core_schema.plain_serializer_function_ser_schema(cls.to_dict)
         return core_schema.no_info_plain_validator_function(take, serialization=shown)
+
+    @property
+    def author(self) -> Author | None:
+        """The author of a user message, if the server knows one (R-37)."""
+        given = (fields_of({"metadata": self.metadata}) or {}).get("author")
+        try:
+            return msgspec.convert(given, Author) if given is not None else None
+        except msgspec.ValidationError:
+            return None
+
+    @property
+    def time(self) -> datetime | None:
+        """When the message was written, or begun, by the server's clock; None if that is not stored (R-37)."""
+        millis = (fields_of({"metadata": self.metadata}) or {}).get("time")
+        return datetime.fromtimestamp(millis / 1000, UTC) if isinstance(millis, int) else None
 
     @property
     def text(self) -> str:

@@ -126,7 +126,7 @@ class Port:
 
     async def put_messages(self, messages: Sequence[dict[str, Any]]) -> None:
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(PutMessages(list(messages)))
+            await loaded.actor.ask(PutMessages(list(messages), principal=acting_for()))
 
     async def cancel(self, request: RequestId | None = None) -> None:
         async with self._directory.attach(self._agent) as loaded:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
 import msgspec
 
-from ..core.commands import AddJob, Begin, CancelJobs, Clear, Command, Emit, Emitted, Finish, OpenStream, PutMessages
+from ..core.commands import AddJob, Begin, Clear, Emit, Emitted, Finish, OpenStream
 from ..core.state import State, Turn
 from ..core.tree import shown_path
 from ..errors import UsageError
-from ..events import AttemptStarted, Chunk, Event, Outcome, TurnKind, decode_event, to_raw
+from ..events import AttemptStarted, Chunk, Outcome, TurnKind, decode_event, to_raw
 from ..ids import AgentId, Attempt, JobId, MessageId, Millis, RequestId, TurnId
 from ..log.base import AgentDatabases, SqlResult
+from ..principals import acting_for
 from ..rows import TurnRow
-from .directory import Directory, Loaded
-from .mailbox import Letter
+from .directory import Directory
 from .storage_api import ManagedRecord
 
 __all__ = ["GENERATE", "ManagedStreams", "Storage"]
@@ -60,12 +59,9 @@ class ManagedStreams:
     async def send(self, message: dict[str, Any], stream: RequestId, answer: MessageId, job: JobId) -> None:
         payload = to_raw({"userMessageId": message["id"], "streamId": stream})
         async with self._directory.attach(self._agent) as loaded:
-            await _ask_all(
-                loaded,
-                PutMessages([message]),
-                OpenStream(stream, answer),
-                AddJob(job, "queue", GENERATE, Millis(0), payload, max_attempts=MOST_RUNS),
-            )
+            who = acting_for()
+            filling = AddJob(job, "queue", GENERATE, Millis(0), payload, max_attempts=MOST_RUNS, principal=who)
+            await loaded.actor.insist(OpenStream(stream, answer, question=message, job=filling, principal=who))
 
     async def begin(self, turn: TurnId) -> Attempt | None:
         async with self._directory.attach(self._agent) as loaded:
@@ -74,7 +70,7 @@ class ManagedStreams:
 
     async def write(self, turn: TurnId, attempt: Attempt, bodies: Sequence[bytes]) -> None:
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.insist(_emit(turn, attempt, bodies))
+            await loaded.actor.insist(Emit(turn, attempt, [Emitted(body) for body in bodies]))
 
     async def end(
         self,
@@ -89,9 +85,10 @@ class ManagedStreams:
         detail: str | None = None,
     ) -> None:
         usage = to_raw({"totalChunks": total})
-        end = Finish(turn, attempt, outcome, error=error, detail=detail, usage=usage, message=message)
+        last = [Emitted(body) for body in bodies]
+        end = Finish(turn, attempt, outcome, error=error, detail=detail, usage=usage, message=message, chunks=last)
         async with self._directory.attach(self._agent) as loaded:
-            await _ask_all(loaded, *([_emit(turn, attempt, bodies)] if bodies else []), end)
+            await loaded.actor.insist(end)
 
     async def find(self, stream: RequestId) -> ManagedRecord | None:
         async with self._directory.attach(self._agent) as loaded:
@@ -116,8 +113,7 @@ class ManagedStreams:
 
     async def clear(self) -> None:
         async with self._directory.attach(self._agent) as loaded:
-            jobs = await loaded.actor.inspect(_jobs)
-            await _ask_all(loaded, CancelJobs(jobs), Clear())
+            await loaded.actor.insist(Clear(cancels=GENERATE))
         await self.erase(self._directory.clock.now())
 
     async def erase(self, until: Millis) -> int:
@@ -127,33 +123,8 @@ class ManagedStreams:
         return erased
 
 
-async def _ask_all(loaded: Loaded, *commands: Command) -> list[Event]:
-    """Post commands in one go, so that one commit has them all; raises what the first refused one was told."""
-    loop = asyncio.get_running_loop()
-    letters = [Letter(command, loop.create_future()) for command in commands]
-    for letter in letters:
-        loaded.actor.force(letter)
-    answers = await asyncio.gather(
-        *(letter.reply for letter in letters if letter.reply is not None), return_exceptions=True
-    )
-    events: list[Event] = []
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
-        events += answer
-    return events
-
-
-def _emit(turn: TurnId, attempt: Attempt, bodies: Sequence[bytes]) -> Emit:
-    return Emit(turn, attempt, [Emitted(body) for body in bodies])
-
-
 def _messages(state: State) -> list[bytes]:
     return [place.shown for _, place in shown_path(state) if place.shown is not None]
-
-
-def _jobs(state: State) -> list[JobId]:
-    return [job for job, each in state.jobs.items() if each.added.callback == GENERATE]
 
 
 def _open_streams(state: State) -> list[ManagedRecord]:

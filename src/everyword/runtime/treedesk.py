@@ -53,7 +53,7 @@ class TreeDesk:
         async with self._directory.attach(other.agent) as loaded:
             if await loaded.actor.inspect(lambda state: bool(state.nodes)):
                 raise Rejected(f"unable to fork into {other.agent!r}; it has messages already. Choose another name.")
-            await loaded.actor.ask(PutMessages(path, cause="forked"))
+            await loaded.actor.ask(PutMessages(path, cause="forked", is_copy=True))
         return other
 
     async def is_asking(self) -> bool:

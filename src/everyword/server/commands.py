@@ -181,7 +181,8 @@ class ClientCommands:
         try:
             if not frame.is_whole:
                 raise MessageRefused("unable to take the messages; one of them has no id, no role or no parts")
-            await actor.ask(PutMessages(frame.messages, trusted=False, cause="synced", origin=self._serial))
+            given = PutMessages(frame.messages, False, "synced", origin=self._serial, principal=self._principal)
+            await actor.ask(given)
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:

@@ -28,6 +28,7 @@ from ..events import (
     MessagesPut,
     MessagesRemoved,
     Outcome,
+    Placed,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -320,7 +321,9 @@ class ChatView:
             case MessagesPut() | MessageReplaced():
                 # An answer that streams meanwhile is put behind it by the client, wherever it belongs.
                 client_list.doubt(if_=len(self._turns) > 0)
-                return [self._messages()] if not self._turns.is_mine(event.origin) or client_list.has_been_shown else []
+                if not self._turns.is_mine(event.origin) or client_list.has_been_shown:
+                    return [self._messages()]
+                return _as_stored(event.messages if isinstance(event, MessagesPut) else [event])
             case LeafMoved():
                 client_list.doubt(if_=len(self._turns) > 0)
                 return [*self._left.forget(self._turns), self._messages()]
@@ -346,7 +349,7 @@ class ChatView:
         if forgotten := self._left.forget(self._turns):
             return [*forgotten, self._messages()]
         if not self.client_list.has_been_shown:
-            return []
+            return _as_stored(event.messages)
         # A transcript that was on its way when this connection asked has wiped the question from its screen.
         return [self._messages()]
 
@@ -470,3 +473,8 @@ class ChatView:
     def _updated(self, node: NodeId) -> list[bytes]:
         body = next((body for other, body, _ in self._transcript() if other == node), None)
         return [frames.message_updated(body)] if body is not None else []
+
+
+def _as_stored(messages: Iterable[Placed | MessageReplaced]) -> list[bytes]:
+    """Return what tells a client of its own messages: it has them but for the server's fields (R-37)."""
+    return [frames.message_updated(bytes(each.message)) for each in messages]

@@ -89,13 +89,14 @@ function errorText({ error, detail }) {
 function showActions(actions, item, row, acts) {
   const { message, isStreaming, isWaiting, place, question } = row;
   const isIdle = acts && !isStreaming && !isWaiting;
-  const told = JSON.stringify([isIdle, place, message?.id, message?.role, acts?.isBusy]);
+  const stamp = isStreaming ? null : stampOf(message);
+  const told = JSON.stringify([isIdle, place, message?.id, message?.role, acts?.isBusy, stamp]);
   if (actions.told === told) {
     actions.row = row;
     return;
   }
   Object.assign(actions, { told, row });
-  if (!isIdle) return actions.replaceChildren();
+  if (!isIdle) return actions.replaceChildren(...stampElements(stamp));
   const buttons = [];
   if (place) buttons.push(versionSwitch(place, acts));
   if (message) buttons.push(copyButton(() => textOf(actions.row.message)));
@@ -103,7 +104,24 @@ function showActions(actions, item, row, acts) {
   if (message?.role === "assistant") buttons.push(iconButton("again", "Regenerate", () => acts.regenerate(actions.row.message)));
   if (!message && question) buttons.push(iconButton("again", "Try again", () => acts.retry(question)));
   for (const button of buttons) if (acts.isBusy && button.ariaLabel !== "Copy") button.disabled = true;
-  actions.replaceChildren(...buttons);
+  actions.replaceChildren(...buttons, ...stampElements(stamp));
+}
+
+// -- who wrote a message, and when: the server's fields -----------------------------------------------------------
+
+function stampOf(message) {
+  const { time, author } = message?.metadata?.everyword ?? {};
+  return Number.isFinite(time) ? { time, author: author?.name } : null;
+}
+
+function stampElements(stamp) {
+  if (!stamp) return [];
+  const date = new Date(stamp.time);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const clock = { hour: "2-digit", minute: "2-digit" };
+  const text = isToday ? date.toLocaleTimeString([], clock) : date.toLocaleString([], { day: "numeric", month: "short", ...clock });
+  const title = date.toLocaleString();
+  return [h("time", { dateTime: date.toISOString(), title }, stamp.author ? `${stamp.author}, ${text}` : text)];
 }
 
 function versionSwitch({ versions, shown }, acts) {
