@@ -399,7 +399,7 @@ def _kid(boss: Any) -> type[Any]:
 
 def test_an_agents_tools_say_which_sub_agents_it_has(base: str) -> None:
     crewed = crew(base)
-    assert Everyword([crewed.boss], store="memory:").agents == {"boss": crewed.boss}
+    assert Everyword([crewed.boss], store="memory:").classes == {"boss": crewed.boss}
     from everyword.agents.sub_agents import child_classes
 
     assert child_classes(crewed.boss) == {"kid": crewed.kid}
