@@ -221,6 +221,7 @@ async def test_an_agent_can_be_asked_and_read() -> None:
         assert (await chat.continue_last_turn()).status == "skipped"
         await chat.abort_request("r1")
         await chat.abort_all_requests()
+        await chat.reset_turn_state()
         with pytest.raises(UsageError, match="functions do not travel"):
             await chat.save_messages(lambda messages: "hi")  # type: ignore[arg-type]
         with pytest.raises(BadMessage):

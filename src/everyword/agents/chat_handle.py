@@ -81,6 +81,10 @@ class ChatHandle(Handle[C_co]):
         """Stop every turn, running or waiting, and approved calls that run late."""
         await self._do("abort_all_requests", None)
 
+    async def reset_turn_state(self) -> None:
+        """Stop every turn and wait until none is left; the conversation stays."""
+        await self._do("reset_turn_state", None, is_wait=True)
+
     async def wait_until_stable(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the agent's own name
         """Wait until nothing runs or waits and nobody is asked anything; False when `timeout` seconds pass first."""
         is_stable: bool = await self._do(

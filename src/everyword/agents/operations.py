@@ -199,6 +199,11 @@ async def abort_all_requests(agent: Any) -> None:
 
 
 @_operation
+async def reset_turn_state(agent: Any) -> None:
+    await agent.reset_turn_state()
+
+
+@_operation
 async def wait_until_stable(agent: Any, timeout: float | None) -> bool:  # noqa: ASYNC109 - the agent's own name for it
     is_stable: bool = await agent.wait_until_stable(timeout)
     return is_stable
