@@ -133,6 +133,8 @@ class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
     """Accepted only to be refused in the same batch (policy `drop`): it takes no place in the tree."""
     principal: Identity | None = None
     """Who asked. A continuation has that of the turn whose answer it goes on with (R-35)."""
+    trace: str | None = None
+    """The trace that asked, as `traceparent`: every attempt belongs to it."""
 
 
 class TurnRetargeted(_Event, frozen=True, tag="turn.retargeted"):
@@ -406,6 +408,8 @@ class RunStarted(_Event, frozen=True, tag="run.started"):
     """Counts the agent's runs."""
     principal: Identity | None = None
     """For whom it works: its sub-agent is asked in that name (R-35)."""
+    trace: str | None = None
+    """The trace that it belongs to, as `traceparent`."""
 
 
 class RunEnded(_Event, frozen=True, tag="run.ended"):
@@ -422,6 +426,8 @@ class RunEnded(_Event, frozen=True, tag="run.ended"):
     """The agent's own code is to be told; `run.told` says that it was."""
     forgets: RunId | None = None
     """An older run whose record goes, because there are many."""
+    usage: Raw = ABSENT
+    """What it used, with what was used below it."""
 
 
 class RunTold(_Event, frozen=True, tag="run.told"):

@@ -20,16 +20,18 @@ ALLOWED: dict[str, set[str]] = {
     "principals": NOUNS,
     "extras": {"errors"},
     "traces": set(),
+    "trace_context": set(),
     "rows": NOUNS,
     "messages": NOUNS,
     "codec": NOUNS | {"messages"},
     "core": NOUNS | {"rows", "messages", "codec"},
     "wire": NOUNS | {"messages", "codec", "core.replay"},
     "log": NOUNS | {"rows"},
-    "runtime": NOUNS | {"principals", "cron", "traces", "rows", "core", "codec", "messages", "log.base", "log.receipt"},
+    "runtime": NOUNS
+    | {"principals", "cron", "traces", "trace_context", "rows", "core", "codec", "messages", "log.base", "log.receipt"},
     "models": NOUNS | {"extras", "messages", "codec"},
     "agents": NOUNS | {"principals", "cron", "messages", "models.base", "runtime.api"},
-    "observe": NOUNS | {"extras", "messages", "runtime.api", "log.base", "log.receipt"},
+    "observe": NOUNS | {"trace_context", "extras", "messages", "runtime.api", "log.base", "log.receipt"},
     # Where core and wire, which share no more than the replay of a turn, meet.
     "server": NOUNS
     | {"principals", "observe", "wire", "runtime", "agents", "core", "codec", "messages", "rows", "log.base"},

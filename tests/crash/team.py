@@ -53,6 +53,7 @@ class Worker:
             await asyncio.Event().wait()
         if self.life == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        yield {"type": "message-metadata", "messageMetadata": {"usage": {"outputTokens": 2}}}
         yield "whole"
 
 

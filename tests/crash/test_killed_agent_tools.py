@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from everyword.events import Event, MessageEnded, RunEnded, RunStarted, TurnEnded, decode_event
@@ -65,6 +67,12 @@ class Team:
         (ended,) = (event for event in events if isinstance(event, RunEnded))
         return ended
 
+    async def used(self, agent: AgentId) -> dict[str, Any]:
+        """Return what the agent's only turn used."""
+        (ended,) = (event for event in await self.events(agent) if isinstance(event, TurnEnded))
+        used: dict[str, Any] = msgspec.json.decode(ended.usage)
+        return used
+
     async def turn(self, agent: AgentId) -> tuple[str, str]:
         """Return how the agent's only turn ended, and what was said."""
         events = await self.events(agent)
@@ -88,6 +96,7 @@ async def test_both_killed_in_the_middle_go_on_and_the_worker_is_not_asked_twice
         ("completed", "half whole"),
     )
     assert ((await team.end()).status, (await team.end()).summary) == ("completed", "half whole")
+    assert await team.used(WORKER) and (await team.used(LEAD))["subAgents"] == await team.used(WORKER), "once"
 
 
 async def test_killed_again_and_again_it_still_comes_to_one_end(team: Team) -> None:

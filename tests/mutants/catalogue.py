@@ -11,6 +11,8 @@ from tests.mutants.background import BACKGROUND
 from tests.mutants.bounds import BOUNDS
 from tests.mutants.calls import CALLS
 from tests.mutants.clients import CLIENTS
+from tests.mutants.fields import FIELDS
+from tests.mutants.loading import LOADING
 from tests.mutants.mutant import Mutant
 from tests.mutants.outside import OUTSIDE
 from tests.mutants.runs import RUNS
@@ -22,14 +24,10 @@ ACCEPT = "tests/core/test_accept.py"
 AGREEMENT = "tests/core/test_agreement.py"
 ANSWERS = "tests/core/test_answers.py"
 POLICIES = "tests/core/test_policies.py"
-STAMPS = "tests/core/test_stamps.py"
-MANAGED = "tests/core/test_managed_streams.py"
-RESTORE = "tests/core/test_restore.py"
 TRANSCRIPT = "tests/core/test_transcript.py"
 TRANSITIONS = "tests/core/test_transitions.py"
 TREE = "tests/core/test_tree.py"
 TURNS = "tests/core/test_turns.py"
-WANTED = "tests/core/test_wanted.py"
 
 DYING = "tests/crash/test_tool_turns.py::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice"
 STEPS = "tests/agents/test_steps.py"
@@ -409,56 +407,6 @@ CORE = [
         f"{AGREEMENT}::test_what_an_observer_saw_of_the_log_is_what_is_kept",
         "an observer goes on showing what was removed",
     ),
-    # -- the server's fields (R-37) ------------------------------------------------------------------------------
-    Mutant(
-        "core/accept.py",
-        'believes="answers" if command.trusted else "nothing")',
-        'believes="all")',
-        f"{STAMPS}::test_what_a_question_says_of_its_own_author_is_not_believed",
-        "a client names another author of its question (R-37)",
-    ),
-    Mutant(
-        "core/accept.py",
-        'believes="all" if command.trusted else "nothing")',
-        'believes="all")',
-        f"{STAMPS}::test_messages_that_a_client_adds_or_changes_are_said_by_it_now",
-        "a client names another author of a message that it sets (R-37)",
-    ),
-    Mutant(
-        "core/accept.py",
-        "    return compared != without_fields(stored)",
-        "    return compared != stored",
-        f"{STAMPS}::test_asking_for_an_answer_again_is_no_edit_whatever_the_copy_has",
-        "regenerating becomes an edit, because a page has no fields of the server (R-37)",
-    ),
-    Mutant(
-        "messages/client_copies.py",
-        '    return _encoded({**_without_none(without_fields(message)), "parts": parts})\n\n\ndef _full_key',
-        '    return _encoded({**_without_none(message), "parts": parts})\n\n\ndef _full_key',
-        f"{STAMPS}::test_a_synced_list_of_copies_changes_nothing",
-        "a copy of an answer without the server's fields counts as changed (R-37)",
-    ),
-    Mutant(
-        "core/sanitize.py",
-        "with_fields(rules.sanitize(message), fields_of(message))",
-        "rules.sanitize(message)",
-        f"{STAMPS}::test_sanitising_sees_the_fields_and_cannot_remove_or_change_them",
-        "an agent's sanitising removes the author (R-37)",
-    ),
-    Mutant(
-        "core/decide.py",
-        "    if turn.fold is not None and turn.fold.is_empty:  # nothing was said yet",
-        "    if turn.chunks == 0:",
-        f"{STAMPS}::test_an_answer_that_begins_anew_has_the_time_of_that",
-        "an answer that begins anew has no time (R-37)",
-    ),
-    Mutant(
-        "core/decide.py",
-        "    return [*cancelled, *events, ChatCleared",
-        "    return [*events, ChatCleared",
-        f"{MANAGED}::test_clearing_cancels_the_jobs_that_are_there_when_it_is_decided_and_no_others",
-        "a job fills a stream of a conversation that was cleared",
-    ),
     # -- accepting (R-4, R-6, R-7, R-10) -----------------------------------------------------------------------
     Mutant(
         "core/accept.py",
@@ -582,47 +530,13 @@ CORE = [
         f"{TURNS}::test_the_hook_is_due_for_every_ending_but_skipped",
         "nobody hears of turns that ended before they began (R-28)",
     ),
-    # -- tree, restore, transcript -----------------------------------------------------------------------------
-    Mutant(
-        "core/tree.py",
-        "        if state.nodes[node].id == message:\n            return node\n",
-        "        if state.nodes[node].id == message:\n            break\n",
-        f"{TREE}::test_a_message_id_is_looked_up_on_the_active_path_first",
-        "a change goes to a branch that nobody looks at (B3)",
-    ),
-    Mutant(
-        "core/restore.py",
-        "AttemptInterrupted | Chunk | CallStarted | CallAnswered",
-        "AttemptInterrupted | Chunk | CallStarted",
-        f"{RESTORE}::test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was",
-        "an approval given before a crash is asked for again",
-    ),
-    Mutant(
-        "core/restore.py",
-        "        except BadMessage as exc:",
-        "        except LookupError as exc:",
-        f"{RESTORE}::test_a_message_that_cannot_be_read_is_reported_and_left_out",
-        "one damaged message makes the whole agent unusable",
-    ),
-    Mutant(
-        "core/transcript.py",
-        "fold = MessageFold(message_id, base",
-        'fold = MessageFold("", base',
-        f"{TRANSCRIPT}::test_an_answer_is_seen_as_it_grows_under_the_id_that_it_will_keep",
-        "an answer changes its id when it ends",
-    ),
-    Mutant(
-        "core/wanted.py",
-        "due or islice(questions, 1):",
-        "due or questions:",
-        f"{WANTED}::test_a_debounced_question_keeps_its_place",
-        "a later question overtakes one that waits (R-22)",
-    ),
 ]
 
 ALL = [
     *ASKERS,
+    *FIELDS,
     *CORE,
+    *LOADING,
     *AGENTS,
     *layers.MESSAGES,
     *layers.CODEC,

@@ -193,7 +193,7 @@ def test_an_app_of_an_agent_says_that_it_takes_classes() -> None:
 def test_any_collection_of_classes_is_served() -> None:
     collections: list[Any] = [(Chat, Plain), {Chat, Plain}, iter([Chat, Plain])]
     for agents in collections:
-        assert set(Everyword(agents, store="memory:").agents) == {"chat", "plain"}
+        assert set(Everyword(agents, store="memory:").classes) == {"chat", "plain"}
 
 
 @pytest.mark.parametrize("path", [None, 7, b"/agents"])

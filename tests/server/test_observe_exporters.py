@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,9 +14,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from everyword import AIChatAgent, ChatError, Everyword, Think, Turn, tool
+from everyword import AIChatAgent, ChatError, Everyword, Think, Turn, agent_tool, tool
 from everyword.errors import ChatFailed
-from everyword.observe import Metrics, Tracing
+from everyword.events import TurnEnded
+from everyword.observe import Happened, Metrics, Tracing
 from everyword.server import Principal
 from everyword.testing import Call, Gate, LocalServer, Once, ScriptedModel
 from tests.server.kit import talking
@@ -140,6 +142,65 @@ async def test_nothing_is_current_outside_an_answer() -> None:
         await ask(server, "hi")
     assert trace.get_current_span() is trace.INVALID_SPAN
     assert len(exporter.get_finished_spans()) == 1
+
+
+class Clerk(Think):
+    model = ScriptedModel(["Counted."])
+
+
+class Lead(Think):
+    """Asks a sub-agent, which is a tool."""
+
+    kind = "chat"
+    model = ScriptedModel([Call("clerk", {"input": "go"}), "Done."])
+    tools = [agent_tool(Clerk, description="Counts.")]  # noqa: RUF012 - as users write it
+
+
+async def test_a_sub_agents_spans_lie_inside_the_call_that_asks_it() -> None:
+    exporter, provider = traced()
+    async with LocalServer(Everyword([Lead], observe=[Tracing(provider)])) as server:
+        await ask(server, "count")
+    spans = named(exporter)
+    lead, call, clerk = spans["invoke_agent chat"], spans["execute_tool clerk"], spans["invoke_agent clerk"]
+    assert clerk.context.trace_id == call.context.trace_id == lead.context.trace_id
+    assert clerk.parent is not None and clerk.parent.span_id == call.context.span_id
+    assert lead.parent is None
+
+
+async def test_a_sub_agent_that_is_asked_by_code_lies_inside_the_span_that_is_current_there() -> None:
+    exporter, provider = traced()
+
+    class Asking(AIChatAgent):
+        kind = "chat"
+
+        async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+            with provider.get_tracer("test").start_as_current_span("by hand"):
+                result = await self.run_agent_tool(Clerk, "go", run_id="one")
+            yield result.summary
+
+    async with LocalServer(Everyword([Asking], observe=[Tracing(provider)])) as server:
+        await ask(server, "count")
+    spans = named(exporter)
+    clerk, outer = spans["invoke_agent clerk"], spans["by hand"]
+    assert clerk.parent is not None and clerk.parent.span_id == outer.context.span_id
+
+
+async def test_a_sub_agents_tokens_are_in_its_parents_usage_and_counted_once() -> None:
+    registry = CollectorRegistry()
+    ends: dict[str, dict[str, Any]] = {}
+
+    def note(happened: Happened) -> None:
+        if isinstance(happened.event, TurnEnded):
+            ends[happened.agent_kind] = json.loads(bytes(happened.event.usage))
+
+    app = Everyword([Lead], observe=[Metrics(registry)], on_event=note)
+    async with LocalServer(app) as server:
+        await ask(server, "count")
+    assert ends["clerk"]["outputTokens"] > 0
+    assert ends["chat"]["subAgents"] == ends["clerk"]
+    for kind in ("chat", "clerk"):
+        counted = registry.get_sample_value("everyword_tokens_total", {"kind": kind, "direction": "output"})
+        assert counted == ends[kind]["outputTokens"]
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------

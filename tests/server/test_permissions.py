@@ -210,11 +210,11 @@ async def _do(action: str, client: Any, app: Everyword) -> Any:
             await client.send(type="cf_agent_chat_messages", messages=listed)
             await client.settled()
             shown = [frame for frame in client.frames if frame["type"] == "cf_agent_chat_messages"]
-            return True if shown[-1]["messages"] == listed else "not stored"
+            return True if [each["id"] for each in shown[-1]["messages"]] == ["u1"] else "not stored"
         case "send":
             await client.send(type="own", text="hi")
             await client.settled()
-            cls = app.agents["chat"]
+            cls = app.classes["chat"]
             return True if cls.heard else "passed over"  # type: ignore[attr-defined]
         case _:
             raise AssertionError(action)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from everyword.agents import tools_of
 from everyword.agents.tools import ToolContext, ToolResult
+from everyword.client import AgentClient
 from everyword.testing import LocalServer
 from tests.typing.product.orders import Basket, Cart, Order, Plain, Support, look_up
 
 
+def client(server: LocalServer, kind: str) -> AgentClient:
+    return AgentClient("http://localhost", kind, "test", connect=server.network().connect)
+
+
 async def test_the_product_runs() -> None:
     async with LocalServer(Basket, Plain) as server:
-        async with server.client(Basket) as basket, server.client(Plain) as plain:
+        async with client(server, "basket") as basket, client(server, "plain") as plain:
             assert [await basket.call("add", line) for line in ("tea", "milk")] == [1, 2]
             assert [await plain.call("more"), await plain.call("more")] == [1, 2]
         assert [job.callback for job in await server.get(Basket).jobs.list(queued=False)] == ["sweep"]

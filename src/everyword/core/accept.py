@@ -95,6 +95,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
         not_before=_debounced(command, now),
         deferred=command.messages is None,
         trusted=command.trusted,
+        trace=command.trace,
         principal=command.principal,
     )
     return [*before, *edits, accepted]

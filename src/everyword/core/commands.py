@@ -59,6 +59,8 @@ class Submit(msgspec.Struct, frozen=True):
     known: bool = False
     principal: Identity | None = None
     """For whom it is asked, and so the author of the user messages that it brings (R-35, R-37)."""
+    trace: str | None = None
+    """The trace that asks, as `traceparent`."""
 
 
 class Continue(msgspec.Struct, frozen=True):
@@ -330,6 +332,7 @@ class StartRun(msgspec.Struct, frozen=True):
     expects: str | None = None
     refusal: str | None = None
     principal: Identity | None = None
+    trace: str | None = None
 
 
 class EndRun(msgspec.Struct, frozen=True):
@@ -342,6 +345,7 @@ class EndRun(msgspec.Struct, frozen=True):
     error: str | None = None
     reason: str | None = None
     is_child_running: bool | None = None
+    usage: Raw = msgspec.field(default_factory=absent)
 
 
 class MarkRunTold(msgspec.Struct, frozen=True):

@@ -86,6 +86,7 @@ from .stamps import is_start, stamped_start
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import active_path, ancestors
+from .usage import usage_of_turn
 
 __all__ = ["decide"]
 
@@ -316,7 +317,7 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
         error=None if aborted else command.error,
         detail=command.detail,
         finish_reason=command.finish_reason or (turn.fold.finish_reason if turn.fold is not None else None),
-        usage=command.usage,
+        usage=usage_of_turn(state, turn, command.usage),
         chunks=turn.chunks + len(closing),
         hook_due=_hook_due(turn, rules),
     )
@@ -336,7 +337,7 @@ def _forget(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
         command.outcome,
         reason=command.reason,
         error=command.error,
-        usage=command.usage,
+        usage=usage_of_turn(state, turn, command.usage),
         chunks=turn.chunks,
         hook_due=_hook_due(turn, rules),
     )

@@ -72,6 +72,7 @@ def start_run(state: State, command: StartRun, rules: Rules) -> list[Event]:
         expects=command.expects,
         number=state.last_run + 1,
         principal=command.principal,
+        trace=command.trace,
     )
     refusal = command.refusal or _why_too_many(state, rules)
     if refusal is None:
@@ -103,6 +104,7 @@ def end_run(state: State, command: EndRun, rules: Rules) -> list[Event]:
             is_child_running=command.is_child_running,
             hook_due=rules.has_run_hook,
             forgets=_forgettable(state),
+            usage=command.usage,
         )
     ]
 
@@ -125,9 +127,18 @@ def _is_orphaned(state: State, run: Run) -> bool:
 
 
 def _forgettable(state: State) -> RunId | None:
-    """Return the oldest ended run that nobody is to be told of, when one more would be too many."""
-    ended = [run.id for run in _runs(state) if not run.is_open and not run.hook_due]
+    """Return the oldest ended run that nobody is to be told of, when one more would be too many.
+
+    Not one of an open turn: what it used is part of what the turn used.
+    """
+    ended = [
+        run.id for run in _runs(state) if not run.is_open and not run.hook_due and not _is_counted_later(state, run)
+    ]
     return ended[0] if len(ended) >= RECENT_RUNS else None
+
+
+def _is_counted_later(state: State, run: Run) -> bool:
+    return run.started.within in state.open
 
 
 def _runs(state: State) -> list[Run]:

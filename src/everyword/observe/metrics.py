@@ -111,6 +111,7 @@ class Metrics(Observer):
     def _ended(self, happened: Happened, event: TurnEnded) -> None:
         kind, facts = happened.agent_kind, happened.facts
         self._turns.labels(kind, event.outcome.value).inc()
+        self._count_tokens(kind, event)
         if facts is None:
             return  # accepted before this process: not counted as open either
         self._open.labels(kind).dec()
@@ -118,6 +119,9 @@ class Metrics(Observer):
             self._took.labels(kind).observe((happened.at - facts.accepted_at) / 1000)
         if facts.first_chunk_at is not None and facts.begun_at is not None:
             self._silent.labels(kind).observe((facts.first_chunk_at - facts.begun_at) / 1000)
+
+    def _count_tokens(self, kind: str, event: TurnEnded) -> None:
+        """Count what the turn itself used; a sub-agent's use is counted where its own turn ends."""
         usage = msgspec.json.decode(bytes(event.usage)) if bytes(event.usage) else None
         for name, direction in _TOKENS.items():
             if isinstance(usage, dict) and isinstance(usage.get(name), int | float):

@@ -12,6 +12,7 @@ from ..extras import missing
 from ..ids import split_agent_id
 from ..messages.message import Chunk
 from ..runtime.api import TurnCall
+from ..trace_context import trace_with
 from .api import Observer, StreamFunction
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ _USAGE: Final = {"inputTokens": "gen_ai.usage.input_tokens", "outputTokens": "ge
 class Tracing(Observer):
     """A span `invoke_agent` around every attempt at a turn, and `execute_tool` around every call of its tools.
 
-    They are current while the agent's code runs, so that the spans of instrumented model clients lie inside. What was
-    said is not recorded.
+    They are current while the agent's code runs, so that the spans of instrumented model clients lie inside, and so do
+    those of sub-agents that are asked from there. What was said is not recorded.
 
     Args:
         tracer_provider: Where spans go; the process's own by default.
@@ -35,16 +36,20 @@ class Tracing(Observer):
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         try:
             from opentelemetry import trace
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
         except ImportError as exc:
             raise missing("opentelemetry-api", "otel", "trace") from exc
         self._trace = trace
+        self._carrier = TraceContextTextMapPropagator()
         self._tracer = trace.get_tracer("everyword", tracer_provider=tracer_provider)
 
     def around(self, stream: StreamFunction) -> StreamFunction:
         async def traced(call: TurnCall) -> AsyncGenerator[Any, None]:
             kind, _ = split_agent_id(call.agent)
+            trace_with(self._traceparent)
             with self._tracer.start_as_current_span(
                 f"invoke_agent {kind}",
+                context=self._carrier.extract({"traceparent": call.trace}) if call.trace is not None else None,
                 attributes=_attributes(call, kind),
                 record_exception=False,
                 set_status_on_exception=False,
@@ -66,6 +71,12 @@ class Tracing(Observer):
                     calls.end()
 
         return traced
+
+    def _traceparent(self) -> str | None:
+        """Return the span that is current, as it is stored with what a sub-agent is asked."""
+        carried: dict[str, str] = {}
+        self._carrier.inject(carried)
+        return carried.get("traceparent")
 
     def fail(self, span: Span, exc: BaseException, *, is_cancelled: bool) -> None:
         if is_cancelled or not isinstance(exc, Exception):

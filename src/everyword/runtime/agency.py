@@ -12,6 +12,8 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Any, Final
 
+import msgspec
+
 from ..core.commands import Finish, Interrupt, MarkHookDone
 from ..core.conversation import RunningAnswer, Shown, is_followed, running_answer, stored_messages, with_running
 from ..core.state import Node, Rules, State, Turn
@@ -398,4 +400,5 @@ def _result(actor: Actor, state: State, turn: Turn, *, recovered: bool) -> TurnR
         is_continuation=turn.is_continuation,
         reason=turn.reason,
         recovered=recovered,
+        usage=msgspec.json.decode(turn.usage) if turn.usage is not None else None,
     )

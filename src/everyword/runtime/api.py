@@ -142,6 +142,8 @@ class TurnCall(msgspec.Struct, frozen=True):
     """Who asked, the same in every attempt (R-35)."""
     approver: Callable[[str], Awaitable[Identity | None]] = _no_one
     """Tells who approved a call; None when nobody did, or nobody is known."""
+    trace: str | None = None
+    """The trace that asked, as `traceparent`, the same in every attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,7 @@ class TurnResult:
     is_continuation: bool
     reason: str | None = None
     recovered: bool = False
+    usage: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from ..core.commands import (
     Cancel,
     Clear,
@@ -25,6 +27,7 @@ from ..ids import (
 from ..messages.message import UIMessage
 from ..messages.readable import readable
 from ..principals import acting_for
+from ..trace_context import current_trace
 from .api import Evaluate, TurnResult
 from .calls import Calls
 from .directory import Directory, Loaded
@@ -111,6 +114,7 @@ class Port:
             trusted=True,
             body=to_raw(body),
             principal=acting_for(),
+            trace=current_trace(),
         )
         return await self._run(command, request, messages if deferred and callable(messages) else None)
 
@@ -185,6 +189,7 @@ class Port:
             message=UIMessage.decode(body) if body is not None else None,
             is_continuation=row.kind is TurnKind.CONTINUATION,
             reason=row.reason,
+            usage=msgspec.json.decode(row.usage) if row.usage is not None else None,
         )
 
     async def _accepted(

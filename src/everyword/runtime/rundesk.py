@@ -16,6 +16,7 @@ from ..events import ABSENT, Chunk, RunStarted
 from ..ids import AgentId, RunId
 from ..messages.jsonvalues import encode_json
 from ..principals import acting_for
+from ..trace_context import current_trace
 from .api import RunChunk, RunRecord, RunRequest
 from .directory import Directory, Loaded
 from .runs import child_of, record_of, request_of
@@ -44,6 +45,7 @@ class RunDesk:
             expects=request.expects,
             refusal=request.refusal,
             principal=acting_for(),
+            trace=current_trace(),
         )
         async with self._directory.attach(self._agent) as loaded:
             events = await loaded.actor.ask(command)

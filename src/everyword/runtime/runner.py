@@ -429,6 +429,7 @@ class Runner:
             is_held=lambda: self._actor.inspect(self._is_held),
             is_calls_only=accepted.kind is TurnKind.CALLS,
             principal=accepted.principal,
+            trace=accepted.trace,
             approver=lambda call: self._actor.inspect(lambda state: _approver(state, call)),
         )
         return call, normaliser

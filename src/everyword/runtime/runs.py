@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ..core.commands import Cancel, EndRun, MarkRunTold
 from ..core.state import Run, State
+from ..core.usage import total_usage
 from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, LogError, Rejected, is_public, public_text
-from ..events import ABSENT, Identity, Outcome, RunStarted
+from ..events import ABSENT, Identity, Outcome, RunStarted, to_raw
 from ..ids import AgentId, Millis, RequestId, RunId, TurnId, sub_agent_id
 from ..messages.jsonvalues import encode_json
 from ..principals import act_for
+from ..trace_context import run_in_trace
 from .actor import Actor
 from .api import Responder, RunCall, RunHearer, Runnable, RunRecord, TurnResult
 
@@ -201,6 +204,7 @@ class _Watch:
 
     async def _run(self) -> None:
         act_for(self._started.principal)
+        run_in_trace(self._started.trace)
         working = asyncio.create_task(self._work(), name=f"wait for {self._child}")
         stopping = asyncio.create_task(self.stopped.wait())
         silence = asyncio.create_task(self._silence())
@@ -239,7 +243,8 @@ class _Watch:
         from .port import Port
 
         port = Port(self._directory, self._child)
-        return await self._end_of(await port.run_turn(question.messages, body=question.body, request=self._request))
+        result = await port.run_turn(question.messages, body=question.body, request=self._request)
+        return replace(await self._end_of(result), usage=to_raw(total_usage(result.usage)))
 
     async def _taker(self) -> object:
         """Load the sub-agent, however long the store fails, and return what answers for it."""

@@ -111,7 +111,7 @@ function showActions(actions, item, row, acts) {
 
 function stampOf(message) {
   const { time, author } = message?.metadata?.everyword ?? {};
-  return Number.isFinite(time) ? { time, author: author?.name } : null;
+  return Number.isFinite(time) ? { time, author: author?.name ?? author?.id } : null;
 }
 
 function stampElements(stamp) {

@@ -151,6 +151,7 @@ function factsOf(turn) {
     ["first chunk", turn.first && `after ${lasted(turn.first - turn.accepted)}`],
     ["finish", turn.finish],
     ["usage", turn.usage && usageText(turn.usage)],
+    ["sub-agents", turn.usage?.subAgents && usageText(turn.usage.subAgents)],
   ];
 }
 
