@@ -16,6 +16,7 @@ from everyword.errors import (
     BadMessage,
     UsageError,
 )
+from everyword.principals import Principal, acting_as
 from everyword.testing import LocalServer, ManualClock
 from tests.agents.shop import Chat, Other, Shop, own, read, until_state, user
 
@@ -199,6 +200,21 @@ async def test_parents_and_sub_agents_have_handles_of_each_other() -> None:
         await parent.sub_agents.abort(Child, "kid")
         assert await parent.sub_agents.delete(Child, "kid") and not await parent.sub_agents.delete(Child, "kid")
         assert not await parent.sub_agents.exists(Child, "kid")
+
+
+async def test_a_call_works_for_whom_its_caller_works() -> None:
+    class Clerk(Agent):
+        async def who(self) -> str:
+            return self.principal.id if self.principal is not None else "nobody"
+
+    class Desk(Agent):
+        async def ask(self) -> str:
+            return str(await self.app.get(Clerk, "test").who())
+
+    async with LocalServer(Clerk, Desk) as server:
+        assert await server.get(Desk).ask() == "nobody"
+        with acting_as(Principal("ann", claims={"team": 7}).identity):
+            assert await server.get(Desk).ask() == "ann"
 
 
 # -- what every handle has -----------------------------------------------------------------------------------------

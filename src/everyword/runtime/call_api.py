@@ -27,6 +27,8 @@ class Call:
     """Agents whose turns wait for this call: another turn of theirs would wait for itself."""
     starting: frozenset[AgentId] = frozenset()
     """Agents whose start waits for this call: the code of the call may use them before they have started."""
+    trace: str | None = None
+    """The trace that it belongs to, as `traceparent`."""
     is_repeatable: bool = False
     """True when the call may be made again after its agent was lost in the middle of it, and loaded again."""
     is_wait: bool = False

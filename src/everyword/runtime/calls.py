@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import AgentGone, AgentStopped, EverywordError, LogError, UsageError
 from ..ids import AgentId, parent_id
+from ..trace_context import current_trace, run_in_trace
 from .call_api import Call, Callee, StreamItem
 from .call_failures import describe_failure, revive_failure
 from .directory import Directory, Loaded, own_context, starting_agents
@@ -32,7 +33,7 @@ class Calls:
         self._running = running
 
     async def call(self, call: Call) -> bytes:
-        call = replace(call, starting=call.starting | starting_agents())
+        call = replace(call, starting=starting_agents(), trace=current_trace())
         was_lost = False
         while True:
             directory = self._running()
@@ -48,7 +49,7 @@ class Calls:
                 await directory.loaded_again(call.agent)
 
     async def stream(self, call: Call) -> AsyncIterator[StreamItem]:
-        call = replace(call, starting=call.starting | starting_agents())
+        call = replace(call, starting=starting_agents(), trace=current_trace())
         directory = self._running()
         async with directory.attach(call.agent) as loaded:
             feed = _Feed(directory, loaded, call)
@@ -101,6 +102,7 @@ class _Answer:
             raise
 
     async def _run(self) -> None:
+        run_in_trace(self._call.trace)
         try:
             result = await _callee(self._loaded).answer_call(self._call)
             await self._loaded.states.committed()  # the result may tell of states that are not yet
@@ -146,6 +148,7 @@ class _Feed:
         self._changed.set()
 
     async def _run(self) -> None:
+        run_in_trace(self._call.trace)
         try:
             values: Any = _callee(self._loaded).answer_stream(self._call)
             async with aclosing(values):
