@@ -14,11 +14,15 @@ from everyword.errors import (
     AgentGone,
     AgentStopped,
     BadMessage,
+    LogUnavailable,
     UsageError,
 )
+from everyword.log.base import Batch
+from everyword.log.memory import MemoryLog
 from everyword.principals import Principal, acting_as
 from everyword.testing import LocalServer, ManualClock
 from tests.agents.shop import Chat, Other, Shop, own, read, until_state, user
+from tests.own_agents import own as own_agent
 
 # -- callers and agents that come and go ---------------------------------------------------------------------------
 
@@ -93,23 +97,56 @@ async def test_a_process_that_dies_in_a_call_tells_the_caller_and_leaves_nothing
         assert own(server) is not dead and await shop.get_state() == {"n": 2}
 
 
-async def test_an_orderly_stop_lets_calls_finish_and_does_not_wait_for_waits(tmp_path: Any) -> None:
-    class Asked(Chat):
-        async def on_chat_message(self, turn: Turn) -> AsyncIterator[str]:
-            yield "never"
+PAY: Any = {"type": "tool-input-available", "toolCallId": "k", "toolName": "pay", "input": {}}
 
-    app = Everyword([Shop, Asked], store="memory:")
-    app.grace = 30.0
-    async with app:
-        shop, chat = app.get(Shop, "a"), app.get(Asked, "b")
+
+async def test_an_orderly_stop_lets_calls_finish_and_does_not_wait_for_waits() -> None:
+    class Asking(AIChatAgent):
+        async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+            yield PAY
+
+    app = Everyword([Shop, Asking], store="memory:")
+    app.grace = 3600.0
+    async with asyncio.timeout(10), app:
+        shop, chat = app.get(Shop, "a"), app.get(Asking, "b")
         call = asyncio.create_task(shop.waits())
-        await shop.load()
-        (found,) = [each.owner for each in app._directory.loaded() if isinstance(each.owner, Shop)]
-        await found.entered.wait()
+        await (await own_agent(shop)).entered.wait()
+        await chat.save_messages("hi")
+        assert await chat.has_pending_interaction()
         stable = asyncio.create_task(chat.wait_until_stable())
-        assert await stable
-        asyncio.get_running_loop().call_soon(found.go_on.set)
+        await chat.load()
+        (await own_agent(shop)).go_on.set()
     assert await call == "done"
+    with pytest.raises(AgentStopped):
+        await stable
+
+
+class Failing(MemoryLog):
+    """A store that fails once, at the append that it is told."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.left = at
+
+    async def append(self, batch: Batch) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise LogUnavailable("unable to write; the disk is full")
+        await super().append(batch)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_question_is_answered_though_its_agent_is_lost_meanwhile(at: int) -> None:
+    app, clock = Everyword([Chat], store=(store := Failing(at))), ManualClock()
+    app.clock = clock
+    async with asyncio.timeout(10), app:
+        chat = app.get(Chat, "ann")
+        asking = asyncio.create_task(chat.save_messages("hi"))
+        while not asking.done():
+            clock.advance(1)
+            await asyncio.sleep(0)
+        assert (await asking).status == "completed" and store.left <= 0
+        assert [each.text for each in await chat.get_messages()] == ["hi", "re hi"]
 
 
 # -- agents among themselves ---------------------------------------------------------------------------------------
