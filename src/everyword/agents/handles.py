@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from ..errors import UsageError
 from ..events import Identity
 from ..ids import AgentId, split_agent_id, sub_agent_id
-from ..principals import acting_for
+from ..principals import Principal, acting_for
 from ..runtime.api import Call, CallPort
 from .call_methods import is_framework_name, method_named, name_of_method
 from .call_values import Shape, decode_value, encode_arguments, encode_value, shape_of
@@ -66,6 +66,15 @@ class Handle(Generic[A_co]):
     def kind(self) -> str:
         """The path segment of the agent's class."""
         return split_agent_id(self._agent)[0]
+
+    def for_principal(self, principal: Principal | None) -> Self:
+        """Return a handle whose calls are made for somebody: a route's user, say. The agent's code is told who it is.
+
+        Without it, calls are made for whomever the code works that makes them, and for nobody in a script or a route.
+        """
+        handle = type(self)(self._calls, self._agent, self._cls)
+        handle._principal = principal.identity if principal is not None else None
+        return handle
 
     # -- methods of the agent's class ----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ..errors import NoJsonForm, UsageError
 from ..ids import parent_id, split_agent_id
 from ..messages.jsonvalues import plain_json
+from ..principals import Principal
 from .schedules import Every
 
 __all__ = ["OPERATIONS", "PREFIX", "ConnectionRecord"]
@@ -37,6 +38,8 @@ class ConnectionRecord:
     """What `connection_tags` of the agent gave it."""
     state: dict[str, Any]
     """What the agent keeps with it, as far as that has a JSON form."""
+    principal: str
+    """The id of the principal that opened it."""
     read_only: bool
     since: float
     """When it was opened, in seconds since 1970."""
@@ -63,9 +66,13 @@ async def set_state(agent: Any, state: Any) -> Any:
 @_operation
 def connections(agent: Any, tag: str | None) -> list[ConnectionRecord]:
     return [
-        ConnectionRecord(each.id, sorted(each.tags), _plain(each.state), each.principal.read_only, each.since)
+        ConnectionRecord(each.id, sorted(each.tags), _plain(each.state), *_who(each.principal), each.since)
         for each in agent.connections(tag)
     ]
+
+
+def _who(principal: Principal) -> tuple[str, bool]:
+    return principal.id, principal.read_only
 
 
 def _plain(state: dict[str, Any]) -> dict[str, Any]:
