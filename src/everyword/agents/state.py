@@ -194,7 +194,7 @@ async def _post_when_loaded(
 ) -> None:
     try:
         await agent._port.load()
-        states = agent._port.states  # raises if it was destroyed meanwhile: the agent of this name is another one now
+        states = agent._port.states  # raises if it was destroyed meanwhile
         posted = _post(agent, states, make, source)
     except Exception as exc:  # noqa: BLE001 - as in `change_state`
         fate.has_failed(exc)

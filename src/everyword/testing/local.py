@@ -56,7 +56,7 @@ class Life:
 
     async def start(self) -> None:
         await self.spawn(_started(self.app))
-        self.app._directory.fresh_context = self._context.copy  # so that agents are ours whoever loads them
+        self.app._directory.fresh_context = self._context.copy  # agents are ours whoever loads them
 
     async def stop(self) -> None:
         """Stop in good order."""
