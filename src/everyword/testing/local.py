@@ -176,7 +176,12 @@ class LocalServer:
         app._signals = StopSignals(app._begin_close)
         app.grace, app.clock = 0.0, self._clock
         self._life = Life(app)
-        await self._life.start()
+        try:
+            await self._life.start()
+        except BaseException:
+            self._life = None
+            self._give_back()
+            raise
         for network in self._networks:
             network.app, network.spawn = app, self._life.spawn
 
