@@ -246,7 +246,7 @@ async def test_a_reader_that_leaves_closes_the_generator() -> None:
         values = server.get(Shop).stream(Shop.count, 10**9)
         async for _ in values:
             break
-        await values.aclose()  # type: ignore[attr-defined]
+        await values.aclose()
         await asyncio.wait_for(own(server).closed.wait(), 5)
         assert own(server).state["n"] < 5, "it is hardly ahead of its reader"
 

@@ -238,5 +238,6 @@ async def test_a_kill_ends_agents_whoever_loaded_them() -> None:
     await server.get(Till, "ann").load()
     await server.get(Till, "bob").add(1)
     await server.kill()
-    assert all(isinstance(each, AgentStopped) for each in await asyncio.gather(*waiting, return_exceptions=True))
+    async with asyncio.timeout(10):
+        assert all(isinstance(each, AgentStopped) for each in await asyncio.gather(*waiting, return_exceptions=True))
     assert asyncio.all_tasks() == before

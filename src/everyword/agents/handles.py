@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
@@ -115,7 +115,7 @@ class Handle(Generic[A_co]):
 
     def stream(
         self, method: Callable[Concatenate[A_co, P], AsyncIterator[R]], /, *args: P.args, **named: P.kwargs
-    ) -> AsyncIterator[R]:
+    ) -> AsyncGenerator[R, None]:
         """Read an async generator of the agent's class: `async for n in handle.stream(Shop.count, 3)`.
 
         The generator is at most one value ahead, and is closed at its next value when the reader leaves. A result that
@@ -138,7 +138,7 @@ class Handle(Generic[A_co]):
     async def _result_of(self, call: Call, shape: Shape) -> Any:
         return decode_value(await self._calls.call(call), shape.result, f"the result of {shape.name}")
 
-    async def _streamed(self, call: Call, shape: Shape) -> AsyncIterator[Any]:
+    async def _streamed(self, call: Call, shape: Shape) -> AsyncGenerator[Any, None]:
         items: Any = self._calls.stream(call)
         async with aclosing(items):
             async for item in items:

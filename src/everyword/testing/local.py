@@ -56,7 +56,7 @@ class Life:
 
     async def start(self) -> None:
         await self.spawn(_started(self.app))
-        self.app._directory.fresh_context = self._context.copy  # so that agents are ours whoever loads them
+        self.app._directory.fresh_context = self._context.copy  # agents are ours whoever loads them
 
     async def stop(self) -> None:
         """Stop in good order."""
@@ -176,7 +176,12 @@ class LocalServer:
         app._signals = StopSignals(app._begin_close)
         app.grace, app.clock = 0.0, self._clock
         self._life = Life(app)
-        await self._life.start()
+        try:
+            await self._life.start()
+        except BaseException:
+            self._life = None
+            self._give_back()
+            raise
         for network in self._networks:
             network.app, network.spawn = app, self._life.spawn
 
