@@ -47,7 +47,7 @@ app = FastAPI(lifespan=agents.lifespan)
 @app.get("/health")
 async def health() -> dict[str, list[str]]:
     """Be the rest of the application."""
-    return {"kinds": sorted(agents.agents)}
+    return {"kinds": sorted(agents.classes)}
 
 
 app.mount("/agents", agents)

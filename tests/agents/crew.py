@@ -25,6 +25,7 @@ from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.messages.calls import tool_parts
 from everyword.testing import Gate
+from tests.own_agents import own
 from tests.runtime.kit import PATIENCE
 
 __all__ = ["BASES", "GATES", "Crew", "asked", "crew", "running", "until", "user"]
@@ -177,6 +178,4 @@ async def running(crew: Crew, store: LogStore | None = None, name: str = "ann") 
     app = Everyword([crew.boss], store=store if store is not None else MemoryLog())
     app.grace = 0.0
     async with app:
-        boss = app.get(crew.boss, name)
-        await boss.load()
-        yield boss
+        yield await own(app.get(crew.boss, name))

@@ -148,7 +148,7 @@ async def test_the_name_is_that_of_a_new_agent() -> None:
     async with world(MemoryLog()) as here:
         await live(here)
         await here.agent.destroy()
-        await here.agent.load()
+        await here.agent._port.load()
         assert (here.agent.state, here.agent.messages) == (None, [])
         assert (await here.agent.jobs.list(queued=True), await here.agent.jobs.list(queued=False)) == ([], [])
         assert await here.agent.fibers.list() == []
@@ -205,9 +205,9 @@ async def test_an_agent_may_destroy_itself_as_it_starts() -> None:
         await until(lambda: len(here.directory) == 0)
         Chat.destroys_at_start = True
         with pytest.raises(AgentGone, match="as it was loaded"):
-            await here.agent.load()
+            await here.agent._port.load()
         assert await is_empty(store, AGENT)
-        await here.agent.load()
+        await here.agent._port.load()
         assert here.agent.state is None
 
 
@@ -259,7 +259,7 @@ async def test_a_store_that_cannot_is_tried_again_by_itself_and_nobody_uses_the_
         with pytest.raises(LogUnavailable):
             await here.agent.destroy()
         with pytest.raises(LogUnavailable):
-            await here.agent.load()
+            await here.agent._port.load()
         store.is_stuck = False
         here.clock.advance(60)
         await until(lambda: "start ann" in Chat.heard[2:])
@@ -289,11 +289,11 @@ async def test_a_process_that_dies_on_the_way_has_destroyed_all_or_nothing(at: i
     await kept.aclose()
     async with world(kept) as next_one:
         if (at, when) == (1, "before"):
-            await next_one.agent.load()
-            await next_one.child.load()
+            await next_one.agent._port.load()
+            await next_one.child._port.load()
             assert (next_one.agent.state, next_one.child.state) == ({"count": 1}, {"count": 1})
             return
         assert await is_empty(kept, AGENT, CHILD)
-        await next_one.agent.load()
+        await next_one.agent._port.load()
         assert (next_one.agent.state, Chat.heard[-1]) == (None, "start ann")
         assert CHILD in (*here.forgotten, *next_one.forgotten)

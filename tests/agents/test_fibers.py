@@ -445,7 +445,7 @@ async def test_agents_that_load_each_other_as_they_start_do_not_wait_for_each_ot
     directory = Directory(MemoryLog(), lambda agent: responder_for(Parent, Port(directory, agent)))
     async with directory, asyncio.timeout(PATIENCE):
         parent = Parent(Port(directory, AGENT))
-        await parent.load()
+        await parent._port.load()
         assert parent.state == "told by the kid"
 
 

@@ -13,8 +13,10 @@ from everyword.errors import UsageError
 from everyword.ids import AgentId, sub_agent_id
 from everyword.log.memory import MemoryLog
 from everyword.runtime.names import doubles
+from everyword.runtime.port import Port
 from everyword.testing import Gate
 from tests.agents.kit import dying
+from tests.own_agents import own
 from tests.patience import PATIENCE
 from tests.runtime.facts import eventually, says, written
 
@@ -99,7 +101,7 @@ async def before(name: str = "ann") -> MemoryLog:
     """Return a store as it was written before the class was renamed."""
     store = MemoryLog()
     async with Everyword([Chat], store=store) as app:
-        chat = app.get(Chat, name)
+        chat = await own(app.get(Chat, name))
         await chat.save_messages([user("hi")])
         await (await chat.sub_agent(Note, "n")).set_state({"n": 5})
         await chat.sql("create table said (text)")
@@ -110,14 +112,13 @@ async def before(name: str = "ann") -> MemoryLog:
 async def test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_class_is_renamed() -> None:
     store = await before()
     async with asyncio.timeout(PATIENCE), Everyword([Support], store=store) as app:
-        support = app.get(Support, "ann")
-        await support.load()
+        support = await own(app.get(Support, "ann"))
         assert [message.text for message in support.messages] == ["hi", "re hi"]
         assert (await support.save_messages([user("again")])).status == "completed"
         assert await support.sql("select text from said") == [{"text": "once"}]
         assert await support.sub_agents.exists(Memo, "n") and not await support.sub_agents.exists(Memo, "m")
         memo = await support.sub_agent(Memo, "n")
-        assert memo.state == {"n": 5}
+        assert await memo.get_state() == {"n": 5}
         await support.sub_agent(Memo, "new")
         assert [each.name for each in await support.sub_agents.list(Memo)] == ["n", "new"]
         assert [each.cls for each in await support.sub_agents.list()] == [Memo, Memo]
@@ -136,16 +137,15 @@ async def test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_clas
 async def test_what_has_only_a_database_or_only_a_state_is_found_too() -> None:
     store = MemoryLog()
     async with Everyword([Note], store=store) as app:
-        await app.get(Note, "sql").sql("create table t (x)")
+        await (await own(app.get(Note, "sql"))).sql("create table t (x)")
         await app.get(Note, "state").set_state({"n": 1})
     async with Everyword([Memo], store=store) as app:
         names = (await app.service()).directory.names
         asked = [AgentId(f"memo/{name}") for name in ("sql", "state", "none")]
         assert [await names.find(each) for each in asked] == ["note/sql", "note/state", "memo/none"]
         with pytest.raises(UsageError, match="its class has aliases"):
-            app.get(Memo, "sql").sql("select * from t")
-        memo = app.get(Memo, "sql")
-        await memo.load()
+            Memo(Port(app._directory, AgentId("memo/sql"))).sql("select * from t")
+        memo = await own(app.get(Memo, "sql"))
         assert await memo.sql("select * from t") == []
 
 
@@ -153,11 +153,10 @@ async def test_a_destroyed_agent_is_made_anew_under_the_present_kind() -> None:
     store = await before()
     async with Everyword([Support], store=store) as app:
         support = app.get(Support, "ann")
-        await support.load()
         await support.destroy()
         assert await store.agents() == []
         await support.save_messages([user("hi")])
-        assert [message.text for message in support.messages] == ["hi", "support hi"]
+        assert [message.text for message in await support.get_messages()] == ["hi", "support hi"]
         assert await store.agents() == ["support/ann"]
 
 
@@ -166,7 +165,7 @@ async def test_of_two_agents_with_one_name_each_is_reached_by_its_own_kind(caplo
     async with Everyword(
         [type("Support", (AIChatAgent,), {"on_chat_message": Support.on_chat_message})], store=store
     ) as app:
-        await app.get(app.agents["support"], "ann").save_messages(
+        await app.get(app.classes["support"], "ann").save_messages(
             [user("new")]
         )  # served without the alias, for a while
     async with Everyword([Support], store=store) as app:
@@ -192,7 +191,7 @@ async def test_a_turn_that_was_open_when_the_class_was_renamed_goes_on_under_its
     async with asyncio.timeout(PATIENCE), Everyword([Support], store=store) as app:
         support = app.get(Support, "ann")
         await support.wait_until_stable()
-        assert [message.text for message in support.messages] == ["hi", "half support half "]
+        assert [message.text for message in await support.get_messages()] == ["hi", "half support half "]
         assert await store.agents() == ["chat/ann"]
 
 

@@ -15,7 +15,7 @@ from tests.agents.kit import served
 
 CALLED = {
     Agent: {
-        *("name", "principal", "load", "destroy", "keep_alive", "connections", "broadcast", "sql"),
+        *("name", "principal", "app", "parent", "destroy", "keep_alive", "connections", "broadcast", "sql"),
         *("state", "set_state", "update_state"),
         *("jobs", "queue", "schedule", "cancel_schedule"),
         *("fibers", "run_fiber", "sub_agents", "sub_agent", "agent_tools", "run_agent_tool"),

@@ -108,6 +108,28 @@ async def test_a_later_attempt_works_for_the_same() -> None:
         assert ann.messages[-1].text.endswith(" for Ann (agent), Ann (agent)")
 
 
+async def test_a_handle_calls_for_the_principal_that_it_is_given_or_for_nobody() -> None:
+    class Desk(AIChatAgent):
+        async def on_chat_message(self, turn: Turn) -> Any:
+            yield f"asked by {described(turn.principal)}"
+
+        async def who(self) -> str:
+            return described(self.principal)
+
+    async with served(Desk) as server:
+        desk = server.get(Desk)
+        for_ann = desk.for_principal(PEOPLE["ann"])
+        assert await desk.call(Desk.who) == "nobody"
+        assert await for_ann.call(Desk.who) == "Ann (agent)"
+        asked = await for_ann.save_messages("hello")
+        assert asked.message is not None and asked.message.text == "asked by Ann (agent)"
+        question = (await desk.get_messages())[0]
+        assert question.author is not None and question.author.name == "Ann"
+        async with server.client(Desk, **as_("bob")):
+            (connection,) = await desk.connections()
+            assert connection.principal == "bob"
+
+
 class Child(AIChatAgent):
     async def on_chat_message(self, turn: Turn) -> Any:
         yield f"child of {described(turn.principal)}"

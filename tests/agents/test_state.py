@@ -97,7 +97,7 @@ async def test_an_agent_that_is_not_loaded_is_loaded_for_its_states_in_their_ord
         agent = Counter(Port(directory, AGENT))
         changes = [agent.set_state({"n": 1}), agent.update_state(lambda state: {"n": state["n"] + 1})]
         assert directory.peek(AGENT) is None
-        await agent.load()
+        await agent._port.load()
         changes.append(agent.set_state({"n": 30}))
         assert [await change for change in changes] == [{"n": 1}, {"n": 2}, {"n": 30}]
         assert states(await written(store)) == [{"n": 1}, {"n": 2}, {"n": 30}]
@@ -308,10 +308,10 @@ async def test_states_of_on_start_jobs_fibers_turns_and_sub_agents_are_not_lost(
             below = await self.sub_agent(Busy, "below")
             jobs = [self.queue("job") for _ in range(10)]
             fibers = [self.run_fiber("count", fiber) for _ in range(10)]
-            kid = [below.update_state(lambda state: {"n": state["n"] + 1}) for _ in range(10)]
+            kid = [below.add() for _ in range(10)]
             turn = self.save_messages([{"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}])
             await asyncio.gather(turn, *jobs, *fibers, *kid)
-            assert below.state == {"n": 11}
+            assert await below.get_state() == {"n": 11}
 
     store = MemoryLog()
     async with loaded(Busy, store) as scene:

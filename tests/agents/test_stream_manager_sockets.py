@@ -13,6 +13,7 @@ from everyword import Everyword
 from everyword.client import AgentClient
 from tests.agents.stream_kit import Script, Talk, fresh_script, until
 from tests.agents.stream_tabs import tab
+from tests.own_agents import own
 from tests.server.kit import serving
 
 
@@ -44,13 +45,14 @@ async def test_tabs_that_watch_come_late_or_ask_for_the_history_end_with_the_sam
             script.gates["2"].set()
             for page in (one, two, late):
                 await page.ended(stream)
-            stored = await app.get(Talk, "ann").streams.get_stream_history(stream)
+            talk = await own(app.get(Talk, "ann"))
+            stored = await talk.streams.get_stream_history(stream)
             joined = "".join(chunk["content"] for chunk in stored["chunks"])
             assert joined == "a b c d e "
             for page in (one, two, late):
                 assert page.stream(stream).text == joined
                 assert page.stream(stream).applied == 5, "each index once"
-                assert page.state["messages"] == await app.get(Talk, "ann").streams.load_messages()
+                assert page.state["messages"] == await talk.streams.load_messages()
                 assert page.stream(stream).status == "completed"
         async with tab(url) as after:
             assert after.state == one.state

@@ -14,6 +14,7 @@ from everyword.errors import UsageError
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.testing import Gate
+from tests.own_agents import port_of
 
 GATES: dict[str, Gate] = {}
 
@@ -39,7 +40,7 @@ class Boss(AIChatAgent):
         worker = await self.sub_agent(Worker, "w")
         result = await worker.save_messages([user("q", f"from {self.name}")])
         assert result.message is not None
-        yield f"[{result.message.text}] {len(self.messages)} here, {len(worker.messages)} there"
+        yield f"[{result.message.text}] {len(self.messages)} here, {len(await worker.get_messages())} there"
 
 
 def user(message_id: str, text: str) -> UIMessage:
@@ -60,7 +61,7 @@ async def test_a_turn_asks_a_sub_agent_and_each_has_its_own_conversation() -> No
         result = await boss.save_messages([user("u", "go")])
         assert result.message is not None
         assert result.message.text == "[w: from ann] 1 here, 2 there"
-        assert [message.text for message in boss.messages] == ["go", result.message.text]
+        assert [message.text for message in await boss.get_messages()] == ["go", result.message.text]
 
 
 async def test_children_of_the_same_name_below_different_parents_are_different() -> None:
@@ -70,9 +71,9 @@ async def test_children_of_the_same_name_below_different_parents_are_different()
         await (await ann.sub_agent(Helper, "h")).set_state({"n": 1})
         await (await bob.sub_agent(Helper, "h")).set_state({"n": 2})
         await (await (await ann.sub_agent(Worker, "h")).sub_agent(Helper, "h")).set_state({"n": 3})
-        assert (await ann.sub_agent(Helper, "h")).state == {"n": 1}
-        assert (await bob.sub_agent(Helper, "h")).state == {"n": 2}
-        assert (await (await ann.sub_agent(Worker, "h")).sub_agent(Helper, "h")).state == {"n": 3}
+        assert await (await ann.sub_agent(Helper, "h")).get_state() == {"n": 1}
+        assert await (await bob.sub_agent(Helper, "h")).get_state() == {"n": 2}
+        assert await (await (await ann.sub_agent(Worker, "h")).sub_agent(Helper, "h")).get_state() == {"n": 3}
 
 
 async def test_sub_agents_are_listed_from_when_they_are_made_and_only_ones_own() -> None:
@@ -96,7 +97,7 @@ async def test_asking_for_a_sub_agent_again_writes_nothing() -> None:
         boss = app.get(Boss, "ann")
         for _ in range(3):
             await boss.sub_agent(Helper, "h")
-        helper = (await boss.sub_agent(Helper, "h"))._port.agent
+        helper = (await boss.sub_agent(Helper, "h"))._agent
         assert [event.kind for event in await store.read(helper, 0)] == ["agent.created"]  # type: ignore[arg-type]
 
 
@@ -108,14 +109,14 @@ async def test_aborting_a_sub_agent_stops_its_turns_and_keeps_what_it_said() -> 
             slow = await boss.sub_agent(Worker, "slow")
             await boss.sub_agents.abort(Worker, "nobody")
             assert not await boss.sub_agents.exists(Worker, "nobody")
-            port = slow._port
+            port = port_of(slow)
             await port.intake.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
             await GATES["slow"].reached.wait()
             await boss.sub_agents.abort(Worker, "slow")
             await port.wait_until_idle()
             record = await port.intake.submission("r")  # type: ignore[arg-type]
             assert record is not None and record.status == "aborted"
-            assert slow.messages[-1].text == "slow: hi"
+            assert (await slow.get_messages())[-1].text == "slow: hi"
     finally:
         GATES.clear()
 
@@ -125,13 +126,13 @@ async def test_a_sub_agents_open_turn_is_finished_by_the_next_process_without_it
     GATES["w"] = Gate()
     async with running(store) as app:
         worker = await app.get(Boss, "ann").sub_agent(Worker, "w")
-        await worker._port.intake.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
+        await port_of(worker).intake.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
         await GATES["w"].reached.wait()
     GATES.clear()
     async with running(store) as app:
         worker = await app.get(Boss, "ann").sub_agent(Worker, "w")
-        await worker._port.wait_until_idle()
-        record = await worker._port.intake.submission("r")  # type: ignore[arg-type]
+        await port_of(worker).wait_until_idle()
+        record = await port_of(worker).intake.submission("r")  # type: ignore[arg-type]
         assert record is not None and record.status == "completed"
 
 
@@ -147,8 +148,8 @@ async def test_deleting_a_sub_agent_deletes_all_that_it_stored_and_all_below_it(
         assert not await boss.sub_agents.delete(Worker, "w")
         assert await boss.sub_agents.list() == [SubAgentAddress(Worker, "w2")]
         for gone in (worker, below):
-            assert await store.read(gone._port.agent, 0) == []  # type: ignore[arg-type]
-        assert (await boss.sub_agent(Worker, "w")).messages == []
+            assert await store.read(gone._agent, 0) == []  # type: ignore[arg-type]
+        assert await (await boss.sub_agent(Worker, "w")).get_messages() == []
 
 
 async def test_a_fork_of_a_sub_agent_is_its_sibling() -> None:
@@ -157,7 +158,7 @@ async def test_a_fork_of_a_sub_agent_is_its_sibling() -> None:
         worker = await boss.sub_agent(Worker, "w")
         await worker.save_messages([user("q", "hi")])
         fork = await worker.versions.fork("q", "other")
-        assert [message.text for message in fork.messages] == ["hi"]
+        assert [message.text for message in await fork.get_messages()] == ["hi"]
         assert await boss.sub_agents.list() == [SubAgentAddress(Worker, "w"), SubAgentAddress(Worker, "other")]
 
 

@@ -59,8 +59,13 @@ def large_classes(modules: Iterable[Module]) -> list[str]:
 
 def public_methods(node: ast.ClassDef) -> Iterator[_Function]:
     for member in node.body:
-        if isinstance(member, _Function) and not member.name.startswith("_"):
+        if isinstance(member, _Function) and not member.name.startswith("_") and not _is_overload(member):
             yield member
+
+
+def _is_overload(node: _Function) -> bool:
+    """Tell whether it is one of several signatures of a method, which has a definition of its own."""
+    return any(isinstance(each, ast.Name) and each.id == "overload" for each in node.decorator_list)
 
 
 def everything() -> list[Module]:

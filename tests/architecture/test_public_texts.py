@@ -12,6 +12,7 @@ SERVING = {"agents", "core", "models", "runtime", "server"}
 
 # module.function → why the text may be used there as it is.
 KNOWN: dict[str, str] = {
+    "agents.call_values.encode_value": "it becomes the text of a UsageError, which is not public",
     "agents.readiness._problem": "the operator reads it, in the log and in `everyword doctor`",
     "agents.stream_manager._answer": "it becomes `detail`, which stays in the log",
     "agents.tools._step": "the model reads it only where the tool shows its errors",

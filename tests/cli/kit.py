@@ -120,7 +120,7 @@ async def converse(path: Path) -> None:
         await turn("ann", "u3", "fail", "fail")
         await turn("bob", "u1", "pay", "pay")
         await turn("dan", "u1", "hello")
-        await app.get(next(iter(app.agents.values())), "dan").clear_history()
+        await app.get(next(iter(app.classes.values())), "dan").clear_history()
         await turn("dan", "u2", "escape", "escape")
         client.base_url = httpx.URL("http://localhost/agents/chat/cid")
         headers = {"prefer": "respond-async", "idempotency-key": "stay"}

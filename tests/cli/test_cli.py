@@ -125,7 +125,7 @@ def test_an_app_is_found_in_a_file(name: str, named: str, tmp_path: Path) -> Non
     path.write_text(APP.format(name=name), encoding="utf-8")
     app = load_app(f"{path}{named}")
     assert isinstance(app, Everyword)
-    assert list(app.agents) == ["echo"]
+    assert list(app.classes) == ["echo"]
 
 
 def test_an_app_is_found_in_a_module_beside_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,13 @@ async def test_a_file_that_a_server_uses_is_not_changed(tmp_path: Path, capsys: 
     path = tmp_path / "live.db"
     async with serving(chat(speaker(), store=str(path))) as url, connect(f"{url}/agents/chat/ann") as client:
         await ask(client, question("u1", "hello"))
-        writing = [["fork", "ann", "copy"], ["gc"], ["rebuild"], ["doctor", "--fix"]]
+        writing = [
+            ["fork", "ann", "copy"],
+            ["gc"],
+            ["rebuild"],
+            ["doctor", "--fix"],
+            ["destroy", "chat", "ann", "--yes"],
+        ]
         assert await asyncio.to_thread(main, ["export", "ann", "-o", str(tmp_path / "a.gz"), "--db", str(path)]) == 0
         for arguments in [*writing, ["import", str(tmp_path / "a.gz"), "--as", "chat/new"]]:
             assert await asyncio.to_thread(main, [*arguments, "--db", str(path)]) == 3, arguments

@@ -20,6 +20,9 @@ CALLERS = 50
 class Counter(Agent):
     initial_state: ClassVar[Any] = {"n": 0}
 
+    async def count(self) -> int:
+        return int((await self.set_state({"n": self.state["n"] + 1}))["n"])
+
 
 def report(line: str) -> None:
     os.write(1, f"{line}\n".encode())
@@ -28,13 +31,11 @@ def report(line: str) -> None:
 async def live(path: str) -> None:
     async with asyncio.timeout(LIFETIME), Everyword([Counter], store=path) as app:
         counter = app.get(Counter, "ann")
-        await counter.load()
-        report(f"from {counter.state['n']}")
+        report(f"from {(await counter.get_state())['n']}")
 
         async def count() -> None:
             while True:
-                state = await counter.update_state(lambda state: {"n": state["n"] + 1})
-                report(f"told {state['n']}")
+                report(f"told {await counter.call(Counter.count)}")
 
         await asyncio.gather(*(count() for _ in range(CALLERS)))
 

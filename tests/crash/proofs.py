@@ -15,6 +15,7 @@ from everyword.events import Chunk, Event, HookDone, MessageEnded, TurnAccepted,
 from everyword.ids import AgentId, Seq
 from everyword.log.base import LogAdmin, LogStore, Stored
 from everyword.messages.message import Part
+from everyword.messages.server_fields import without_fields
 from tests.core.histories import Rows, fingerprint, refold
 
 PAGE = 1000
@@ -86,11 +87,19 @@ def outcomes(log: list[Stored], *, has_steps: bool = True) -> Outcomes:
     accepted = [event for event in events if isinstance(event, TurnAccepted)]
     state = refold([(event, stored.at) for event, stored in zip(events, log, strict=True)])
     return Outcomes(
-        asked=[(e.turn, e.request, e.kind, e.generation, e.node, e.parent, e.message_id, e.messages) for e in accepted],
+        asked=[_asked(event) for event in accepted],
         answers={e.turn: canonical(e.message, has_steps) for e in events if isinstance(e, MessageEnded)},
         endings={e.turn: _ending(e) for e in events if isinstance(e, TurnEnded)},
         shown={node: canonical(place.body, has_steps) for node, place in state.nodes.items()},
         transient=sorted({bytes(event.body) for event in events if isinstance(event, Chunk) and event.transient}),
+    )
+
+
+def _asked(event: TurnAccepted) -> Any:
+    placed = [(each.node, each.parent, each.id, each.role, canonical(each.message, True)) for each in event.messages]
+    return (
+        *(event.turn, event.request, event.kind, event.generation),
+        *(event.node, event.parent, event.message_id, placed),
     )
 
 
@@ -99,10 +108,10 @@ def _ending(event: TurnEnded) -> Any:
 
 
 def canonical(body: Any, has_steps: bool) -> Any:
-    """Return a message with neighbouring text parts joined: where an attempt was cut off does not count."""
+    """Return a message with neighbouring text parts joined: where an attempt was cut off does not count, nor when."""
     if body is None:
         return None
-    message = msgspec.json.decode(bytes(body))
+    message = without_fields(msgspec.json.decode(bytes(body)))
     parts: list[Part] = []
     for part in message["parts"]:
         if part["type"] == "step-start" and not has_steps:

@@ -34,6 +34,4 @@ async def test_no_number_that_a_caller_was_told_is_lost_or_given_twice(tmp_path:
         events = [decode_event(each.body) for each in stored]
         states = [msgspec.json.decode(bytes(event.state))["n"] for event in events if isinstance(event, StateSet)]
         assert states == list(range(1, len(states) + 1)) and set(told) <= set(states)
-        counter = app.get(Counter, "ann")
-        await counter.load()
-        assert counter.state == {"n": len(states)}
+        assert await app.get(Counter, "ann").get_state() == {"n": len(states)}

@@ -15,6 +15,7 @@ from everyword import Everyword
 from everyword.client import AgentClient
 from tests.architecture.test_docs_examples import script_of
 from tests.architecture.tree import ROOT, tracked_files
+from tests.own_agents import own
 from tests.patience import PATIENCE
 from tests.server.kit import serving
 
@@ -93,21 +94,17 @@ async def test_the_orders_of_code_outside_of_the_shop_add_up(capsys: pytest.Capt
 async def test_the_diary_is_written_by_all() -> None:
     diary = names_of("docs/how-to/destroy.md")["Diary"]
     async with Everyword([diary], store="memory:") as app:
-
-        def one_more(state: Any) -> Any:
-            return {"entries": state["entries"] + 1}
-
-        await asyncio.gather(*(app.get(diary, "ann").update_state(one_more) for _ in range(CALLERS)))
-        assert app.get(diary, "ann").state == {"entries": CALLERS}
+        await asyncio.gather(*(app.get(diary, "ann").write("once more") for _ in range(CALLERS)))
+        assert await app.get(diary, "ann").get_state() == {"entries": CALLERS}
 
 
 async def test_imports_at_the_same_time_all_end_and_say_so() -> None:
     importer = names_of("docs/how-to/background-work.md")["Importer"]
     async with Everyword([importer], store="memory:") as app:
-        agent = app.get(importer, "ann")
+        agent = await own(app.get(importer, "ann"))
         runs = (agent.run_fiber("fetch", agent.fetch, fiber_id=f"f{each}") for each in range(CALLERS))
         assert await asyncio.gather(*runs) == [3] * CALLERS
-        assert app.get(importer, "ann").state == {"done": 3}
+        assert agent.state == {"done": 3}
 
 
 @pytest.mark.parametrize("where", ["docs/how-to/resumable-streams.md", "examples.resumable_stream_chat.app"])
@@ -152,4 +149,4 @@ async def test_the_demo_counts_what_it_was_asked(monkeypatch: pytest.MonkeyPatch
             for each in range(CALLERS)
         ]
         await asyncio.gather(*(app.get(Demo, "ann").save_messages([each]) for each in asked))
-        assert app.get(Demo, "ann").state == {"asked": CALLERS, "last": "Run into an error"}
+        assert await app.get(Demo, "ann").get_state() == {"asked": CALLERS, "last": "Run into an error"}

@@ -16,7 +16,7 @@ import pytest
 
 from everyword.errors import Fenced, LogError, LogUnavailable, UsageError
 from everyword.events import TurnKind
-from everyword.ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId
+from everyword.ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
 from everyword.log.base import Pruned
 from everyword.rows import Row, RowsCleared, RowsRemoved
 from tests.log.building import (
@@ -502,14 +502,14 @@ class LogContract(StatesContract):
         agents = [AgentId(f"{A}{path}") for path in paths]
         async with self.opened(tmp_path) as store:
             owners = [await Owner.take(store, agent) for agent in (*agents, AgentId(f"{B}/sub/k/a"))]
-            assert await store.agents_below(A) == []
+            assert await store.agents(children_prefix(A)) == []
             for owner in owners:
                 await owner.append(chunk(1, 0))
             await Owner.take(store, AgentId(f"{A}/sub/k/silent"))
-            assert await store.agents_below(A) == agents[:3]
-            assert await store.agents_below(agents[1]) == [agents[2]]
+            assert await store.agents(children_prefix(A)) == agents[:3]
+            assert await store.agents(children_prefix(agents[1])) == [agents[2]]
         async with self.opened(tmp_path) as store:
-            assert await store.agents_below(A) == agents[:3]
+            assert await store.agents(children_prefix(A)) == agents[:3]
 
     async def test_projections_are_replaced_as_a_whole(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:

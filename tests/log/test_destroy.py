@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from everyword.errors import Fenced, LogUnavailable
-from everyword.ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
+from everyword.ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.scribe import Scribe
 from everyword.log.sqlite.store import SqliteLog
@@ -85,7 +85,7 @@ async def test_an_agent_and_all_below_it_are_gone_and_nobody_else_is(kind: str, 
             assert await store.find_turn(agent, RequestId("r1")) is None
             assert await store.read_turn(agent, TurnId(1)) == []
         assert await store.agents() == NEIGHBOURS
-        assert await store.agents_below(A) == []
+        assert await store.agents(children_prefix(A)) == []
         assert [await everything(store, agent) for agent in NEIGHBOURS] == before
 
 

@@ -12,6 +12,7 @@ from tests.mutants.bounds import BOUNDS
 from tests.mutants.calls import CALLS
 from tests.mutants.clients import CLIENTS
 from tests.mutants.fields import FIELDS
+from tests.mutants.handles import HANDLES
 from tests.mutants.loading import LOADING
 from tests.mutants.members import MEMBERS
 from tests.mutants.mutant import Mutant
@@ -535,6 +536,7 @@ CORE = [
 
 ALL = [
     *ASKERS,
+    *HANDLES,
     *FIELDS,
     *CORE,
     *LOADING,

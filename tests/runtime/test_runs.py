@@ -199,7 +199,7 @@ async def test_a_sub_agent_that_hangs_as_it_is_loaded_keeps_nobody(monkeypatch: 
 async def test_stopping_a_run_before_its_sub_agent_has_begun_leaves_no_turn_behind() -> None:
     crewed, store = crew("chat"), Moody()
     async with office(crewed, store) as here:
-        await here.boss.load()
+        await here.boss._port.load()
         store.fails_children = True
         waiting = asyncio.create_task(here.boss.run_agent_tool(crewed.kid, "x", run_id="r"))
         await soon(lambda: store.refused > 0)
@@ -215,7 +215,7 @@ async def test_stopping_a_run_before_its_sub_agent_has_begun_leaves_no_turn_behi
 async def test_a_sub_agent_whose_class_is_gone_can_still_be_stopped() -> None:
     crewed = crew("chat")
     async with office(crewed) as here:
-        await here.boss.load()
+        await here.boss._port.load()
         here.missing = "kid"
         waiting = asyncio.create_task(here.boss.run_agent_tool(crewed.kid, "x", run_id="r"))
         await here.pass_time(3)

@@ -372,7 +372,6 @@ async def test_an_agent_is_used_from_our_own_code_too() -> None:
     app = app_of(Counter)
     async with app:
         agent = app.get(Counter, "ann")
-        await agent.load()
-        assert agent.state == {"count": 0}
+        assert await agent.get_state() == {"count": 0}
         await agent.set_state({"count": 3})
-        assert agent.state == {"count": 3}
+        assert await agent.get_state() == {"count": 3}

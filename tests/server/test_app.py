@@ -116,7 +116,7 @@ async def test_a_request_that_is_let_in_after_the_end_does_not_start_it_again() 
         health = await client.get("http://localhost/healthz")
         assert (health.status_code, health.json()) == (503, {"status": "stopping"})
         with pytest.raises(UsageError, match="not running"):
-            app.get(app.agents["chat"], "ann")
+            await app.get(app.classes["chat"], "ann").load()
     assert (store.opened, store.closed) == (1, 1)
 
 

@@ -185,6 +185,25 @@ async def test_a_sub_agent_that_is_asked_by_code_lies_inside_the_span_that_is_cu
     assert clerk.parent is not None and clerk.parent.span_id == outer.context.span_id
 
 
+async def test_an_agent_that_is_asked_through_a_handle_lies_inside_the_span_that_asks() -> None:
+    exporter, provider = traced()
+
+    class Asking(AIChatAgent):
+        kind = "chat"
+
+        async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+            with provider.get_tracer("test").start_as_current_span("by hand"):
+                clerk = await self.sub_agent(Clerk, "one")
+                result = await clerk.save_messages("go")
+            yield result.status
+
+    async with LocalServer(Everyword([Asking], observe=[Tracing(provider)])) as server:
+        await ask(server, "count")
+    spans = named(exporter)
+    clerk, outer = spans["invoke_agent clerk"], spans["by hand"]
+    assert clerk.parent is not None and clerk.parent.span_id == outer.context.span_id
+
+
 async def test_a_sub_agents_tokens_are_in_its_parents_usage_and_counted_once() -> None:
     registry = CollectorRegistry()
     ends: dict[str, dict[str, Any]] = {}

@@ -214,7 +214,7 @@ async def _do(action: str, client: Any, app: Everyword) -> Any:
         case "send":
             await client.send(type="own", text="hi")
             await client.settled()
-            cls = app.agents["chat"]
+            cls = app.classes["chat"]
             return True if cls.heard else "passed over"  # type: ignore[attr-defined]
         case _:
             raise AssertionError(action)

@@ -55,7 +55,7 @@ async def test_a_read_only_client_watches_and_changes_nothing() -> None:
 async def test_a_transcript_is_had_whole_or_in_pages_from_the_end() -> None:
     app = Everyword([scripted(["ok"])], store="memory:")
     async with serving(app) as url, httpx.AsyncClient() as http:
-        agent = app.get(app.agents["chat"], "ann")  # type: ignore[type-var]
+        agent = app.get(app.classes["chat"], "ann")  # type: ignore[type-var]
         for number in range(3):
             message = {"id": f"u{number}", "role": "user", "parts": [{"type": "text", "text": str(number)}]}
             await agent.save_messages([message])  # type: ignore[attr-defined]

@@ -197,5 +197,4 @@ async def test_a_job_that_failed_and_is_tried_again_asks_again() -> None:
             while not Stubborn.done.is_set():
                 clock.advance(0.5)
                 await asyncio.sleep(0)
-        await agent.load()
-        assert [message.text for message in agent.messages] == ["", "", "now"]
+        assert [message.text for message in await agent.get_messages()] == ["", "", "now"]

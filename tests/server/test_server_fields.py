@@ -91,6 +91,6 @@ async def test_a_model_is_sent_no_server_fields() -> None:
         await client.ended("r1")
         await client.ask("r2")
         await client.ended("r2")
-    told = str([agent.read for agent in app.agents.values()])  # type: ignore[attr-defined]
+    told = str([agent.read for agent in app.classes.values()])  # type: ignore[attr-defined]
     assert "hi" in told and "Hello." in told
     assert SERVER_FIELDS not in told and "Ann" not in told

@@ -240,7 +240,7 @@ async def test_stable_means_that_the_turns_accepted_meanwhile_have_ended_too() -
     async with serving(app) as url, socket(url) as client:
         await client.ask("r1")
         await gate.reached.wait()
-        agent: Any = app.get(app.agents["chat"], "ann")  # type: ignore[type-var]
+        agent: Any = app.get(app.classes["chat"], "ann")  # type: ignore[type-var]
         stable = asyncio.create_task(agent.wait_until_stable(timeout=PATIENCE))
         await client.ask("r2")
         await client.settled()

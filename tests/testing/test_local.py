@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from everyword import AIChatAgent, Everyword, Turn
-from everyword.errors import TurnedAway, UsageError
+from everyword import Agent, AIChatAgent, Everyword, Turn
+from everyword.errors import AgentStopped, TurnedAway, UsageError
 from everyword.ids import AgentId
 from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.sse import SseParser
@@ -34,9 +34,7 @@ async def test_a_client_talks_to_an_app_without_a_socket() -> None:
             assert (await client.send("hi")).text == "hello"  # type: ignore[union-attr]
         stored = await server.http(chat, "ann").get("get-messages")
         assert [message["role"] for message in stored.json()] == ["user", "assistant"]
-        agent = server.get(chat, "ann")
-        await agent.load()
-        assert [message.text for message in agent.messages] == ["hi", "hello"]
+        assert [message.text for message in await server.get(chat, "ann").get_messages()] == ["hi", "hello"]
 
 
 @pytest.mark.parametrize("base_path", ["/", "/deep/down/"])
@@ -203,3 +201,43 @@ def test_it_is_given_classes_or_an_app_and_not_both() -> None:
     for given, options in (((), {}), ((chat, Everyword([chat])), {}), ((Everyword([chat]),), {"base_path": "/x"})):
         with pytest.raises(UsageError, match="either"):
             LocalServer(*given, **options)
+
+
+class Till(Agent):
+    async def add(self, n: int) -> int:
+        return int(await self.set_state((self.state or 0) + n))
+
+    async def wait(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_the_app_that_is_given_is_served_and_given_back(tmp_path: Path) -> None:
+    app = Everyword([Till], store=str(tmp_path / "own.db"))
+    app.grace = 7.0
+    till = app.get(Till, "ann")
+    async with LocalServer(app) as server:
+        assert server.app is app and server.get(Till, "ann") == till
+        assert [await till.add(1), await server.get(Till, "ann").add(1)] == [1, 2]
+        with pytest.raises(UsageError, match="runs already"):
+            await LocalServer(app).start()
+        await server.restart()
+        assert server.app is app and await till.add(1) == 3
+    assert not (tmp_path / "own.db").exists()
+    assert (app.where, app.grace, app.clock) == (str(tmp_path / "own.db"), 7.0, None)
+    with pytest.raises(UsageError, match="not running"):
+        await till.add(1)
+    async with app:
+        assert await till.add(1) == 1, "on its own store again"
+
+
+async def test_a_kill_ends_agents_whoever_loaded_them() -> None:
+    before = asyncio.all_tasks()
+    server = LocalServer(Till)
+    await server.start()
+    waiting = [asyncio.create_task(server.get(Till, name).wait()) for name in ("ann", "bob")]
+    await server.get(Till, "ann").load()
+    await server.get(Till, "bob").add(1)
+    await server.kill()
+    async with asyncio.timeout(10):
+        assert all(isinstance(each, AgentStopped) for each in await asyncio.gather(*waiting, return_exceptions=True))
+    assert asyncio.all_tasks() == before

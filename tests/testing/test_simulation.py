@@ -81,7 +81,7 @@ def visible_before_committed() -> AbstractContextManager[Any]:
 
 
 def hooks_that_are_never_done() -> AbstractContextManager[Any]:
-    async def forgetful(self: Agency, turn: Any, result: Any) -> None:
+    async def forgetful(self: Agency, turn: Any, result: Any, principal: Any) -> None:
         await self._responder.on_response(result)
 
     return patch.object(Agency, "_run_hook", forgetful)

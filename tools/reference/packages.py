@@ -24,6 +24,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Clients and callables": (
                 *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
             ),
+            "Agents from your own code": ("Handle", "ChatHandle", "ThinkHandle", "ConnectionRecord", "AppHandle"),
             "The server": ("Everyword", "Principal", "Action", "Connecting", "Reject", "Limits"),
             "Streams of your own": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
@@ -95,13 +96,16 @@ FRAMEWORK: dict[str, tuple[str, ...]] = {
     "Version": ("of",),
     "Submission": ("of",),
     "Every": ("milliseconds",),
-    "Everyword": ("service", "door", "kinds_of"),
+    "Everyword": ("service", "door", "kinds_of", "class_of_kind"),
+    "AppHandle": ("class_of_kind",),
     "AgentClient": ("spawn",),
     "ChatClient": ("make_sure",),
 }
 """Members that only the framework uses, by class."""
 
-MADE_BY_US = frozenset({*AGENT_CLASSES, "Turn", "Connection", "FiberContext", "Reply"})
+MADE_BY_US = frozenset(
+    {*AGENT_CLASSES, "Turn", "Connection", "FiberContext", "Reply", "Handle", "ChatHandle", "ThinkHandle", "AppHandle"}
+)
 """Classes whose objects users are given, and do not make."""
 
 

@@ -104,10 +104,22 @@ def methods_of(classes: Sequence[type]) -> list[Method]:
     for cls in classes:
         node = _parsed(cls)
         assert isinstance(node, ast.ClassDef)
+        own: dict[str, list[_Function]] = {}
         for each in node.body:
             if isinstance(each, _Function) and not each.name.startswith("_") and each.name not in found:
-                found[each.name] = _method(each, ast.get_docstring(each) or "")
+                own.setdefault(each.name, []).append(each)
+        found |= {name: _overloaded(written) for name, written in own.items()}
     return list(found.values())
+
+
+def _overloaded(written: Sequence[_Function]) -> Method:
+    """Return a method with the signatures that it is given as overloads, and the text of its definition."""
+    overloads = [each for each in written if "overload" in map(_written, each.decorator_list)]
+    if not overloads:
+        return _method(written[0], ast.get_docstring(written[0]) or "")
+    text = ast.get_docstring(written[-1]) or ""
+    methods = [_method(each, text) for each in overloads]
+    return Method(methods[0].name, "\n".join(each.code for each in methods), text)
 
 
 def _method(node: _Function, text: str) -> Method:

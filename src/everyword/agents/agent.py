@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ..ids import split_agent_id
+from ..errors import UsageError
+from ..ids import parent_id, split_agent_id
 from ..principals import Principal, acting_for
 from ..runtime.api import AgentPort
 from .agent_tools import HasAgentTools
 from .connections import Connection, excluding
 from .fibers import HasFibers
+from .handles import Handle
 from .jobs import HasJobs
 from .lifetime import Lifetime
 from .members import check_attribute, check_members, is_framework_class
@@ -22,6 +24,9 @@ from .state import SharedState
 from .state_change import StateT
 from .state_models import named_model
 from .sub_agents import HasSubAgents
+
+if TYPE_CHECKING:
+    from .app_handle import AppHandle
 
 __all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
 
@@ -63,6 +68,8 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
     """The open connections, by serial."""
 
     _declared_kind: ClassVar[str | None] = None
+    _handle_type: ClassVar[type[Handle[Any]]] = Handle
+    _app: AppHandle | None = None
     _family_callables: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Name that clients call → the attribute, and the method of the object there."""
 
@@ -95,6 +102,19 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
         return split_agent_id(self._port.agent)[1]
 
     @property
+    def app(self) -> AppHandle:
+        """The agents of the app that serves this one: `await self.app.get(Shop, "main").add(2)`."""
+        if self._app is None:
+            raise UsageError("unable to use the app; this agent was made without one")
+        return self._app
+
+    @property
+    def parent(self) -> Handle[Any] | None:
+        """The agent whose sub-agent this is; None for one that is nobody's."""
+        above = parent_id(self._port.agent)
+        return self.app._handle_at(above) if above is not None else None
+
+    @property
     def principal(self) -> Principal | None:
         """For whom the running code works: who asked the turn, called the method, sent the request, put the job aside.
 
@@ -102,10 +122,6 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
         """
         acting = acting_for()
         return Principal.of(acting) if acting is not None else None
-
-    async def load(self) -> None:
-        """Load the agent, so that what it remembers can be read; only needed from outside a running agent."""
-        await self._port.load()
 
     # -- connections -----------------------------------------------------------------------------------------------
 

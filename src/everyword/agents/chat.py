@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..errors import AgentGone, CallPending, UsageError, public_text
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
 from ..runtime.api import (
     AgentPort,
+    Call,
     Continue,
     Decision,
     DeclaredJob,
@@ -28,6 +28,7 @@ from ..runtime.api import (
     RunQuestion,
     RunRecord,
     Stop,
+    StreamItem,
     TurnCall,
     TurnResult,
     Wait,
@@ -35,9 +36,13 @@ from ..runtime.api import (
 from .agent import Agent, running_as
 from .agent_tool_child import WorksAsTool, run_answer, run_question
 from .answers import answer_items
-from .current import current_turn, turn_of_agent
+from .asking import Messages, asked_messages, raw_messages, request_id_of
+from .calls import answer_call, answer_stream
+from .chat_handle import ChatHandle
+from .current import answering, current_turn, turn_of_agent
 from .durations import Duration, to_millis, to_seconds
 from .fibers import recover_fiber
+from .handles import Handle
 from .jobs import call_job, next_request_of_job
 from .limits import TurnLimits
 from .responder import AgentResponder, run_rules, tell_finish
@@ -49,9 +54,10 @@ from .toolbelt import tools_of
 from .turn import Turn
 from .versions import HasVersions
 
-__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "asked_messages", "is_in_turn", "request_id_of"]
+if TYPE_CHECKING:
+    from .app_handle import AppHandle
 
-Messages = Sequence[UIMessage | dict[str, Any]]
+__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "is_in_turn", "responder_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ class Debounce:
 
 class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
     """A conversation that does not lose a word. Subclass it and define `on_chat_message`."""
+
+    _handle_type: ClassVar[type[Handle[Any]]] = ChatHandle
 
     max_persisted_messages: int | None = None
     """How many messages are stored; older ones go when a turn ends. What the model is sent is yours to choose."""
@@ -122,7 +130,7 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
 
     async def persist_messages(self, messages: Messages) -> None:
         """Store messages without starting a turn: new ones are added, changed ones replaced, none deleted."""
-        await self._port.put_messages(_raw(messages))
+        await self._port.put_messages(raw_messages(messages))
 
     async def save_messages(
         self,
@@ -264,6 +272,12 @@ class ChatResponder:
     def retire(self, why: AgentGone) -> None:
         self.agent._retire(why)
 
+    async def answer_call(self, call: Call) -> bytes:
+        return await answer_call(self.agent, call)
+
+    def answer_stream(self, call: Call) -> AsyncIterator[StreamItem]:
+        return answer_stream(self.agent, call)
+
     async def on_recovery(self, recovery: Recovery) -> Decision:
         return await self.agent.on_chat_recovery(recovery)
 
@@ -278,15 +292,16 @@ class ChatResponder:
 
 
 def is_in_turn(agent: AIChatAgent) -> bool:
-    """Tell whether the code that asks is part of this agent's answer: another turn of it would wait for this one."""
-    return turn_of_agent(agent._port.agent) is not None
+    """Tell whether this agent's answer waits for the code that asks: another turn of it would wait for this one."""
+    return agent._port.agent in answering()
 
 
 def responder_for(
-    cls: type[Agent], port: AgentPort, threads: ToolThreads | None = None
+    cls: type[Agent], port: AgentPort, threads: ToolThreads | None = None, app: AppHandle | None = None
 ) -> ChatResponder | AgentResponder:
     """Make an instance of an agent class, ready for the runtime; plain tools run in `threads`."""
     agent = cls(port)
+    agent._app = app
     return ChatResponder(agent, threads) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
 
 
@@ -337,22 +352,6 @@ def _policy(given: str | Debounce) -> Policy:
                 f"unable to use message_concurrency={given!r}; choose 'queue', 'latest', 'merge', 'drop', 'steer' or "
                 "Debounce(seconds)"
             )
-
-
-def _raw(messages: Messages) -> list[dict[str, Any]]:
-    return [(m if isinstance(m, UIMessage) else UIMessage.from_dict(m)).to_dict() for m in messages]
-
-
-def request_id_of(given: str | None) -> RequestId:
-    """Return the request id that was given, or a new one."""
-    return RequestId(given if given is not None else secrets.token_urlsafe(16))
-
-
-def asked_messages(messages: Messages | str, request: RequestId) -> list[dict[str, Any]]:
-    """Return messages as they are stored; plain text becomes one of the user, known by its request."""
-    if isinstance(messages, str):
-        messages = [UIMessage(f"user_{request}", "user", [{"type": "text", "text": messages}])]
-    return _raw(messages)
 
 
 def _evaluate(

@@ -30,9 +30,12 @@ class Connection:
         drain: Callable[[], Awaitable[None]] | None = None,
         request: Any = None,
         principal: Principal = LOCAL,
+        since: float = 0.0,
     ) -> None:
         self.serial, self.id, self.request, self.principal = serial, client_id, request, principal
         self.state: dict[str, Any] = {}
+        self.since = since
+        """When it was opened, in seconds since 1970."""
         self.has_protocol = True
         """Whether it is told of the state and the chat; `Agent.prepare_connection` may set it to False."""
         self._tags: frozenset[str] = frozenset()

@@ -7,10 +7,11 @@ from typing import Any
 
 from ..errors import AgentGone, UsageError
 from ..messages.message import Chunk
-from ..runtime.api import DeclaredJob, FiberRecord, JobCall, Rules, RunRecord, TurnCall, TurnResult
+from ..runtime.api import Call, DeclaredJob, FiberRecord, JobCall, Rules, RunRecord, StreamItem, TurnCall, TurnResult
 from .agent import Agent, running_as
 from .agent_tool_types import AgentToolResult, AgentToolRun
 from .agent_tools import HasAgentTools
+from .calls import answer_call, answer_stream
 from .durations import to_millis
 from .fibers import recover_fiber
 from .jobs import call_job
@@ -62,6 +63,12 @@ class AgentResponder:
     async def on_run_finished(self, record: RunRecord) -> None:
         running_as(self.agent)
         await tell_finish(self.agent, record)
+
+    async def answer_call(self, call: Call) -> bytes:
+        return await answer_call(self.agent, call)
+
+    def answer_stream(self, call: Call) -> AsyncIterator[StreamItem]:
+        return answer_stream(self.agent, call)
 
     def retire(self, why: AgentGone) -> None:
         self.agent._retire(why)

@@ -49,8 +49,7 @@ class SharedState(Generic[StateT]):
     def state(self) -> StateT:
         """The agent's state, shared with every client: a copy, so change it with `set_state` or `update_state` only.
 
-        The agent's own code reads what was set last, at once. Other code, as that which has the agent from `app.get` or
-        is its parent's, reads what is committed.
+        The agent's own code reads what was set last, at once. Other code has a handle, and reads what is committed.
         """
         value = self._port.states.read(self)
         state: StateT = self._initial() if value is None else self._from_json(self._upgraded(value))
@@ -75,8 +74,8 @@ class SharedState(Generic[StateT]):
     def update_state(self, change: Callable[[StateT], StateT]) -> StateChange[StateT]:
         """Replace the state by what a plain function makes of it, in one step; `await` as with `set_state`.
 
-        The function gets a copy, which it may change and return. It runs at once, in the agent's own code, whoever
-        calls this: from a thread or from another agent, too, it is never given a state that is replaced meanwhile.
+        The function gets a copy, which it may change and return. It runs at once; from a thread, too, it is never given
+        a state that is replaced meanwhile.
         """
         return change_state(self, lambda owner: _changed(change, owner.state))
 
@@ -194,6 +193,7 @@ async def _post_when_loaded(
 ) -> None:
     try:
         await agent._port.load()
+        states = agent._port.states  # raises if it was destroyed meanwhile
         posted = _post(agent, states, make, source)
     except Exception as exc:  # noqa: BLE001 - as in `change_state`
         fate.has_failed(exc)

@@ -224,7 +224,7 @@ class ResumableStreamManager:
 
     async def _sync(self) -> None:
         """Set the state to what the log says, and look again: somebody may have been faster, and set less."""
-        await self._agent.load()
+        await self._agent._port.load()
         last: dict[str, Any] | None = None
         while True:
             streams = await self._streams.open()

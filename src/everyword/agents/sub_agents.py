@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from ..errors import UsageError
@@ -14,11 +14,18 @@ from .naming import agent_kind, all_kinds
 
 if TYPE_CHECKING:
     from .agent import Agent
+    from .chat import AIChatAgent
+    from .chat_handle import ChatHandle
+    from .handles import Handle
+    from .think import Think
+    from .think_handle import ThinkHandle
 
 __all__ = ["HasSubAgents", "SubAgentAddress", "SubAgents"]
 __all__ += ["check_child", "child_classes", "class_of", "known_child", "remember_child"]
 
-C = TypeVar("C", bound="Agent")
+C = TypeVar("C", bound="Agent[Any]")
+ChatT = TypeVar("ChatT", bound="AIChatAgent[Any]")
+ThinkT = TypeVar("ThinkT", bound="Think[Any]")
 
 _remembered: WeakKeyDictionary[type, dict[str, type[Agent]]] = WeakKeyDictionary()
 """Parent's class → kind → the class that its code asked for in this process."""
@@ -87,7 +94,7 @@ class SubAgents:
         port = await self._agent._port.subs.find(agent_kind(cls), name)
         if port is None:
             return False
-        await cls(port).destroy()
+        await port.destroy()
         return True
 
 
@@ -115,15 +122,24 @@ class HasSubAgents:
         """
         return False
 
-    async def sub_agent(self, cls: type[C], name: str) -> C:
-        """Return a sub-agent, loaded; it is made when there is none of that class and name.
+    @overload
+    async def sub_agent(self, cls: type[ThinkT], name: str) -> ThinkHandle[ThinkT]: ...
+    @overload
+    async def sub_agent(self, cls: type[ChatT], name: str) -> ChatHandle[ChatT]: ...
+    @overload
+    async def sub_agent(self, cls: type[C], name: str) -> Handle[C]: ...
+    async def sub_agent(self, cls: type[Any], name: str) -> Any:
+        """Return a handle to a sub-agent, which is made when there is none of that class and name.
 
         Raises:
             UsageError: the class or the name cannot be used.
         """
+        from .handles import make_handle
+
         check_child(cls, name)
         remember_child(type(self), cls)
-        return cls(await self._port.subs.make(agent_kind(cls), name))
+        port = await self._port.subs.make(agent_kind(cls), name)
+        return make_handle(port.calls, port.agent, cls)
 
 
 # -- which class a path means ------------------------------------------------------------------------------------

@@ -13,11 +13,14 @@ from ..messages.jsonvalues import plain_json
 from ..messages.message import Chunk
 from ..runtime.api import AgentPort, TurnResult
 from .agent_tool_types import AgentToolOutput, offered_output
-from .chat import AIChatAgent, Messages, asked_messages, is_in_turn, request_id_of
+from .asking import Messages, asked_messages, request_id_of
+from .chat import AIChatAgent, is_in_turn
+from .handles import Handle
 from .result import SaveMessagesResult
 from .state_change import StateT
 from .submissions import Submission, Submissions
 from .think_context import StepContext, TurnContext
+from .think_handle import ThinkHandle
 from .think_loop import answered, run_approved_calls
 from .think_output import MARK, ExpectedOutput, expect, forget
 from .think_toolsets import is_toolset
@@ -30,6 +33,8 @@ T = TypeVar("T")
 
 class Think(AIChatAgent[StateT]):
     """A conversation with a model that has tools. Needs the extra `pydantic-ai` and the provider's own package."""
+
+    _handle_type: ClassVar[type[Handle[Any]]] = ThinkHandle
 
     model: Any = None
     """A name such as `openai:gpt-5.2`, or a model object of Pydantic AI."""

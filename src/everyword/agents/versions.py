@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..errors import Rejected, UsageError
 from ..ids import MessageId, NodeId
 from ..messages.message import UIMessage
 from ..runtime.api import AgentPort, VersionRecord
 from .callables import callable_method
+
+if TYPE_CHECKING:
+    from .chat_handle import ChatHandle
 
 __all__ = ["HasVersions", "Version", "Versions"]
 
@@ -30,21 +33,16 @@ class Version:
 
 
 class _Chat(Protocol):
-    def __init__(self, port: AgentPort) -> None: ...
-
     @property
     def _port(self) -> AgentPort: ...
 
 
-ChatT = TypeVar("ChatT", bound=_Chat)
-
-
-class Versions(Generic[ChatT]):
+class Versions:
     """The versions of a conversation, as `self.versions`: messages that stand in the place of one another."""
 
     __slots__ = ("_agent",)
 
-    def __init__(self, agent: ChatT) -> None:
+    def __init__(self, agent: _Chat) -> None:
         self._agent = agent
 
     async def list(self, message_id: str) -> Sequence[Version]:
@@ -94,13 +92,16 @@ class Versions(Generic[ChatT]):
             raise UsageError(f"unable to tell the versions of {message_id!r} apart by id; give the id of a version")
         return found[0].node
 
-    async def fork(self, message_id: str, name: str) -> ChatT:
+    async def fork(self, message_id: str, name: str) -> ChatHandle[Any]:
         """Copy the conversation up to a message into a new agent of this class; both go on by themselves.
 
         Raises:
             Rejected: the message is unknown or still being written, or the other agent has messages.
         """
-        return type(self._agent)(await self._agent._port.tree.fork(MessageId(message_id), name))
+        port = await self._agent._port.tree.fork(MessageId(message_id), name)
+        cls: Any = type(self._agent)
+        handle: ChatHandle[Any] = cls._handle_type(port.calls, port.agent, cls)
+        return handle
 
 
 class HasVersions:
@@ -112,11 +113,7 @@ class HasVersions:
         "switch_version": ("versions", "switch"),
     }
 
-    if TYPE_CHECKING:
-
-        def __init__(self, port: AgentPort) -> None: ...
-
     @property
-    def versions(self) -> Versions[Self]:
+    def versions(self) -> Versions:
         """Other versions of what is shown: list them, switch to one, go on from a copy."""
         return Versions(self)

@@ -21,5 +21,5 @@ def check_setup(named: str) -> tuple[list[str], list[Everyword]]:
         inside = mounted_in(load_app(named))
     except BrokenApp as exc:
         return [f"cannot be imported ({str(exc).splitlines()[-1]}); `everyword serve {named}` shows where"], []
-    classes = [cls for _, app in inside for cls in app.agents.values()]
+    classes = [cls for _, app in inside for cls in app.classes.values()]
     return [f"{cls.__name__} cannot answer: {why}" for cls, why in setup_problems(classes)], [app for _, app in inside]

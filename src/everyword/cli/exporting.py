@@ -31,7 +31,7 @@ def run_export(chosen: argparse.Namespace) -> int:
 async def _export(screen: Screen, chosen: argparse.Namespace) -> int:
     async with reading(chosen.db) as store:
         agent = find_agent(await store.agents(), chosen.agent, chosen.db)
-        family = [agent, *await store.agents_below(agent)]
+        family = [agent, *await store.agents(children_prefix(agent))]
         logs: list[tuple[AgentId, Sequence[Stored]]] = []
         left_out = 0
         with screen.progress("reading", len(family)) as bar:

@@ -31,6 +31,7 @@ change, while no server runs:
   everyword import FILE           an agent from its file
   everyword rebuild               everything beside the log, computed anew from it
   everyword gc                    delete what retention may, now
+  everyword destroy chat ann      delete an agent for good
 
 exit codes: 0 done; 1 done, and something is not as it should be; 2 not done, and why; 3 a server uses the file.
 `everyword COMMAND --help` says more about one of them."""
@@ -52,7 +53,22 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("everyword", description=SUMMARY, epilog=COMMANDS, formatter_class=_Layout)
     parser.add_argument("--version", action="version", version=f"everyword {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="one of", help=argparse.SUPPRESS)
-    for add in (_new, _dev, _serve, _ls, _show, _tail, _replay, _fork, _export, _import, _rebuild, _gc, _doctor):
+    for add in (
+        _new,
+        _dev,
+        _serve,
+        _ls,
+        _show,
+        _tail,
+        _replay,
+        _fork,
+        _export,
+        _import,
+        _rebuild,
+        _gc,
+        _doctor,
+        _destroy,
+    ):
         add(commands)
     return parser
 
@@ -385,6 +401,25 @@ examples:
   everyword gc --dry-run
   everyword gc --keep 7d
   everyword gc --keep 0s --shrink
+"""
+
+
+def _destroy(commands: Commands) -> None:
+    destroy = commands.add_parser("destroy", **_help("delete an agent for good", DESTROY))
+    destroy.add_argument("agent", metavar="KIND", help="the agent's kind, or kind/name")
+    destroy.add_argument("name", nargs="?", metavar="NAME", help="the agent's name")
+    destroy.add_argument("--yes", action="store_true", help="do not ask")
+    _add_store(destroy)
+    destroy.set_defaults(run="destroying")
+
+
+DESTROY = """\
+Delete an agent with all that it stored, its own database and every agent below it. Asks first, unless --yes is given.
+While a server runs, let it do that: `await app.destroy(Chat, "ann")`.
+
+examples:
+  everyword destroy chat ann
+  everyword destroy chat/ann --yes
 """
 
 

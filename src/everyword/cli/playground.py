@@ -42,11 +42,11 @@ def playground_beside(outer: ASGIApp, app: Everyword, base_path: str) -> ASGIApp
 
 def _page(app: Everyword, base_path: str, feed: ASGIApp, at: str = "") -> Page:
     return Page(
-        list(app.agents),
+        list(app.classes),
         base_path=base_path,
         behind=feed,
         feed=FEED,
-        suggestions={kind: list(getattr(cls, "suggestions", ())) for kind, cls in app.agents.items()},
-        wordless=[kind for kind, cls in app.agents.items() if not issubclass(cls, AIChatAgent)],
+        suggestions={kind: list(getattr(cls, "suggestions", ())) for kind, cls in app.classes.items()},
+        wordless=[kind for kind, cls in app.classes.items() if not issubclass(cls, AIChatAgent)],
         at=at,
     )

@@ -192,11 +192,8 @@ class ReadOnlyLog:
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         return await self._ask(repr(agent), lambda reader: reader.find_turn(agent, request))
 
-    async def agents(self) -> list[AgentId]:
-        return await self._ask("the agents", lambda reader: reader.agents())
-
-    async def agents_below(self, agent: AgentId) -> list[AgentId]:
-        return await self._ask(repr(agent), lambda reader: reader.agents_below(agent))
+    async def agents(self, prefix: str = "") -> list[AgentId]:
+        return await self._ask("the agents", lambda reader: reader.agents(prefix))
 
     async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
         return await self._ask(repr(agent), lambda reader: reader.turns(agent, newest))

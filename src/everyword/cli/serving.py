@@ -254,7 +254,7 @@ def _greeting(app: Any, inside: Sequence[tuple[str, Everyword]], url: str, *, is
   Ctrl+C stops it.
 """
     (path, ours), *others = inside
-    kinds = ", ".join(sorted(ours.agents))
+    kinds = ", ".join(sorted(ours.classes))
     page = url if ours is app else f"{url}{FEED}/"
     question = "Ask for a long story" if is_demo else "Ask something with a long answer"
     return f"""

@@ -15,7 +15,7 @@ from ..core.state import Node, State
 from ..core.tree import active_path, shown_path, versions
 from ..errors import BadMessage
 from ..events import Event, decode_event
-from ..ids import AgentId, Millis, NodeId
+from ..ids import AgentId, Millis, NodeId, children_prefix
 from ..log.base import Activation
 from ..messages.message import UIMessage
 from ..rows import TurnRow
@@ -47,7 +47,7 @@ async def _show(screen: Screen, chosen: argparse.Namespace) -> int:
         loaded = await store.load(agent)
         turns = await store.turns(agent)
         standing = standing_of(glance, SystemClock().now(), is_served=holder_of(store.path) is not None)
-        children = await store.agents_below(agent)
+        children = await store.agents(children_prefix(agent))
     state, problems = restore_loaded(loaded)
     if screen.is_json:
         screen.document(_as_json(agent, state, loaded, turns, standing, children))

@@ -191,8 +191,12 @@ class LogStore(Protocol):
         """Tell whether anything was ever appended for the agent, without taking a lease."""
         ...
 
-    async def agents_below(self, agent: AgentId) -> list[AgentId]:
-        """Return the agents whose ids are paths below this one's and that have a log, in order of creation."""
+    async def agents(self, prefix: str = "") -> list[AgentId]:
+        """Return the agents that have a log and whose ids begin with `prefix`, in order of creation."""
+        ...
+
+    async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
+        """Return up to `limit` agents that have a log and whose ids begin with `prefix`, those after `after`, by id."""
         ...
 
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
@@ -294,10 +298,6 @@ class SqlStore(Protocol):
 
 class LogAdmin(Protocol):
     """What tools need beyond a running server."""
-
-    async def agents(self) -> list[AgentId]:
-        """Return every agent that has a log, in order of creation."""
-        ...
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
         """Drop the agent's projections and put these in their place, in one transaction."""

@@ -189,9 +189,12 @@ class MemoryLog:
     async def has(self, agent: AgentId) -> bool:
         return bool(self._log(agent).head)
 
-    async def agents_below(self, agent: AgentId) -> list[AgentId]:
-        prefix = children_prefix(agent)
-        return [each for each in await self.agents() if each.startswith(prefix)]
+    async def agents(self, prefix: str = "") -> list[AgentId]:
+        self._check_open()
+        return [agent for agent, log in self._logs.items() if log.head and agent.startswith(prefix)]
+
+    async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
+        return sorted(each for each in await self.agents(prefix) if each > after)[:limit]
 
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         rows = self._log(agent).rows
@@ -229,10 +232,6 @@ class MemoryLog:
         kept = [place for place, event in enumerate(log.events) if event.kind != "chunk" or event.turn not in doomed]
         log.events, log.arrivals = [log.events[place] for place in kept], [log.arrivals[place] for place in kept]
         return len(doomed)
-
-    async def agents(self) -> list[AgentId]:
-        self._check_open()
-        return [agent for agent, log in self._logs.items() if log.head]
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
         self._check_open()

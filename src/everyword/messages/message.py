@@ -91,6 +91,20 @@ class UIMessage(msgspec.Struct):
         """Return the message as JSON text."""
         return encode_json(self.to_dict())
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Let a message stand in Pydantic models and hints, as its JSON object."""
+        from pydantic_core import core_schema
+
+        def take(given: Any) -> Any:
+            try:
+                return given if isinstance(given, cls) else cls.from_dict(given)
+            except BadMessage as error:
+                raise ValueError(str(error)) from None
+
+        shown = core_schema.plain_serializer_function_ser_schema(cls.to_dict)
+        return core_schema.no_info_plain_validator_function(take, serialization=shown)
+
     @property
     def author(self) -> Author | None:
         """The author of a user message, if the server knows one (R-37)."""

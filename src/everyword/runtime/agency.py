@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, Final
 
 import msgspec
@@ -75,6 +76,8 @@ class Agency:
         self.runs = runs
         runs.look_again = self.look_again
         self._errands: set[asyncio.Task[None]] = set()
+        self._waits: set[asyncio.Task[None]] = set()
+        """Errands that do nothing but wait."""
         self._inherited: set[TurnId] | None = None
         """Turns that an earlier process began or ended; known from the first look at the state."""
         self._failed_as: dict[TurnId, AttemptCause] = {}
@@ -125,8 +128,8 @@ class Agency:
 
     @property
     def working(self) -> list[asyncio.Task[Any]]:
-        """The tasks that a shutdown waits for: all but turns that wait before their next attempt."""
-        paused = {task for task, runner in self._runners.items() if runner.is_paused}
+        """The tasks that a shutdown waits for: all but turns before their next attempt, and code that only waits."""
+        paused = {task for task, runner in self._runners.items() if runner.is_paused} | self._waits
         return [task for task in self.tasks if task not in paused]
 
     def reconcile(self, state: State, work: Wanted | None = None) -> None:
@@ -323,9 +326,18 @@ class Agency:
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run something of the agent's own beside everything else; it is over when the agent is unloaded."""
-        errand = asyncio.create_task(work, name=name)
-        self._errands.add(errand)
-        errand.add_done_callback(self._errands.discard)
+        self.begin(work, name)  # type: ignore[unused-awaitable]
+
+    def begin(
+        self, work: Coroutine[Any, Any, None], name: str, *, context: Context | None = None, is_wait: bool = False
+    ) -> asyncio.Task[None]:
+        """Do so in a context of its own; a shutdown does not wait for what `is_wait`."""
+        errand = asyncio.create_task(work, name=name, context=context)
+        kept = (self._errands, self._waits) if is_wait else (self._errands,)
+        for tasks in kept:
+            tasks.add(errand)
+            errand.add_done_callback(tasks.discard)
+        return errand
 
     async def _look_again(self) -> None:
         with suppress(AgentStopped):  # unloaded meanwhile: the wake table brings it back

@@ -17,6 +17,7 @@ from ..errors import AgentGone, UsageError
 from ..events import FiberOutcome, Identity, Outcome
 from ..ids import AgentId, FiberId, MessageId, Millis, NodeId, RequestId, TurnId
 from ..messages.message import Chunk, UIMessage
+from .call_api import Call, Callee, CallPort, StreamItem
 from .job_api import DeclaredJob, Declarer, JobCall, JobPort, JobRecord, Worker
 from .recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 from .run_api import (
@@ -43,6 +44,7 @@ __all__ += ["StartCall", "Starter", "StreamPort", "StreamRecord", "TurnRecord", 
 __all__ += ["Write"]
 __all__ += ["RunAnswer", "RunCall", "RunChunk", "RunHearer", "RunPort", "RunQuestion", "RunRecord", "RunRequest"]
 __all__ += ["Runnable", "StatePort", "SubPort"]
+__all__ += ["Call", "CallPort", "Callee", "StreamItem"]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -423,6 +425,11 @@ class AgentPort(Protocol):
     @property
     def subs(self) -> SubPort:
         """The agents below the agent."""
+        ...
+
+    @property
+    def calls(self) -> CallPort:
+        """The way to other agents, and to this one for code that is not its own."""
         ...
 
     async def load(self) -> None:

@@ -37,7 +37,7 @@ from .states import States
 from .subscription import Subscription
 from .timekeeper import Timekeeper
 
-__all__ = ["Directory", "Loaded", "Settings"]
+__all__ = ["Directory", "Loaded", "Settings", "own_context", "starting_agents"]
 
 log = logging.getLogger("everyword.runtime")
 
@@ -130,6 +130,9 @@ class Directory:
         self._time = Timekeeper(self)
         self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
         self._is_open = self._is_closing = False
+
+        self.fresh_context: Callable[[], contextvars.Context] = contextvars.Context
+        """Makes the context of tasks that belong to no caller; the test kit tells by it whose they are."""
 
     @property
     def is_stopping(self) -> bool:
@@ -227,7 +230,7 @@ class Directory:
             if loading is None:
                 # In a context of its own: whoever loads an agent from its own turn is not what that agent runs in.
                 work = self._activate(agent, _activated.get())
-                loading = asyncio.create_task(work, name=f"activation of {agent}", context=contextvars.Context())
+                loading = asyncio.create_task(work, name=f"activation of {agent}", context=self.fresh_context())
                 self._loading[agent] = loading
                 loading.add_done_callback(lambda _: self._loading.pop(agent, None))
             # Shielded: many may wait for one activation, and one of them leaving must not end it for the others.
@@ -375,7 +378,7 @@ class Directory:
         destroying = self._destruction(agent)
         if destroying is None:
             work = self._destroy(agent, asyncio.current_task())
-            destroying = asyncio.create_task(work, name=f"end of {agent}", context=contextvars.Context())
+            destroying = asyncio.create_task(work, name=f"end of {agent}", context=self.fresh_context())
             self._destroying[agent] = destroying
             destroying.add_done_callback(lambda _: self._destroying.pop(agent, None))
         await asyncio.shield(destroying)
@@ -405,7 +408,7 @@ class Directory:
         for each in (agent, *below):
             if (loaded := self._loaded.pop(each, None)) is not None:
                 self._dismiss(loaded, caller)
-        gone = [agent, *await self.store.agents_below(agent)]
+        gone = [agent, *await self.store.agents(children_prefix(agent))]
         for each in gone:
             if self._forget is not None:
                 await self._forget(each)
@@ -492,6 +495,18 @@ class Directory:
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def starting_agents() -> frozenset[AgentId]:
+    """Return the agents whose start the running code is part of, and may be waited for by."""
+    return _activated.get()
+
+
+def own_context(directory: Directory, starting: frozenset[AgentId]) -> contextvars.Context:
+    """Return a context for code of an agent that another agent's start may wait for."""
+    context = directory.fresh_context()
+    context.run(_activated.set, starting)
+    return context
 
 
 async def _started(agent: AgentId, responder: Responder) -> None:

@@ -46,9 +46,7 @@ class Names:
         """
         known = self.known(agent)
         if not self._is_loaded(known) and len(self._kinds_of(known)) > 1:
-            raise UsageError(
-                f"unable to use {agent!r} before it is loaded; its class has aliases. `await agent.load()`."
-            )
+            raise UsageError(f"unable to use {agent!r} before it is loaded; its class has aliases")
         return known
 
     async def find(self, agent: AgentId) -> AgentId:

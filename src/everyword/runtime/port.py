@@ -29,6 +29,7 @@ from ..messages.readable import readable
 from ..principals import acting_for
 from ..trace_context import current_trace
 from .api import Evaluate, TurnResult
+from .calls import Calls
 from .directory import Directory, Loaded
 from .fiberdesk import FiberDesk
 from .fresh import fresh_message_id, fresh_request_id
@@ -57,7 +58,9 @@ class Port:
     def messages(self) -> Sequence[UIMessage]:
         loaded = self._directory.peek(self._agent)
         if loaded is None:
-            raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. `await agent.load()`.")
+            raise UsageError(
+                f"unable to read the messages of {self._agent!r}; it is not loaded. Use a handle."
+            )
         return [readable(UIMessage.decode(body)) for _, body, _ in loaded.agency.shown]
 
     @property
@@ -90,6 +93,10 @@ class Port:
     @property
     def tree(self) -> TreeDesk:
         return TreeDesk(self._directory, self._agent)
+
+    @property
+    def calls(self) -> Calls:
+        return Calls(lambda: self._directory)
 
     async def load(self) -> None:
         async with self._directory.attach(self._agent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.commands import Create
-from ..ids import AgentId, sub_agent_id
+from ..ids import AgentId, children_prefix, sub_agent_id
 from .directory import Directory
 
 if TYPE_CHECKING:
@@ -38,4 +38,4 @@ class SubDesk:
         return port if agent in await self.all() else None
 
     async def all(self) -> list[AgentId]:
-        return await self._directory.store.agents_below(await self._directory.names.find(self._agent))
+        return await self._directory.store.agents(children_prefix(await self._directory.names.find(self._agent)))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -19,16 +19,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from ..agents import Agent, agent_kind, responder_for
+from ..agents.app_handle import AppHandle
 from ..agents.naming import all_kinds
 from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
 from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
 from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQueued, UsageError, public_text
-from ..ids import SUB, AgentId, agent_id, can_name_a_root, id_problem, split_agent_id
+from ..ids import SUB, AgentId, id_problem, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
 from ..principals import Principal, acting_as
 from ..runtime.api import Responder
+from ..runtime.calls import Calls
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.port import Port
@@ -54,10 +56,8 @@ __all__ = ["Everyword"]
 
 log = logging.getLogger("everyword.server")
 
-A = TypeVar("A", bound=Agent)
 
-
-class Everyword:
+class Everyword(AppHandle):
     """Serves agents: an ASGI application, to be run as it is or mounted in another one.
 
     It starts with its lifespan, with `async with app:`, or, mounted where nobody runs its lifespan, at the first
@@ -99,8 +99,8 @@ class Everyword:
         tool_threads: int = DEFAULT_SIZE,
         observe: Sequence[Observer] = (),
     ) -> None:
-        self.agents = _by_kind(agents)
-        self._served = _by_all_kinds(self.agents)
+        self.classes = _by_kind(agents)
+        self._served = _by_all_kinds(self.classes)
         self.base_path = _clean_path(base_path)
         self.limits = limits if limits is not None else Limits()
         self.grace = 10.0
@@ -163,7 +163,7 @@ class Everyword:
             raise
         self._door.permissions.clock = directory.clock
         self._signals.listen()
-        self._setup.begin(self.agents.values())
+        self._setup.begin(self.classes.values())
         limits = self.limits
         pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
         flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
@@ -232,23 +232,14 @@ class Everyword:
 
     # -- agents -----------------------------------------------------------------------------------------------------
 
-    def get(self, cls: type[A], name: str) -> A:
-        """Return one agent for programmatic use, while the app runs: `await app.get(Chat, "ann").save_messages(...)`.
+    @property
+    def _calls(self) -> Calls:
+        return Calls(self._running_directory)
 
-        Cheap, and loads nothing by itself. What it writes goes through the agent's own mailbox, like a client's.
-        """
-        kind = agent_kind(cls)
-        if self.agents.get(kind) is not cls:
-            raise UsageError(f"unable to get {cls.__name__}; this app does not serve it. Add it to Everyword([...]).")
-        if not can_name_a_root(name):
-            raise UsageError(f"unable to get {name!r}; its name leads to a sub-agent. Use `sub_agent` of its parent.")
+    def _running_directory(self) -> Directory:
         if self._starting is None or self._is_closed:
-            raise UsageError("unable to get an agent; the app is not running. Use `async with app:` or its lifespan.")
-        return cls(Port(self._directory, agent_id(kind, name)))
-
-    def class_of_kind(self, kind: str) -> type[Agent] | None:
-        """Return the class that is served under a kind, its present one or one of its `aliases`."""
-        return self._served.get(kind)
+            raise UsageError("unable to use an agent; the app is not running. Use `async with app:` or its lifespan.")
+        return self._directory
 
     def kinds_of(self, agent: AgentId) -> Sequence[str]:
         """Return the kinds that the class of an agent has and had, the present one first; none for an unknown class."""
@@ -261,7 +252,7 @@ class Everyword:
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
         port = Port(self._directory, agent)
-        return self._watch.around(responder_for(cls, port, self._tool_threads))
+        return self._watch.around(responder_for(cls, port, self._tool_threads, self))
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -385,7 +376,7 @@ class Everyword:
             text = f"unable to find an agent of kind {reprlib.repr(address.kind)}"
         if not self.is_development:
             return text
-        kinds = ", ".join(sorted(self.agents)) or "none"
+        kinds = ", ".join(sorted(self.classes)) or "none"
         return f"{text}; agents are at {self.base_path}/{{kind}}/{{name}}, and the kinds here are: {kinds}"
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:

@@ -216,7 +216,8 @@ class _Socket:
         seconds = self._settings.unread_seconds
         request, principal = self._websocket, self._settings.permit.principal
         doors: Any = {"send": send, "close": close, "drain": drain}
-        return Connection(self._serial, self._owner, **doors, request=request, principal=principal)
+        since = self._directory.clock.now() / 1000
+        return Connection(self._serial, self._owner, **doors, request=request, principal=principal, since=since)
 
     # -- writing -------------------------------------------------------------------------------------------------
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextvars import ContextVar, copy_context
-from copy import copy
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, overload
 
 import httpx
 
-from ..agents import Agent, agent_kind
+from ..agents import Agent, AIChatAgent, ChatHandle, Handle, Think, ThinkHandle, agent_kind
 from ..client import ChatClient
 from ..client.pacing import Backoff
 from ..errors import UsageError
@@ -28,7 +27,9 @@ from .network import Network
 
 __all__ = ["Life", "LocalServer"]
 
-A = TypeVar("A", bound=Agent)
+A = TypeVar("A", bound=Agent[Any])
+ChatT = TypeVar("ChatT", bound=AIChatAgent[Any])
+ThinkT = TypeVar("ThinkT", bound=Think[Any])
 URL = "http://localhost"
 SOON = Backoff(first=0.002, most=0.05)
 """How soon clients come back: nobody else waits in line."""
@@ -55,6 +56,7 @@ class Life:
 
     async def start(self) -> None:
         await self.spawn(_started(self.app))
+        self.app._directory.fresh_context = self._context.copy  # agents are ours whoever loads them
 
     async def stop(self) -> None:
         """Stop in good order."""
@@ -105,8 +107,8 @@ def _own_tasks(loop: asyncio.AbstractEventLoop) -> None:
 class LocalServer:
     """Runs agents in the test's own loop; use it as an async context manager.
 
-    Give it agent classes, or an app: of that everything is used but its store. `store` is a path, or "memory:". Clients
-    talk to it as they do over a network, without one.
+    Give it agent classes, or an app: that very object is served, with another store until the server is left. `store`
+    is a path, or "memory:". Clients talk to it as they do over a network, without one.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class LocalServer:
 
     @property
     def app(self) -> Everyword:
-        """The app that runs now: another one after a restart."""
+        """The app that runs: the one that was given, also after a restart."""
         if self._life is None:
             raise UsageError("unable to use the app; it does not run. Use `async with LocalServer(...)`.")
         return self._life.app
@@ -165,13 +167,21 @@ class LocalServer:
 
     async def start(self, *, crash_at: int | None = None, when: Literal["before", "after"] = "before") -> None:
         """Start on what is stored. With `crash_at` it dies at that append: wait for `crashed`, then `kill`."""
+        app = self._given
+        if app._starting is not None and not app._is_closed:
+            raise UsageError("unable to serve this app; it runs already. Leave the server or the app that runs it.")
         self._store = CrashingLog(self._opened(), crash_at, when)
-        app = copy(self._given)
+        self._own = app._store, app.grace, app.clock, app._signals
         app._store, app._starting, app._closing = self._store, None, None
         app._signals = StopSignals(app._begin_close)
         app.grace, app.clock = 0.0, self._clock
         self._life = Life(app)
-        await self._life.start()
+        try:
+            await self._life.start()
+        except BaseException:
+            self._life = None
+            self._give_back()
+            raise
         for network in self._networks:
             network.app, network.spawn = app, self._life.spawn
 
@@ -185,6 +195,13 @@ class LocalServer:
             await life.stop()
             await self._hang_up()
             await life.end()
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Let the app be as it was given."""
+        app = self._given
+        app._store, app.grace, app.clock, app._signals = self._own
+        app._starting = app._closing = None
 
     async def kill(self) -> None:
         """Stop as under `kill -9`: nothing is finished, nothing is written, nobody is told."""
@@ -195,6 +212,7 @@ class LocalServer:
         store.crashed.set()
         await self._hang_up()
         await life.end()
+        self._give_back()
         await store.wrapped.aclose()
 
     async def restart(self) -> None:
@@ -234,6 +252,12 @@ class LocalServer:
         self._clients.append(client)
         return client
 
-    def get(self, cls: type[A], name: str = "test") -> A:
-        """Return one agent for programmatic use, as `Everyword.get` does."""
+    @overload
+    def get(self, cls: type[ThinkT], name: str = "test") -> ThinkHandle[ThinkT]: ...
+    @overload
+    def get(self, cls: type[ChatT], name: str = "test") -> ChatHandle[ChatT]: ...
+    @overload
+    def get(self, cls: type[A], name: str = "test") -> Handle[A]: ...
+    def get(self, cls: type[Any], name: str = "test") -> Any:
+        """Return a handle to one agent, as `Everyword.get` does; it can be used again after a restart."""
         return self.app.get(cls, name)

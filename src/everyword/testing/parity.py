@@ -157,8 +157,8 @@ class _Runs:
 
 
 def _kind_of(app: Everyword, kind: str | None) -> str:
-    if kind is None and len(app.agents) == 1:
-        return next(iter(app.agents))
-    if kind not in app.agents:
-        raise UsageError(f"unable to check parity; say which kind: one of {', '.join(sorted(app.agents))}")
+    if kind is None and len(app.classes) == 1:
+        return next(iter(app.classes))
+    if kind not in app.classes:
+        raise UsageError(f"unable to check parity; say which kind: one of {', '.join(sorted(app.classes))}")
     return kind

@@ -15,6 +15,7 @@ from everyword.cli import main
 from everyword.client import AgentClient
 from everyword.ids import AgentId
 from everyword.log.sqlite.databases import FileHome
+from tests.own_agents import own
 from tests.patience import PATIENCE
 from tests.server.kit import connect, serving
 
@@ -89,10 +90,9 @@ async def test_the_database_and_the_sub_agents_of_an_agent_stay_with_it(tmp_path
     path = restored("version-5.sql", tmp_path / "log.db")
     restored("version-5-shop-ann.sql", FileHome(str(path), "NORMAL").path(SHOP))
     async with asyncio.timeout(PATIENCE), Everyword([Store, Support], store=str(path)) as app:
-        store = app.get(Store, "ann")
-        await store.load()
+        store = await own(app.get(Store, "ann"))
         clerk = await store.sub_agent(Clerk, "h")
-        assert (store.state, clerk.state) == (Order(item="tea", count=3), {"n": 7})
+        assert (store.state, await clerk.get_state()) == (Order(item="tea", count=3), {"n": 7})
         assert await store.sql("select text from note") == [{"text": "milk"}]
         assert sorted(await (await app.service()).directory.store.agents()) == [  # type: ignore[attr-defined]
             *("chat/ann", "chat/bob", "shop/ann", "shop/ann/sub/helper/h"),

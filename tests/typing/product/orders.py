@@ -227,7 +227,7 @@ class Support(Think[Desk]):
         return found.summary or ""
 
     async def own_agents(self) -> None:
-        assert_type((await self.sub_agent(Research, "own")).messages, list[UIMessage])
+        assert_type(await (await self.sub_agent(Research, "own")).get_messages(), list[UIMessage])
         assert_type(await self.sub_agents.list(Research), Sequence[SubAgentAddress])
         assert_type(await self.sub_agents.delete(Research, "own"), bool)
 

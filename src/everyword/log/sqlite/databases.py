@@ -139,7 +139,10 @@ class Databases:
 
     def has(self, agent: AgentId) -> bool:
         """Tell whether the agent has a database."""
-        return agent in self._desks or self._home.has(agent)
+        with self._lock:
+            desk = self._desks.get(agent)
+            is_open = desk is not None and desk.database is not None  # a desk without may have removed it just now
+        return is_open or self._home.has(agent)
 
     def release(self, agent: AgentId) -> None:
         """Close the agent's database once what is queued has run; the next statement opens it again."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...errors import LogCorrupt
-from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
+from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
 from .packs import PACK, unpack
@@ -20,6 +20,7 @@ __all__ = ["Reader"]
 
 NOWHERE = Head(0, 0)
 EVERYTHING = 2**62
+LAST = "\U0010ffff"
 MARKS_AT_ONCE = 64
 
 
@@ -114,14 +115,24 @@ class Reader:
             found = [] if place is None else self._all("newest_turns", place.key, limit)
             return turn_rows(reversed(found))
 
-    def agents(self) -> list[AgentId]:
-        return [agent for key, agent, head in self._all("agents") if head or self._heads.get(key, NOWHERE).seq]
-
-    def agents_below(self, agent: AgentId) -> list[AgentId]:
-        first = children_prefix(agent)
-        beyond = first[:-1] + chr(ord(first[-1]) + 1)  # ids are kept by their bytes: a prefix is a range of the index
-        found = self._all("agents_between", first, beyond)
+    def agents(self, prefix: str = "") -> list[AgentId]:
+        # Ids are kept by their bytes: a prefix is a range of the index. No kind begins with the last character.
+        found = self._all("agents_between", prefix, f"{prefix}{LAST}") if prefix else self._all("agents")
         return [each for key, each, head in found if head or self._heads.get(key, NOWHERE).seq]
+
+    def agents_named(self, prefix: str, after: str, limit: int) -> list[AgentId]:
+        named: list[AgentId] = []
+        while len(named) < limit:
+            found = self._all("agents_after", prefix, after, limit)
+            for key, each, head in found:
+                if not each.startswith(prefix):  # in the order of ids, those with one prefix stand together
+                    return named
+                if len(named) < limit and (head or self._heads.get(key, NOWHERE).seq):
+                    named.append(each)
+            if len(found) < limit:
+                break
+            after = found[-1][1]
+        return named
 
     def due(self, until: Millis, limit: int) -> list[tuple[AgentId, Millis]]:
         return [(agent, at) for agent, at in self._all("due", until, limit)]

@@ -124,8 +124,11 @@ class SqliteLog:
     async def has(self, agent: AgentId) -> bool:
         return await self._readers.run(repr(agent), lambda reader: reader.has(agent))
 
-    async def agents_below(self, agent: AgentId) -> list[AgentId]:
-        return await self._readers.run(repr(agent), lambda reader: reader.agents_below(agent))
+    async def agents(self, prefix: str = "") -> list[AgentId]:
+        return await self._readers.run("the agents", lambda reader: reader.agents(prefix))
+
+    async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
+        return await self._readers.run("the agents", lambda reader: reader.agents_named(prefix, after, limit))
 
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
         return await self._readers.run(repr(agent), lambda reader: reader.find_turn(agent, request))
@@ -142,9 +145,6 @@ class SqliteLog:
     async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
         erased: int = await self._writer.submit(erase_streams, Erasure(agent, until, limit), agent)
         return erased
-
-    async def agents(self) -> list[AgentId]:
-        return await self._readers.run("the agents", Reader.agents)
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
         replacement = Replacement(agent, list(rows), wake)

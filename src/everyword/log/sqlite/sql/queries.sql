@@ -138,6 +138,9 @@ SELECT key, id, head FROM agent ORDER BY key;
 -- name: agents_between
 SELECT key, id, head FROM agent WHERE id >= ?1 AND id < ?2 ORDER BY key;
 
+-- name: agents_after
+SELECT key, id, head FROM agent WHERE id >= ?1 AND id > ?2 ORDER BY id LIMIT ?3;
+
 -- name: marks_after
 SELECT seq, id FROM mark WHERE agent = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT ?4;
 
