@@ -51,6 +51,7 @@ async def _check_rows(world: World, agent: AgentId, state: State, rebuilt: Proje
     stored = Projections(row)
     stored.put(await world.kept.turns(agent))
     stored.put(messages)
+    stored.put(await world.kept.kept(agent))
     for was, ought in zip(stored.rows(), rebuilt.rows(), strict=False):
         if was != ought:
             world.blame("rebuild", f"{agent}: the store has {was}, the log says {ought}")
