@@ -67,7 +67,8 @@ async def _stored_rows(store: Any, agent: AgentId) -> Rows:
     admin: LogAdmin = store
     turns = {row.turn: row for row in await admin.turns(agent)}
     row, places = await store.conversation(agent)
-    return Rows(row, turns, {place.node: place for place in places})
+    kept = {(each.kind, each.key): each for each in await store.kept(agent)}
+    return Rows(row, turns, {place.node: place for place in places}, kept)
 
 
 @dataclass(frozen=True)
