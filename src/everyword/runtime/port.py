@@ -58,9 +58,7 @@ class Port:
     def messages(self) -> Sequence[UIMessage]:
         loaded = self._directory.peek(self._agent)
         if loaded is None:
-            raise UsageError(
-                f"unable to read the messages of {self._agent!r}; it is not loaded. Use a handle."
-            )
+            raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. Use a handle.")
         return [readable(UIMessage.decode(body)) for _, body, _ in loaded.agency.shown]
 
     @property

@@ -41,9 +41,7 @@ class StateDesk:
     def read(self, reader: object) -> bytes | None:
         loaded = self._directory.peek(self._agent)
         if loaded is None:
-            raise UsageError(
-                f"unable to read the state of {self._agent!r}; it is not loaded. Use a handle."
-            )
+            raise UsageError(f"unable to read the state of {self._agent!r}; it is not loaded. Use a handle.")
         waiting = loaded.states.newest(None if loaded.owner is reader else reader)
         return waiting if waiting is not None else loaded.agency.value
 
