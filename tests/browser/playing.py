@@ -13,7 +13,7 @@ from playwright.async_api import Browser
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from everyword.agents import Agent, AIChatAgent, Turn, tool
+from everyword.agents import Agent, AIChatAgent, ChatHandle, Turn, tool
 from everyword.cli.playground import playground, playground_beside
 from everyword.errors import ChatError
 from everyword.server import Everyword
@@ -84,9 +84,8 @@ class Lamp(Agent):
 class Stage:
     """A server, a browser, and the gates in what the agent says."""
 
-    def __init__(self, url: str, browser: Browser, agent: Parrot) -> None:
-        self.url, self._browser, self._agent = url, browser, agent
-        self.gates = agent.gates
+    def __init__(self, url: str, browser: Browser, agent: ChatHandle[Parrot], gates: dict[str, Gate]) -> None:
+        self.url, self._browser, self._agent, self.gates = url, browser, agent, gates
 
     async def open(self, path: str = "", **options: Any) -> Tab:
         """Open a page of its own, wide enough for everything, and wait until it is live."""
@@ -119,7 +118,7 @@ async def playing(
         shown = playground_beside(outer, app, f"/api{app.base_path}")
     async with serving(shown) as url, browsing() as browser:
         try:
-            yield Stage(f"{url}/playground" if mounted else url, browser, app.get(parrot, "main"))
+            yield Stage(f"{url}/playground" if mounted else url, browser, app.get(parrot, "main"), gates)
         finally:
             for gate in gates.values():
                 gate.open()

@@ -26,6 +26,7 @@ Call = Callable[[AgentClient, int], Awaitable[Any]]
 HERE = {
     "docs/how-to/state-and-calls.md",
     "docs/how-to/destroy.md",
+    "docs/how-to/handles.md",
     "docs/how-to/background-work.md",
     "docs/how-to/resumable-streams.md",
     "examples/resumable_stream_chat/app.py",
@@ -36,7 +37,9 @@ HERE = {
 ONLY_WORDS = {
     "docs/how-to/migrate-from-ai-chat-agent.md",
     "docs/decisions/0026-a-state-takes-effect-before-its-commit.md",
+    "docs/decisions/0031-a-handle-sends-values-to-the-one-agent.md",
     "docs/reference/agents.md",
+    "docs/reference/everyword.md",
     "docs/reference/client.md",
 }
 
@@ -96,6 +99,20 @@ async def test_the_diary_is_written_by_all() -> None:
     async with Everyword([diary], store="memory:") as app:
         await asyncio.gather(*(app.get(diary, "ann").write("once more") for _ in range(CALLERS)))
         assert await app.get(diary, "ann").get_state() == {"entries": CALLERS}
+
+
+async def test_a_shop_sells_each_item_once_and_counts_all() -> None:
+    page = names_of("docs/how-to/handles.md")
+    shop_class, item_class, error = page["Shop"], page["Item"], page["ChatError"]
+    async with Everyword([shop_class], store="memory:") as app:
+        shop = app.get(shop_class, "berlin")
+        for each in range(CALLERS // 2):
+            await shop.offer(item_class(name=f"item {each}", price=1))
+        asked = (shop.sell(f"item {each // 2}") for each in range(CALLERS))
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert sum(isinstance(each, item_class) for each in results) == CALLERS // 2
+        assert sum(isinstance(each, error) for each in results) == CALLERS // 2
+        assert await shop.get_state() == {"sold": CALLERS // 2}
 
 
 async def test_imports_at_the_same_time_all_end_and_say_so() -> None:
