@@ -93,8 +93,7 @@ def alias(module: str, name: str) -> tuple[str, str]:
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     for node, below in pairwise(tree.body):
         if isinstance(node, ast.Assign) and _name(node.targets[0], None) == name:
-            written = textwrap.wrap(f"{name} = {_written(node.value)}", WIDTH, subsequent_indent="    ")
-            return "\n".join(written), _text(below)
+            return f"{name} = {_written(node.value)}", _text(below)
     raise ValueError(f"unable to write the reference; {module} has no {name}")
 
 
