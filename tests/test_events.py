@@ -77,6 +77,7 @@ FULL: list[Any] = [
         6,
         True,
         ANN,
+        "t",
     ),  # type: ignore[arg-type]
     TurnRetargeted(1, 2, "m", 3, "w", "o"),  # type: ignore[arg-type]
     AttemptStarted(1, 2, "crash", True),  # type: ignore[arg-type]
@@ -96,8 +97,8 @@ FULL: list[Any] = [
     ChatCleared(1, "o"),  # type: ignore[arg-type]
     StateSet(JSON, "o"),
     AgentCreated(),
-    RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3, ANN),  # type: ignore[arg-type]
-    RunEnded("r", "interrupted", "s", JSON, "e", "why", True, True, "old"),  # type: ignore[arg-type]
+    RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3, ANN, "t"),  # type: ignore[arg-type]
+    RunEnded("r", "interrupted", "s", JSON, "e", "why", True, True, "old", JSON),  # type: ignore[arg-type]
     RunTold("r"),  # type: ignore[arg-type]
     JobAdded("j", "cron", "m", 5, JSON, "* * * * *", "UTC", 3, 7, "k", True, ANN),  # type: ignore[arg-type]
     JobStarted("j", 1, 2),  # type: ignore[arg-type]
