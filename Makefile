@@ -13,7 +13,9 @@ ARGS ?=
 export CHROMIUM
 
 BIN := .venv/bin
-# Stamps lie inside what they vouch for, so deleting a folder undoes its stamp too.
+# Stamps lie inside what they vouch for, so deleting a folder undoes its stamp too. The demo needs a fraction of what the
+# tests need, so it has a stamp of its own; whoever installs everything sets both.
+DEMO_READY := .venv/.ready-demo
 PYTHON_READY := .venv/.ready
 # Benchmarks have an environment of their own, with the quickest Python of this machine: see tools/quickest_python.py.
 BENCH_BIN := .venv-bench/bin
@@ -21,25 +23,34 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: attack chaos simulate walks help setup setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations traps wheel docs recording screenshots clean
+.PHONY: attack chaos simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: setup-python setup-node setup-browser ## make everything the other targets need (instant when it is there)
 
+setup-demo: $(DEMO_READY)
+
 setup-python: $(PYTHON_READY)
 
 setup-node: $(NODE_READY)
 
-$(PYTHON_READY): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "unable to set up; $(PYTHON) is older than 3.11. Name a newer one: make setup PYTHON=python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "setup: python packages"
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	  || { echo "unable to set up; $(PYTHON) is missing or older than 3.11. Name a newer one: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12" >&2; exit 1; }
+	@echo "setup: creating .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+
+$(DEMO_READY): pyproject.toml | $(BIN)/python
+	@$(BIN)/python tools/install.py "everyword and its server" -- --editable '.[server]'
 	@touch $@
+
+# `--group` needs a pip that is newer than the one that Python 3.11 brings.
+$(PYTHON_READY): pyproject.toml | $(BIN)/python
+	@$(BIN)/python tools/install.py "a newer pip" -- --upgrade 'pip>=25.1'
+	@$(BIN)/python tools/install.py "what tests, types and docs need" -- --editable . --group dev
+	@touch $(DEMO_READY) $@
 
 $(BENCH_READY): pyproject.toml tools/quickest_python.py
 	@python=$$($(PYTHON) tools/quickest_python.py $(PYTHON)); \
@@ -59,7 +70,7 @@ $(BENCH_READY): pyproject.toml tools/quickest_python.py
 setup-browser:
 	@test -x $(CHROMIUM) || tools/install-chromium
 
-dev: setup-python ## set up, then start the product with a demo agent that needs no key
+dev: setup-demo ## install what the demo needs, start it, and print the address of its page (ARGS='--port 0')
 	@exec $(BIN)/everyword dev $(ARGS)
 
 lint: setup-python
@@ -115,8 +126,7 @@ obligations: setup ## how many of the obligations a passing test proves, and whi
 traps: setup-python ## how we know that we are in none of the protocol's traps, and which are open
 	@$(BIN)/python -m tools.traps
 
-wheel: ## build dist/everyword-<version>-py3-none-any.whl, to install elsewhere
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+wheel: | $(BIN)/python ## build dist/everyword-<version>-py3-none-any.whl, to install elsewhere
 	@rm -f dist/everyword-*.whl
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/everyword-*.whl

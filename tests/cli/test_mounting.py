@@ -110,8 +110,7 @@ async def test_dev_serves_the_playground_beside_a_fastapi_app(
     (tmp_path / "app.py").write_text(APP.format(mount=mount, base_path=base_path), encoding="utf-8")
     async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
         url = await server.url()
-        await server.until("Ctrl\\+C")
-        assert f"Open      {url}/playground/\n" in server.said
+        await server.until(rf"(?m)^ +{url}/playground/$")
         assert f"echo; at {url}{place}/{{kind}}/{{name}}\n" in server.said
         async with connect(url) as client:
             assert (await client.get("/")).json() == "home"

@@ -27,7 +27,7 @@ from tests.server.sockets import socket as open_page
 async def test_dev_greets_with_where_it_is_and_what_to_try_and_serves_page_and_demo(tmp_path: Path) -> None:
     async with running("dev", "--port", "0", folder=tmp_path) as server:
         url = await server.url()
-        await server.until("Ctrl\\+C")
+        await server.until(rf"(?m)^ +{url}$")
         assert f"everyword {__version__}" in server.said
         assert f"kill -9 {server.process.pid}" in server.said
         assert "everyword.db" in server.said

@@ -260,7 +260,6 @@ def _greeting(app: Any, inside: Sequence[tuple[str, Everyword]], url: str, *, is
     return f"""
   everyword {__version__}
 
-  Open      {page}
   Agents    {kinds}; at {url}{path}{ours.base_path}/{{kind}}/{{name}}
   Log       {ours.where}
 {_others(path, ours, others)}
@@ -270,7 +269,9 @@ def _greeting(app: Any, inside: Sequence[tuple[str, Everyword]], url: str, *, is
 
             Start it again with the same command, and watch the page finish the sentence.
 
-  Ctrl+C stops it in good order.
+  Ctrl+C stops the server. Open this page in a browser:
+
+      {page}
 """
 
 
