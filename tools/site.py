@@ -27,7 +27,12 @@ STYLE = Path(__file__).with_name("site.css")
 ICON = ROOT / "src" / "everyword" / "web" / "files" / "icon.svg"
 
 # Pages of the site that do not lie in docs/.
-OUTSIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+OUTSIDE = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "RELEASING.md": "releasing.md",
+    "SECURITY.md": "security.md",
+}
 
 _FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?P<text>!?\[[^\]\n]*\])\((?P<target>(?!https?:|mailto:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")

@@ -43,3 +43,21 @@ def test_the_metadata_has_what_an_index_shows() -> None:
     versions = [each.rpartition(" ")[2] for each in classifiers if re.search(r":: 3\.\d+$", each)]
     assert versions[0] == oldest and "Programming Language :: Python :: 3 :: Only" in classifiers
     assert not any(each.startswith("License ::") for each in classifiers), "`license` says it"
+
+
+def test_ci_runs_the_oldest_and_the_newest_python_that_the_metadata_names() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    named = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
+    (tested,) = re.findall(r"python: \[(.+)\]", workflow)
+    assert re.findall(r'"(.+?)"', tested) == [named[0], named[-1]]
+    assert "- run: .ci/run\n" in workflow
+
+
+def test_every_target_of_make_that_the_pages_for_developers_name_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    pages = {
+        name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md", "RELEASING.md")
+    }
+    named = {(page, found) for page, text in pages.items() for found in re.findall(r"(?:`|\$ )make ([a-z-]+)", text)}
+    assert len(named) > 10
+    assert {(page, target) for page, target in named if target not in targets} == set()
