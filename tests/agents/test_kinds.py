@@ -153,6 +153,7 @@ async def test_a_destroyed_agent_is_made_anew_under_the_present_kind() -> None:
     store = await before()
     async with Everyword([Support], store=store) as app:
         support = app.get(Support, "ann")
+        await support.load()  # from now on it is known under which id it is stored
         await support.destroy()
         assert await store.agents() == []
         await support.save_messages([user("hi")])

@@ -31,9 +31,9 @@ RUNS = [
         "destroying one root destroys another",
     ),
     Mutant(
-        "agents/current.py",
-        "return call if call is not None and call.agent == agent else None",
-        "return call",
+        "runtime/subdesk.py",
+        "        return Port(self._directory, sub_agent_id(self._agent, kind, name))\n",
+        "        return Port(self._directory, self._agent)\n",
         f"{CHILDREN}::test_a_turn_asks_a_sub_agent_and_each_has_its_own_conversation",
         "a sub-agent's conversation is taken for its parent's",
     ),
