@@ -36,7 +36,8 @@ def set_up(checkout: Path, *stamps: str) -> None:
 
 def commands(checkout: Path, *targets: str) -> str:
     """Return what make would run."""
-    clean = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL"}}
+    inherited = {"MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ARGS"}  # of the make that runs the tests
+    clean = {name: value for name, value in os.environ.items() if name not in inherited}
     return subprocess.run(
         ["make", "--dry-run", *targets], cwd=checkout, env=clean, check=True, capture_output=True, text=True
     ).stdout
