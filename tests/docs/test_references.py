@@ -72,7 +72,7 @@ def test_decisions_have_the_four_parts() -> None:
 
 @pytest.mark.obligation("001-6.A", "001-6.B")
 def test_where_the_ending_is_kept_was_weighed_and_written_down() -> None:
-    page = (ROOT / "docs" / "decisions" / "0001-the-log-is-the-only-truth.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "decisions" / "0001-one-event-log-per-agent.md").read_text(encoding="utf-8")
     choice = page.partition("## Choice")[2].partition("\n## ")[0]
     assert "terminal\nchunk" in choice
     assert "columns of a stream's row" in choice

@@ -36,8 +36,8 @@ HERE = {
 
 ONLY_WORDS = {
     "docs/how-to/migrate-from-ai-chat-agent.md",
-    "docs/decisions/0026-a-state-takes-effect-before-its-commit.md",
-    "docs/decisions/0031-a-handle-sends-values-to-the-one-agent.md",
+    "docs/decisions/0026-state-takes-effect-before-its-commit.md",
+    "docs/decisions/0031-handles-call-agents-by-value.md",
     "docs/reference/agents.md",
     "docs/reference/everyword.md",
     "docs/reference/client.md",
