@@ -14,7 +14,7 @@ from time import perf_counter
 from everyword.messages.chunks import encode_chunk
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import Chunk
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 
 PIECE = "each word "
 

@@ -44,8 +44,8 @@ from .errors import ChatError, EverywordError, ToolError
 from .messages.message import UIMessage
 from .messages.model_messages import convert_to_model_messages
 from .messages.prune_messages import prune_messages
-from .messages.speakers import with_speakers
-from .messages.validate import validate_ui_messages
+from .messages.speaker_names import with_speakers
+from .messages.validate_messages import validate_ui_messages
 from .principals import Principal
 from .server.app import Everyword
 from .server.limits import Limits

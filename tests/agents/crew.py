@@ -23,7 +23,7 @@ from everyword.agents.agent_tools import agent_tool
 from everyword.agents.current import turn_of_agent
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import tool_parts
+from everyword.messages.tool_calls import tool_parts
 from everyword.testing import Gate
 from tests.own_agents import own
 from tests.runtime.kit import PATIENCE

@@ -13,7 +13,7 @@ from everyword.core.commands import Answer
 from everyword.events import CallAnswered, TurnAccepted, TurnEnded, TurnKind, decode_event
 from everyword.ids import CallId, RequestId, Seq
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import CallAnswer, ToolError, ToolResult, open_calls, tool_parts
+from everyword.messages.tool_calls import CallAnswer, ToolError, ToolResult, open_calls, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, dying, served
 from tests.crash.test_answers_mid_stream import HOLDERS

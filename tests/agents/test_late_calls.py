@@ -15,9 +15,9 @@ from everyword.core.state import State
 from everyword.events import TurnAccepted, TurnEnded, TurnKind, decode_event
 from everyword.ids import CallId, MessageId, RequestId, Seq
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import Approval, ToolResult, find_call, tool_parts
 from everyword.messages.message import Part, UIMessage
-from everyword.messages.repair import INTERRUPTED, NOT_ANSWERED, STOPPED
+from everyword.messages.repair_tool_calls import INTERRUPTED, NOT_ANSWERED, STOPPED
+from everyword.messages.tool_calls import Approval, ToolResult, find_call, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, dying, served
 from tests.agents.test_think_toolsets import shop

@@ -16,8 +16,8 @@ from everyword.core.commands import Policy, Submit
 from everyword.errors import UsageError
 from everyword.ids import MessageId, RequestId
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import tool_parts
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import tool_parts
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.bases import BASES, Asked, answering

@@ -16,8 +16,8 @@ from everyword.core.commands import Answer
 from everyword.errors import ChatError
 from everyword.ids import CallId, RequestId
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import Approval, ToolResult
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import Approval, ToolResult
 from tests.agents.kit import AGENT, Served, served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}

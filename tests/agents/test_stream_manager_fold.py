@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from everyword.agents.stream_manager import _Pen
 from everyword.errors import Rejected
 from everyword.ids import Attempt, Millis, TurnId
-from everyword.messages.managed import decode_piece, fold_stream
+from everyword.messages.managed_stream import decode_piece, fold_stream
 from tests.agents.stream_kit import PageStream
 
 

@@ -15,8 +15,8 @@ from everyword.core.commands import Submit
 from everyword.errors import ChatError, UsageError
 from everyword.events import to_raw
 from everyword.ids import MessageId, RequestId
-from everyword.messages.calls import Approval, ToolResult
 from everyword.messages.message import Chunk
+from everyword.messages.tool_calls import Approval, ToolResult
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, calls_of, think, thinker
 

@@ -13,7 +13,7 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolse
 from everyword.agents.think import Think
 from everyword.agents.tools import tool
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.tool_calls import Approval, ToolResult
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, calls_of, think, thinker
 

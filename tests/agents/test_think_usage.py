@@ -13,8 +13,8 @@ from everyword.agents.tools import tool
 from everyword.core.commands import Submit
 from everyword.ids import MessageId, RequestId
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import Approval
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import Approval
 from everyword.testing import CrashingLog
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, think, thinker

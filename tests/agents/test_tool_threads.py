@@ -18,7 +18,7 @@ from everyword import AIChatAgent, Everyword, Think, TurnLimits, agent_tool
 from everyword.agents.tool_threads import ToolThreads
 from everyword.agents.tools import ToolContext, ToolFailed, ToolResult, tool
 from everyword.errors import UsageError
-from everyword.messages.calls import tool_parts
+from everyword.messages.tool_calls import tool_parts
 from everyword.testing import Call, LocalServer, ScriptedModel
 from tests.patience import PATIENCE
 

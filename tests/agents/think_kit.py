@@ -12,8 +12,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from everyword.agents.think import Think
 from everyword.core.commands import Answer
 from everyword.ids import CallId, RequestId
-from everyword.messages.calls import CallAnswer, tool_parts
 from everyword.messages.message import Part, UIMessage
+from everyword.messages.tool_calls import CallAnswer, tool_parts
 from tests.agents.kit import AGENT, Served
 
 Item = str | dict[int, DeltaToolCall] | BaseException

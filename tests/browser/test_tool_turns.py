@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everyword.messages.repair import INTERRUPTED
+from everyword.messages.repair_tool_calls import INTERRUPTED
 from tests.browser.chats import Chat
 from tests.browser.kit import assert_in_step
 from tests.browser.servers import KillableServer

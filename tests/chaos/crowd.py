@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import WebSocketException
 
-from everyword.messages.calls import open_calls
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import open_calls
 from everyword.wire.client import ChatProtocol
 from tests.chaos.agents import FORGETFUL
 

@@ -18,7 +18,7 @@ from everyword.cli.readonly import ReadOnlyLog
 from everyword.core.commands import Answer
 from everyword.errors import LogCorrupt, UsageError
 from everyword.ids import AgentId, CallId, RequestId, TurnId
-from everyword.messages.calls import Approval, tool_parts
+from everyword.messages.tool_calls import Approval, tool_parts
 from tests.cli.kit import PAY, damage
 from tests.server.kit import PATIENCE, ask, chat, question, scripted
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 
 from everyword.codec.encode import encode_message
-from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from everyword.messages.chunks import encode_chunk
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
+from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.messages.sequences import Chunk, hostile_sequence, json_value, legal_sequence, seeded
 
 

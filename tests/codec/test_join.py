@@ -8,7 +8,7 @@ from hypothesis import given
 
 from everyword.codec.join import StreamJoin
 from everyword.messages.fold import MessageFold
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m"}

@@ -13,7 +13,7 @@ from everyword.codec.joiner import StreamJoiner
 from everyword.errors import FoldError
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m"}

@@ -43,8 +43,8 @@ from everyword.core.wanted import wanted
 from everyword.errors import Rejected
 from everyword.events import Event, Identity, Outcome, TurnKind, to_raw
 from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
-from everyword.messages.calls import Approval, ToolError, ToolResult, open_calls, own_approval_id, tool_parts
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import Approval, ToolError, ToolResult, open_calls, own_approval_id, tool_parts
 from everyword.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
 T = TypeVar("T")

@@ -42,8 +42,8 @@ from everyword.events import (
 )
 from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
 from everyword.log.base import REPLAYED
-from everyword.messages.calls import CallAnswer
 from everyword.messages.server_fields import fields_of, without_fields
+from everyword.messages.tool_calls import CallAnswer
 from tests.core.histories import History, emitted, user
 
 E = TypeVar("E")

@@ -8,7 +8,7 @@ from msgspec import Raw
 from everyword.core.continuations import is_held
 from everyword.events import ABSENT, CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
 from everyword.ids import TurnId
-from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.core.histories import user
 from tests.core.stage import (
     Stage,

@@ -11,8 +11,8 @@ from everyword.core.state import Node
 from everyword.errors import MessageRefused
 from everyword.events import MessageReplaced, MessagesPut
 from everyword.ids import NodeId
-from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from everyword.messages.server_fields import without_fields
+from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, decoded, kinds, open_text, stage, the
 

@@ -10,7 +10,7 @@ from everyword.core.evolve import evolve
 from everyword.errors import MessageRefused
 from everyword.events import MessageReplaced, MessagesPut, TurnAccepted, TurnKind
 from everyword.ids import Millis, NodeId, RequestId, TurnId
-from everyword.messages.calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, decoded, endings, kinds, stage, text, the
 

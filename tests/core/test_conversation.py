@@ -6,7 +6,7 @@ import json
 
 from everyword.core.conversation import conversation, has_gap, with_reserved
 from everyword.core.state import State
-from everyword.messages.calls import Approval
+from everyword.messages.tool_calls import Approval
 from tests.core.histories import user
 from tests.core.stage import Stage, open_text, stage, text
 

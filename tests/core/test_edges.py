@@ -8,7 +8,7 @@ import pytest
 
 from everyword.errors import Rejected
 from everyword.events import Outcome
-from everyword.messages.calls import ToolError, ToolResult
+from everyword.messages.tool_calls import ToolError, ToolResult
 from tests.core.histories import assistant, user
 from tests.core.stage import call, kinds, stage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everyword.events import AttemptStarted, MessagesRemoved, Outcome, TurnEnded
-from everyword.messages.calls import ToolResult
+from everyword.messages.tool_calls import ToolResult
 from tests.core.histories import user
 from tests.core.stage import (
     Stage,

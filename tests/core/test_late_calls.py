@@ -24,9 +24,9 @@ from everyword.events import (
     TurnKind,
 )
 from everyword.ids import Attempt, CallId, TurnId
-from everyword.messages.calls import Approval, ToolResult, own_approval_id, tool_parts
 from everyword.messages.message import UIMessage
-from everyword.messages.repair import INTERRUPTED, STOPPED
+from everyword.messages.repair_tool_calls import INTERRUPTED, STOPPED
+from everyword.messages.tool_calls import Approval, ToolResult, own_approval_id, tool_parts
 from tests.core.histories import History, histories, user, walk
 from tests.core.stage import Stage, chunks_of, ended_message, endings, kinds, pick, stage, states, text, the
 from tests.core.test_agreement import again

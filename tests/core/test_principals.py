@@ -11,7 +11,7 @@ from everyword.core.restore import restore
 from everyword.core.state import State
 from everyword.events import CallAnswered, FiberStarted, Identity, JobAdded, RunStarted, TurnAccepted
 from everyword.ids import CallId, FiberId, JobId, Millis, RunId
-from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.tool_calls import Approval, ToolResult
 from tests.core.histories import ANN, BOB, user
 from tests.core.stage import Stage, call, endings, stage, text, the
 from tests.core.test_late_calls import pays

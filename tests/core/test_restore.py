@@ -12,7 +12,7 @@ from everyword.core.transitions import Status
 from everyword.core.tree import shown_path
 from everyword.events import Chunk, HookDone, encode_event
 from everyword.ids import Attempt, Millis, NodeId, TurnId
-from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.tool_calls import Approval, ToolResult
 from everyword.rows import MessageRow, TurnRow
 from tests.core.histories import fingerprint, user
 from tests.core.stage import Stage, approval, call, decoded, kinds, open_text, stage, states, text

@@ -11,8 +11,8 @@ from everyword.core.prune import is_redundant, state_is_prunable, turn_is_prunab
 from everyword.core.transcript import Ending, Transcript
 from everyword.events import AttemptStarted, Chunk, Event, Outcome, StateSet, TurnKind, TurnRetargeted, to_raw
 from everyword.ids import Attempt, MessageId, Millis, NodeId, TurnId
-from everyword.messages.calls import Approval, ToolResult
 from everyword.messages.server_fields import without_fields
+from everyword.messages.tool_calls import Approval, ToolResult
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, approval, call, open_text, stage, states, text, text_of
 

@@ -49,7 +49,7 @@ from everyword.events import (
     turn_of,
 )
 from everyword.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
-from everyword.messages.calls import ToolResult
+from everyword.messages.tool_calls import ToolResult
 from tests.core.histories import user
 from tests.core.stage import Stage, call, open_text, stage, text
 

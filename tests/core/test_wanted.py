@@ -8,7 +8,7 @@ from everyword.core.continuations import continuation_is_due
 from everyword.core.wanted import NOW, Wanted, wanted
 from everyword.events import Outcome
 from everyword.ids import Millis, TurnId
-from everyword.messages.calls import ToolResult
+from everyword.messages.tool_calls import ToolResult
 from tests.core.histories import user
 from tests.core.stage import Stage, call, endings, kinds, open_text, stage, text
 

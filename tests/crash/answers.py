@@ -9,8 +9,8 @@ from typing import Any
 
 from everyword.agents import SaveMessagesResult, Turn
 from everyword.core.state import Rules, State
-from everyword.messages.calls import find_call
 from everyword.messages.message import Chunk, UIMessage
+from everyword.messages.tool_calls import find_call
 from everyword.runtime.api import TurnCall, TurnResult
 from everyword.runtime.directory import Directory
 from tests.agents.bases import Asked

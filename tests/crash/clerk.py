@@ -16,8 +16,8 @@ from everyword.agents.tools import ToolContext, tool
 from everyword.agents.turn import Turn
 from everyword.errors import ChatError
 from everyword.log.base import LogStore
-from everyword.messages.calls import tool_parts
 from everyword.messages.message import Part, UIMessage
+from everyword.messages.tool_calls import tool_parts
 from everyword.runtime.directory import Directory
 from everyword.runtime.port import Port
 from tests.agents.bases import Asked, answering

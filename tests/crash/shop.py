@@ -26,8 +26,8 @@ from everyword.core.tree import shown_path
 from everyword.events import CallAnswered
 from everyword.ids import AgentId, CallId, MessageId, RequestId
 from everyword.log.sqlite.store import SqliteLog
-from everyword.messages.calls import Approval, open_calls, tool_parts
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import Approval, open_calls, tool_parts
 from everyword.runtime.clock import Clock, SystemClock
 from everyword.runtime.directory import Directory, Loaded, Settings
 from everyword.runtime.port import Port

@@ -22,7 +22,7 @@ from everyword.core.commands import Cancel, Submit
 from everyword.core.state import State
 from everyword.ids import AgentId, MessageId, RequestId, sub_agent_id
 from everyword.log.sqlite.store import SqliteLog
-from everyword.messages.calls import tool_parts
+from everyword.messages.tool_calls import tool_parts
 from everyword.runtime.directory import Directory, Loaded, Settings
 from everyword.runtime.port import Port
 from tests.agents.bases import Asked, answering

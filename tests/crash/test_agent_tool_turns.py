@@ -19,9 +19,9 @@ from everyword.events import AttemptStarted, MessageEnded, Outcome, RunEnded, Ru
 from everyword.ids import AgentId, RequestId, RunId, agent_id, sub_agent_id
 from everyword.log.base import LogStore, Stored
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import tool_parts
 from everyword.messages.message import UIMessage
-from everyword.messages.repair import INTERRUPTED
+from everyword.messages.repair_tool_calls import INTERRUPTED
+from everyword.messages.tool_calls import tool_parts
 from everyword.runtime.directory import Directory
 from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock

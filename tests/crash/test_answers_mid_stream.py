@@ -11,7 +11,7 @@ import pytest
 from everyword.agents.tools import tool
 from everyword.core.commands import Answer
 from everyword.ids import CallId, RequestId
-from everyword.messages.calls import Approval, CallAnswer, ToolResult, open_calls, tool_parts
+from everyword.messages.tool_calls import Approval, CallAnswer, ToolResult, open_calls, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
 

@@ -28,7 +28,7 @@ from everyword.events import Chunk, TurnAccepted, TurnEnded, TurnKind, decode_ev
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
-from everyword.messages.managed import fold_stream
+from everyword.messages.managed_stream import fold_stream
 from everyword.runtime.tail import Committed
 from everyword.wire.streams import StreamView
 from tests.agents.stream_kit import PageStream, Talk, talking

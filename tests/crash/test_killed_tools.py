@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from everyword.log.sqlite.store import SqliteLog
-from everyword.messages.calls import tool_parts
 from everyword.messages.message import Part, UIMessage
-from everyword.messages.repair import INTERRUPTED
+from everyword.messages.repair_tool_calls import INTERRUPTED
+from everyword.messages.tool_calls import tool_parts
 from tests.agents.bases import BASES
 from tests.crash.proofs import check_log, check_projections, read_all
 from tests.crash.shop import AGENT

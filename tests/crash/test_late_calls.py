@@ -19,9 +19,9 @@ from everyword.ids import CallId, RequestId
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
-from everyword.messages.calls import Approval, tool_parts
 from everyword.messages.message import Part, UIMessage
-from everyword.messages.repair import INTERRUPTED
+from everyword.messages.repair_tool_calls import INTERRUPTED
+from everyword.messages.tool_calls import Approval, tool_parts
 from tests.agents.bases import BASES
 from tests.crash.clerk import Clerk, Effects, clerk_process, family, was_made
 from tests.crash.proofs import check_log, check_projections, of_kind, read_all

@@ -26,7 +26,7 @@ from everyword.events import (
 )
 from everyword.ids import AgentId, CallId, RequestId, Seq, TurnId
 from everyword.log.base import LogStore
-from everyword.messages.calls import Approval, CallAnswer, ToolResult
+from everyword.messages.tool_calls import Approval, CallAnswer, ToolResult
 from everyword.runtime.api import Responder, TurnResult
 from everyword.runtime.directory import Directory, Loaded
 from everyword.runtime.port import Port

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everyword.messages.message import Part
-from tests.messages.test_part_shapes import ACCEPTED
+from tests.messages.test_part_schemas import ACCEPTED
 
 __all__ = ["NEAR_MISSES"]
 

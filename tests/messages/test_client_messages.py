@@ -10,7 +10,7 @@ from everyword.errors import BadMessage
 from everyword.messages.client_messages import RESERVED, check_client_message, read_client_messages
 from everyword.messages.message import Part
 from everyword.models.pydantic_parts import CARRIER
-from tests.messages.test_part_shapes import ACCEPTED
+from tests.messages.test_part_schemas import ACCEPTED
 
 TEXT = {"type": "text", "text": "hi"}
 FILE = {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,AA=="}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 
 from everyword.errors import FoldError
-from everyword.messages.calls import Approval, ToolResult
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import Approval, ToolResult
 from tests.messages.sequences import Chunk, damaged_sequence, legal_sequence, seeded
 
 

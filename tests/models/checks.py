@@ -13,7 +13,7 @@ from everyword.errors import ChatError
 from everyword.messages.chunks import check_chunk
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import Chunk, Part, UIMessage
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 from everyword.models.errors import ModelFailure, failure_of
 
 

@@ -10,8 +10,8 @@ import anthropic
 import pytest
 
 from everyword.agents import AIChatAgent, Turn
-from everyword.messages.calls import ToolError, ToolResult, settle
 from everyword.messages.message import Chunk, UIMessage
+from everyword.messages.tool_calls import ToolError, ToolResult, settle
 from everyword.models import anthropic_tools, from_anthropic, to_anthropic
 from tests.agents.kit import served
 from tests.models import recordings as r

@@ -13,8 +13,8 @@ import pytest
 
 from everyword.agents import AIChatAgent, Turn
 from everyword.errors import UsageError
-from everyword.messages.calls import ToolResult, settle
 from everyword.messages.message import Chunk, UIMessage
+from everyword.messages.tool_calls import ToolResult, settle
 from everyword.models import from_openai, openai_tools, to_openai
 from tests.agents.kit import served
 from tests.models import recordings as r

@@ -43,8 +43,8 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
 
 from everyword.errors import UsageError
-from everyword.messages.calls import Approval, ToolResult, settle
 from everyword.messages.message import Chunk, UIMessage
+from everyword.messages.tool_calls import Approval, ToolResult, settle
 from everyword.models import deferred_results, from_pydantic_ai, to_pydantic_ai
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question

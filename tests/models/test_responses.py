@@ -9,10 +9,10 @@ from typing import Any
 import openai
 import pytest
 
-from everyword.messages.calls import Approval, ToolResult, settle
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import Chunk, UIMessage
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
+from everyword.messages.tool_calls import Approval, ToolResult, settle
 from everyword.models import from_openai, openai_responses_tools, to_openai_responses
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question

@@ -8,7 +8,7 @@ __all__ = ["CLIENTS"]
 
 CORE = "tests/core/test_client_messages.py"
 CHECKED = "tests/messages/test_client_messages.py"
-READABLE = "tests/messages/test_readable.py"
+READABLE = "tests/messages/test_readable_parts.py"
 CALLS = "tests/server/test_hostile_calls.py"
 LISTS = "tests/core/test_client_lists.py"
 IDS = "tests/server/test_long_ids.py"
@@ -99,7 +99,7 @@ CLIENTS = [
         "a user's message becomes an assistant's",
     ),
     Mutant(
-        "messages/calls.py",
+        "messages/tool_calls.py",
         '    return part.get("approval") is None or _is_approval(part["approval"])',
         "    return True",
         f"{READABLE}::test_a_tool_part_with_impossible_types_is_no_call",

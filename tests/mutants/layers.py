@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 FOLD = "tests/messages/test_fold.py"
-NORMALISE = "tests/messages/test_normalise.py"
-CALLS = "tests/messages/test_calls.py"
+NORMALISE = "tests/messages/test_normaliser.py"
+CALLS = "tests/messages/test_tool_calls.py"
 LIFECYCLE = "tests/codec/test_lifecycle.py"
 JOIN = "tests/codec/test_join.py"
 COMPACT = "tests/codec/test_compact.py"
@@ -25,28 +25,28 @@ MESSAGES = [
         "a message that was handed out changes afterwards",
     ),
     Mutant(
-        "messages/normalise.py",
+        "messages/normaliser.py",
         "self._used.add((family, ours))",
         "pass",
         f"{NORMALISE}::test_an_id_used_twice_in_a_step_is_renamed",
         "two parts of a step share an id and run into each other",
     ),
     Mutant(
-        "messages/normalise.py",
+        "messages/normaliser.py",
         'self._suffix = f"~{len(parts)}" if parts else ""',
         'self._suffix = ""',
         f"{NORMALISE}::test_a_second_attempt_has_no_start_and_other_ids",
         "a second attempt writes into the parts of the first",
     ),
     Mutant(
-        "messages/ledger.py",
+        "messages/tool_call_tracker.py",
         "frozenset({_State.REFUSED, _State.CLOSED})",
         "frozenset({_State.REFUSED})",
         f"{NORMALISE}::test_a_denied_call_never_gets_an_output",
         "a call that was denied gets an output after all",
     ),
     Mutant(
-        "messages/calls.py",
+        "messages/tool_calls.py",
         "if state not in _TAKES_APPROVAL:",
         "if state is None:",
         f"{CALLS}::test_the_first_answer_wins",

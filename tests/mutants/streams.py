@@ -56,7 +56,7 @@ STREAMS = [
         "streams that are still wanted lose their chunks",
     ),
     Mutant(
-        "messages/managed.py",
+        "messages/managed_stream.py",
         "if index < piece.index}",
         "if index <= piece.index}",
         FOLDS,

@@ -208,10 +208,10 @@ SWIFT = [
         "who edits a question sees the old branch and the new one in a row",
     ),
     Mutant(
-        "messages/normalise.py",
+        "messages/normaliser.py",
         "if part != self._stem[0]:",
         "if not self._stem[0]:",
-        "tests/messages/test_normalise.py::test_text_that_flows_is_what_it_would_have_been_step_by_step",
+        "tests/messages/test_normaliser.py::test_text_that_flows_is_what_it_would_have_been_step_by_step",
         "text after a tool call goes on with the part before it",
     ),
     Mutant(

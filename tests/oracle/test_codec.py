@@ -10,7 +10,7 @@ from everyword.codec.compact import compact, replay_from_fold
 from everyword.codec.encode import encode_message
 from everyword.codec.join import StreamJoin
 from everyword.messages.fold import MessageFold
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence
 from tests.oracle.client import Oracle
 from tests.oracle.compare import EMPTY, first_difference

@@ -9,7 +9,7 @@ import pytest
 
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence
 from tests.oracle.client import Oracle
 from tests.oracle.compare import EMPTY, first_difference

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from everyword.errors import BadMessage
-from everyword.messages.validate import validate_ui_messages
+from everyword.messages.validate_messages import validate_ui_messages
 from tests.messages.conversations import FIELDS, conversation, spoil
-from tests.messages.test_part_shapes import ACCEPTED
+from tests.messages.test_part_schemas import ACCEPTED
 from tests.oracle.client import Oracle
 from tests.oracle.model_messages import DATA_SCHEMAS, SCHEMA_TOOLS, ask_validate, check_metadata, difference
 

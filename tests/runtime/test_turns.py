@@ -13,7 +13,7 @@ from everyword.errors import AgentStopped, ChatError, MailboxFull, Rejected
 from everyword.events import AttemptStarted, Chunk, MessageEnded, Outcome, TurnAccepted, TurnEnded
 from everyword.ids import CallId, MessageId, RequestId, TurnId
 from everyword.log.memory import MemoryLog
-from everyword.messages.calls import Approval, ToolResult
+from everyword.messages.tool_calls import Approval, ToolResult
 from everyword.runtime.agency import LET_GO
 from everyword.runtime.api import TurnCall, TurnResult
 from everyword.testing import Gate, ManualClock, ScriptedResponder

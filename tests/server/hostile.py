@@ -13,7 +13,7 @@ from everyword.agents.tools import tool
 from everyword.messages.message import UIMessage
 from everyword.messages.model_messages import convert_to_model_messages
 from everyword.messages.prune_messages import prune_messages
-from everyword.messages.repair import repair_calls
+from everyword.messages.repair_tool_calls import repair_calls
 from everyword.models.anthropic_messages import to_anthropic
 from everyword.models.openai_messages import to_openai, to_openai_responses
 from everyword.models.pydantic_messages import deferred_results, to_pydantic_ai

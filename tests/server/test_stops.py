@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from everyword.messages.repair import INTERRUPTED
+from everyword.messages.repair_tool_calls import INTERRUPTED
 from tests.cli.kit import Running, running
 from tests.server.kit import PATIENCE
 

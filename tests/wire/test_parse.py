@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from everyword.errors import BadMessage
 from everyword.events import ABSENT
-from everyword.messages.calls import Approval, ToolError, ToolResult
 from everyword.messages.client_messages import read_client_messages
 from everyword.messages.message import UIMessage
+from everyword.messages.tool_calls import Approval, ToolError, ToolResult
 from everyword.wire import parse as module
 from everyword.wire.parse import (
     AnswerCall,

@@ -22,7 +22,7 @@ from everyword.events import (
     TurnKind,
 )
 from everyword.ids import Attempt, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from everyword.messages.managed import encode_piece
+from everyword.messages.managed_stream import encode_piece
 from everyword.runtime.tail import Committed
 from everyword.wire.chat import ChatView, ViewMemory
 from everyword.wire.known_turns import Snapshot

@@ -12,7 +12,7 @@ from everyword.events import CallAnswered, ChatCleared, Event, Outcome, TurnKind
 from everyword.ids import CallId, Generation, NodeId, RequestId, Seq
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 from everyword.wire import frames
 from everyword.wire.handshake import NeedsReplay
 from everyword.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
-from tests.messages.test_part_shapes import ACCEPTED
+from tests.messages.test_part_schemas import ACCEPTED
 from tests.server.test_every_door import FRAMES
 
 __all__ = [

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from ..errors import ChatError
-from ..messages.calls import is_open, tool_name, tool_parts
-from ..messages.jsonvalues import plain_json
+from ..messages.json_values import plain_json
 from ..messages.message import UIMessage
+from ..messages.tool_calls import is_open, tool_name, tool_parts
 from ..runtime.api import RunAnswer, RunCall, RunQuestion, TurnResult
 from .agent_tool_types import AgentToolOutput, fitting, offered_output
 from .result import SaveMessagesResult

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ..errors import UsageError
 from ..ids import AgentId
-from ..messages.jsonvalues import plain_json
+from ..messages.json_values import plain_json
 from ..runtime.api import TurnCall
 from .current import turn_of_agent
 

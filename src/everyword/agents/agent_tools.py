@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadInput, UsageError
 from ..ids import AgentId, CallId, RunId, agent_depth
-from ..messages.jsonvalues import encode_json, plain_json
+from ..messages.json_values import encode_json, plain_json
 from ..runtime.api import AgentPort, RunRequest
 from .agent_tool_reports import report_milestone, report_progress
 from .agent_tool_types import AgentToolChunk, AgentToolResult, AgentToolRun, fitting, offer_output

@@ -14,9 +14,9 @@ import msgspec
 
 from ..errors import UsageError
 from ..messages.chunks import ChunkStruct, DataChunk, as_chunk, type_problem
-from ..messages.closing import closing
 from ..messages.message import Chunk
 from ..messages.sse import StreamDecoder
+from ..messages.stream_closing import closing
 
 __all__ = ["answer_items"]
 

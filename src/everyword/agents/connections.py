@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import UsageError
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from ..principals import LOCAL, Principal
 from ..runtime.api import StatePort
 

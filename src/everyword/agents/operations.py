@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..errors import NoJsonForm, UsageError
 from ..ids import parent_id, split_agent_id
-from ..messages.jsonvalues import plain_json
+from ..messages.json_values import plain_json
 from ..principals import Principal
 from .schedules import Every
 

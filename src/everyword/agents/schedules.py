@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from ..cron import check_cron
 from ..errors import BadInput, UsageError
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from ..runtime.api import DeclaredJob
 
 __all__ = ["Every", "declared_jobs", "scheduled", "started", "takes_payload", "warn_if_starting"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import BadInput, UsageError
-from ..messages.jsonvalues import encode_json, plain_json
+from ..messages.json_values import encode_json, plain_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

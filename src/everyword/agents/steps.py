@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from ..errors import BadInput, UsageError, public_text
-from ..messages.calls import is_tool_part, last_step, own_approval_id, tool_name, tool_parts
 from ..messages.message import Chunk, Part, UIMessage
-from ..messages.repair import INTERRUPTED, repair_calls
+from ..messages.repair_tool_calls import INTERRUPTED, repair_calls
+from ..messages.tool_calls import is_tool_part, last_step, own_approval_id, tool_name, tool_parts
 from ..principals import Principal
 from ..runtime.api import TurnCall
 from .answers import answer_items

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from ..errors import AgentStopped, LogError, Rejected, UsageError, public_text
 from ..events import Outcome
 from ..ids import Attempt, JobId, MessageId, Millis, RequestId, TurnId
-from ..messages.jsonvalues import plain_json, scrub_text
-from ..messages.managed import ManagedStream, encode_piece, fold_stream
+from ..messages.json_values import plain_json, scrub_text
+from ..messages.managed_stream import ManagedStream, encode_piece, fold_stream
 from ..messages.message import UIMessage
 from ..runtime.api import ManagedRecord, ManagedStreamPort
 from .agent import Agent

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, TypeVar, overload
 
 from ..errors import UsageError
-from ..messages.jsonvalues import plain_json
+from ..messages.json_values import plain_json
 from ..messages.message import Chunk
 from ..runtime.api import AgentPort, TurnResult
 from .agent_tool_types import AgentToolOutput, offered_output

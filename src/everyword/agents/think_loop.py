@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from ..errors import ModelError, UsageError
-from ..messages.calls import is_tool_part, last_step
 from ..messages.message import Chunk, UIMessage
-from ..messages.repair import repair_calls
-from ..messages.speakers import NAMED, with_speakers
+from ..messages.repair_tool_calls import repair_calls
+from ..messages.speaker_names import NAMED, with_speakers
+from ..messages.tool_calls import is_tool_part, last_step
 from .agent_tool_types import offered_outputs
 from .steps import Step, Steps, ToolBox, is_waiting
 from .think_context import StepContext, TurnContext

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..errors import CallPending, ChatError, ToolError, UsageError
-from ..messages.calls import is_open, tool_name, tool_parts
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from ..messages.message import UIMessage
+from ..messages.tool_calls import is_open, tool_name, tool_parts
 from ..runtime.api import Outcome, TurnResult
 from .tools import AnyTool, Tool, _problems
 from .turn import Turn

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import ToolError, UsageError
-from ..messages.repair import INTERRUPTED
+from ..messages.repair_tool_calls import INTERRUPTED
 from .think_model import require
 from .tools import AnyTool, Tool, ToolContext, _problems
 

@@ -21,8 +21,8 @@ from dataclasses import replace
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
 from ..errors import BadInput, ChatError, UsageError, public_text
-from ..messages.jsonvalues import encode_json, plain_json
-from ..messages.repair import unknown_after
+from ..messages.json_values import encode_json, plain_json
+from ..messages.repair_tool_calls import unknown_after
 from .durations import Duration, to_seconds
 from .limits import TurnLimits
 from .tool_calls import ToolContext, ToolFailed, ToolProgress, ToolResult, ToolYield, is_context

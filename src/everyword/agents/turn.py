@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import CallPending, ChatError, UsageError
-from ..messages.calls import find_call, tool_name
 from ..messages.chunks import known_chunk
 from ..messages.message import Part
+from ..messages.tool_calls import find_call, tool_name
 from ..principals import Principal
 from ..runtime.api import CancelToken, TurnCall
 from .steps import Steps, ToolBox, is_final

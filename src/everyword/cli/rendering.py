@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ..messages.calls import is_tool_part, tool_name
 from ..messages.message import Part, UIMessage
+from ..messages.tool_calls import is_tool_part, tool_name
 from .screen import Screen, clean, one_line, size_of
 
 __all__ = ["brief", "call_line", "other_line", "render_message", "title_of"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..errors import BadMessage
-from ..messages.calls import open_calls, tool_name
 from ..messages.message import UIMessage
+from ..messages.tool_calls import open_calls, tool_name
 from .readonly import Glance
 from .screen import age
 

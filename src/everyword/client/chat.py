@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 from uuid import uuid4
 
 from ..errors import BadMessage, UsageError
-from ..messages.calls import tool_parts
 from ..messages.message import Part, UIMessage
+from ..messages.tool_calls import tool_parts
 from ..wire.client import ChatProtocol
 from .agent import AgentClient
 from .http import Http

@@ -6,8 +6,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatFailed
-from ..messages.calls import tool_parts
 from ..messages.message import UIMessage
+from ..messages.tool_calls import tool_parts
 from ..wire.client import Ended
 
 if TYPE_CHECKING:

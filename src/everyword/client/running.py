@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 from ..errors import is_public, public_text
-from ..messages.calls import tool_name, tool_parts
 from ..messages.message import Part, UIMessage
+from ..messages.tool_calls import tool_name, tool_parts
 from ..wire.client import ChatProtocol
 from .agent import AgentClient
 from .tools import ClientTool

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from ..errors import EverywordError
-from ..messages.calls import is_tool_part, tool_name
 from ..messages.message import Part, UIMessage
+from ..messages.tool_calls import is_tool_part, tool_name
 from .chat import ChatClient
 from .reply import Reply
 

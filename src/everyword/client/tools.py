@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from ..errors import ToolError, UsageError
-from ..messages.jsonvalues import plain_json
+from ..messages.json_values import plain_json
 
 __all__ = ["ClientTool", "declare"]
 

@@ -7,11 +7,11 @@ from copy import deepcopy
 from typing import Any, Final
 
 from ..errors import FoldError
-from ..messages.calls import is_tool_part
 from ..messages.chunks import NEWER_TYPES
 from ..messages.fold import MessageFold
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.metadata import merge_metadata
+from ..messages.tool_calls import is_tool_part
 from .aisdk import aisdk_decoder
 from .decoder import Action, Decoder, Delivery, Status
 from .encode import encode_parts

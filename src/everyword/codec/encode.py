@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..errors import BadChunk
-from ..messages.calls import approval_request, is_settled, is_tool_part, tool_name
 from ..messages.chunks import check_chunk
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.partial_json import UNREADABLE, parse_partial_json
-from ..messages.readable import is_readable
+from ..messages.readable_parts import is_readable
+from ..messages.tool_calls import approval_request, is_settled, is_tool_part, tool_name
 
 __all__ = ["encode_message", "encode_parts"]
 

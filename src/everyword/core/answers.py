@@ -21,7 +21,8 @@ from ..events import (
     to_raw,
 )
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
-from ..messages.calls import (
+from ..messages.message import UIMessage
+from ..messages.tool_calls import (
     Approval,
     CallAnswer,
     ToolError,
@@ -32,7 +33,6 @@ from ..messages.calls import (
     own_approval_id,
     tool_name,
 )
-from ..messages.message import UIMessage
 from .approvals import forgotten_by
 from .commands import Answer
 from .continuations import accept_late_calls, asker_of, may_continue, runs_here, waiting_continuations

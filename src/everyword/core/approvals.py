@@ -8,7 +8,7 @@ import msgspec
 
 from ..events import CallAnswered, Identity
 from ..ids import CallId, Millis
-from ..messages.calls import Approval
+from ..messages.tool_calls import Approval
 from ..rows import KeptRow
 from .commands import Answer
 from .state import Approved, State

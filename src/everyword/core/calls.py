@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..errors import Rejected, StaleAttempt
 from ..events import CallStarted, Event, Outcome
 from ..ids import CallId
-from ..messages.calls import find_call, tool_name, tool_parts
 from ..messages.fold import MessageFold
 from ..messages.message import Chunk, Part, UIMessage
+from ..messages.tool_calls import find_call, tool_name, tool_parts
 from .commands import StartCall
 from .state import Rules, State, Turn
 from .transitions import Status

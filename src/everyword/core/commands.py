@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from ..events import AttemptCause, FiberOutcome, Identity, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
-from ..messages.calls import CallAnswer
+from ..messages.tool_calls import CallAnswer
 
 __all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay", "Emit", "Emitted", "Finish"]
 __all__ += ["Interrupt"]

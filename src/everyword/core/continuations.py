@@ -13,7 +13,8 @@ from typing import Final
 from ..errors import Rejected
 from ..events import ABSENT, CallAnswered, Chunk, Event, Identity, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, NodeId, RequestId, TurnId
-from ..messages.calls import (
+from ..messages.message import Part, UIMessage
+from ..messages.tool_calls import (
     ToolError,
     answer_chunks,
     is_mid_batch,
@@ -24,7 +25,6 @@ from ..messages.calls import (
     tool_name,
     tool_parts,
 )
-from ..messages.message import Part, UIMessage
 from .state import Rules, State, Turn
 from .transitions import Status
 from .tree import active_path, shown_path

@@ -35,8 +35,8 @@ from ..events import (
     to_raw,
 )
 from ..ids import Attempt, Generation, Millis, NodeId
-from ..messages.calls import find_call
 from ..messages.server_fields import fields_of, with_fields
+from ..messages.tool_calls import find_call
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
 from .attempts import cause_of, why_given_up

@@ -49,9 +49,9 @@ from ..events import (
     TurnRetargeted,
 )
 from ..ids import Millis, NodeId
-from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from ..messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult, settle
 from .approvals import evolve_approval
 from .attempts import PROGRESS_CHUNKS, Tries
 from .fibers import evolve_fiber
@@ -174,7 +174,7 @@ def without_bodies(event: TurnAccepted) -> TurnAccepted:
 
 
 def answer_of(event: CallAnswered) -> CallAnswer:
-    """Return what the event says of its call, as `messages.calls` understands it."""
+    """Return what the event says of its call, as `messages.tool_calls` understands it."""
     value = _decode.decode(bytes(event.value))
     match event.kind:
         case "result":

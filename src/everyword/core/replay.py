@@ -15,9 +15,9 @@ from ..codec.compact import replay_from_fold
 from ..codec.encode import encode_parts
 from ..events import Chunk, Event, Outcome, TurnAccepted, decode_event
 from ..ids import CallId, MessageId, NodeId, RequestId, Seq, TurnId
-from ..messages.calls import Approval, answer_chunks, is_settled, is_tool_part, last_step, tool_name, tool_parts
 from ..messages.chunks import encode_chunk
 from ..messages.message import Part, UIMessage
+from ..messages.tool_calls import Approval, answer_chunks, is_settled, is_tool_part, last_step, tool_name, tool_parts
 from ..rows import TurnRow
 from .state import State, Turn
 

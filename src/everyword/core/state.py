@@ -14,7 +14,7 @@ import msgspec
 from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
 from ..ids import CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.fold import MessageFold
-from ..messages.repair import INTERRUPTED, STOPPED
+from ..messages.repair_tool_calls import INTERRUPTED, STOPPED
 from .attempts import Tries
 from .commands import Policy
 from .transitions import Status

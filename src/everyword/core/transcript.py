@@ -27,9 +27,9 @@ from ..events import (
     TurnRetargeted,
 )
 from ..ids import MessageId, NodeId, TurnId
-from ..messages.calls import settle
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from ..messages.tool_calls import settle
 from .evolve import answer_of
 
 __all__ = ["Ending", "Transcript"]

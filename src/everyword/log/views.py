@@ -10,7 +10,7 @@ import msgspec
 from ..errors import BadMessage
 from ..events import Chunk, TurnKind, decode_event
 from ..ids import AgentId, Generation, Millis, NodeId, TurnId
-from ..messages.managed import fold_stream
+from ..messages.managed_stream import fold_stream
 from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
 from .base import Stored

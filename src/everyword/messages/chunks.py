@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from ..errors import BadChunk, BadInput
-from .jsonvalues import encode_json
+from .json_values import encode_json
 from .message import Chunk
 
 __all__ = ["CHUNK_TYPES", "NEWER_FIELDS", "NEWER_TYPES", "NULLABLE", "AbortChunk", "ChunkStruct", "Citation"]

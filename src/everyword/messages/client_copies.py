@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from .calls import is_tool_part, tool_name
 from .message import Part, is_part
 from .server_fields import without_fields
+from .tool_calls import is_tool_part, tool_name
 
 __all__ = ["is_copy", "is_equal", "part_key", "still_streams"]
 

@@ -15,7 +15,7 @@ from ..errors import BadMessage
 from ..ids import cut_id, id_problem
 from .client_copies import part_key, still_streams
 from .message import ROLES, UIMessage, is_part
-from .part_shapes import checked_part
+from .part_schemas import checked_part
 
 __all__ = ["RESERVED", "check_client_message", "checked_answer", "read_client_messages"]
 

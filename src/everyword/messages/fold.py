@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import FoldError
-from .calls import CallAnswer, answered_part, find_tool_part, is_tool_part, last_step, tool_name
 from .message import Chunk, Part, UIMessage
 from .metadata import merge_metadata
-from .pieces import OpenInput, OpenPart
+from .open_parts import OpenInput, OpenPart
+from .tool_calls import CallAnswer, answered_part, find_tool_part, is_tool_part, last_step, tool_name
 
 __all__ = ["MessageFold"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from ..errors import BadMessage
-from .jsonvalues import encode_json
+from .json_values import encode_json
 from .server_fields import Author, fields_of
 
 __all__ = ["ROLES", "Chunk", "Part", "UIMessage", "is_part"]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ..errors import BadMessage
-from .calls import is_tool_part, tool_name
-from .jsonvalues import encode_json
+from .json_values import encode_json
 from .message import ROLES, Part, UIMessage, is_part
-from .readable import is_readable, readable
+from .readable_parts import is_readable, readable
+from .tool_calls import is_tool_part, tool_name
 
 __all__ = ["ConvertPart", "ModelMessage", "convert_to_model_messages"]
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from .jsonvalues import has_refused_keys, plain_json
+from .json_values import has_refused_keys, plain_json
 
 __all__ = ["UNREADABLE", "Unreadable", "parse_partial_json", "repair_json"]
 

@@ -7,10 +7,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..messages.calls import is_tool_part, tool_name
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from ..messages.message import Part, UIMessage
-from ..messages.readable import readable
+from ..messages.readable_parts import readable
+from ..messages.tool_calls import is_tool_part, tool_name
 
 __all__ = ["Answer", "Call", "DataUrl", "as_messages", "as_text", "call_of", "metadata_of", "read_data_url", "steps"]
 

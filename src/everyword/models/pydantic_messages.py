@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..messages.calls import find_call
 from ..messages.message import Part, UIMessage
+from ..messages.tool_calls import find_call
 from .history import Call, as_messages, as_text, call_of, metadata_of, steps
 from .pydantic_parts import CARRIER, KEPT, OWN, dumped, jsonable, loaded, part_metadata, result_metadata
 from .step import read_input

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from ..core.commands import EndFiber, StashFiber
 from ..ids import AgentId, FiberId
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from .api import FiberRecord, FiberWork
 from .directory import Directory
 from .fibers import FiberRun, fiber_records

@@ -14,7 +14,7 @@ from ..core.state import Job, State
 from ..cron import check_cron, next_of_cron
 from ..events import Event, JobAdded, JobEnded, JobKind, to_raw
 from ..ids import AgentId, JobId, Millis
-from ..messages.jsonvalues import plain_json
+from ..messages.json_values import plain_json
 from ..principals import acting_for
 from .actor import Actor
 from .api import JobRecord

@@ -25,7 +25,7 @@ from ..ids import (
     TurnId,
 )
 from ..messages.message import UIMessage
-from ..messages.readable import readable
+from ..messages.readable_parts import readable
 from ..principals import acting_for
 from ..trace_context import current_trace
 from .api import Evaluate, TurnResult

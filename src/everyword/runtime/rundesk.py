@@ -14,7 +14,7 @@ from ..core.state import State
 from ..errors import AgentStopped, LogError, Rejected
 from ..events import ABSENT, Chunk, RunStarted
 from ..ids import AgentId, RunId
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from ..principals import acting_for
 from ..trace_context import current_trace
 from .api import RunChunk, RunRecord, RunRequest

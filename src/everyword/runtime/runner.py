@@ -20,10 +20,10 @@ from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, U
 from ..events import AttemptCause, AttemptStarted, Identity, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
-from ..messages.closing import closing
-from ..messages.history import History
+from ..messages.lazy_messages import History
 from ..messages.message import Chunk, UIMessage
-from ..messages.normalise import Normaliser
+from ..messages.normaliser import Normaliser
+from ..messages.stream_closing import closing
 from ..principals import act_for
 from ..traces import full_text, has_outside_frames
 from .actor import Actor

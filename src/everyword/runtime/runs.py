@@ -23,7 +23,7 @@ from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, LogError, Rejected, is_public, public_text
 from ..events import ABSENT, Identity, Outcome, RunStarted, to_raw
 from ..ids import AgentId, Millis, RequestId, RunId, TurnId, sub_agent_id
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from ..principals import act_for
 from ..trace_context import run_in_trace
 from .actor import Actor

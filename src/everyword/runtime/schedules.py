@@ -12,7 +12,7 @@ from ..cron import next_of_cron
 from ..errors import EverywordError
 from ..events import to_raw
 from ..ids import JobId, Millis
-from ..messages.jsonvalues import plain_json
+from ..messages.json_values import plain_json
 from .actor import Actor
 from .api import DeclaredJob, Declarer
 

@@ -12,8 +12,8 @@ from ..core.state import State
 from ..core.tree import active_path, node_of_message, shown_path, versions
 from ..errors import Rejected
 from ..ids import AgentId, MessageId, NodeId, agent_id, can_name_a_root, parent_id, split_agent_id, sub_agent_id
-from ..messages.calls import open_calls
 from ..messages.message import UIMessage
+from ..messages.tool_calls import open_calls
 from .api import VersionedPlace, VersionRecord
 from .directory import Directory
 

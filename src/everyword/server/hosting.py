@@ -19,7 +19,7 @@ from ..agents.callables import CallResult, check_arguments, find_callable
 from ..agents.connections import Connection
 from ..agents.state import change_state, shown_state
 from ..errors import MailboxFull, is_public, public_text
-from ..messages.jsonvalues import encode_json
+from ..messages.json_values import encode_json
 from ..runtime.directory import Loaded
 from ..wire import frames
 from ..wire.parse import CallMethod, SetState

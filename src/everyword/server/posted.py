@@ -23,7 +23,9 @@ from ..core.transitions import Status
 from ..core.tree import known_ids, node_of_message
 from ..events import Event, Identity, Outcome
 from ..ids import AgentId, CallId, MessageId, RequestId
-from ..messages.calls import (
+from ..messages.chunks import encode_chunk
+from ..messages.message import Chunk, Part, UIMessage, is_part
+from ..messages.tool_calls import (
     Approval,
     CallAnswer,
     ToolError,
@@ -35,8 +37,6 @@ from ..messages.calls import (
     open_calls,
     tool_parts,
 )
-from ..messages.chunks import encode_chunk
-from ..messages.message import Chunk, Part, UIMessage, is_part
 from ..runtime.directory import Directory, Loaded
 from ..wire.sse import DONE, encode_sse, terminal_events
 from .permissions import Reject

@@ -13,10 +13,10 @@ import msgspec
 
 from ..client import ChatClient
 from ..errors import CallFailed, ChatFailed, EverywordError, FoldError
-from ..messages.calls import is_open, is_tool_part
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.sse import SseParser
+from ..messages.tool_calls import is_open, is_tool_part
 from ..wire.client_unheard import MARK
 from .local import LocalServer
 from .network import Network

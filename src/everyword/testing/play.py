@@ -9,9 +9,9 @@ from typing import Any, TypeVar, assert_never
 
 from ..client import ChatClient, Reply
 from ..errors import ChatFailed, UsageError
-from ..messages.calls import is_open, tool_name, tool_parts
 from ..messages.message import Part
-from ..messages.repair import INTERRUPTED
+from ..messages.repair_tool_calls import INTERRUPTED
+from ..messages.tool_calls import is_open, tool_name, tool_parts
 from . import acts
 from .observers import Tab
 from .pace import Pace, Standstill, comes

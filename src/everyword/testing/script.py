@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import UsageError
-from ..messages.calls import is_tool_part
 from ..messages.message import UIMessage
+from ..messages.tool_calls import is_tool_part
 from .scripted import Gate
 
 __all__ = ["Answer", "Call", "ModelItem", "Once", "Reasoning", "Said", "read_said", "rest_of"]

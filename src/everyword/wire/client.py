@@ -14,9 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import FoldError
-from ..messages.calls import Approval, tool_parts
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
+from ..messages.tool_calls import Approval, tool_parts
 from .client_unheard import Unheard
 
 __all__ = ["ChatProtocol", "Ended"]

@@ -14,8 +14,8 @@ from msgspec import Raw
 
 from ..events import absent, to_raw
 from ..ids import CallId, RequestId, cut_id, id_problem
-from ..messages.calls import Approval, CallAnswer, ToolError, ToolResult
 from ..messages.client_messages import read_client_messages
+from ..messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
 
 __all__ = ["AnswerCall", "BadCall", "BadRequest", "CallMethod", "CancelTurn", "ChatRequest", "ClearChat"]
 __all__ += ["ClientFrame", "Other", "ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]

@@ -23,7 +23,7 @@ from ..events import (
     TurnKind,
 )
 from ..ids import MessageId, RequestId, TurnId
-from ..messages.managed import ManagedPiece, decode_piece
+from ..messages.managed_stream import ManagedPiece, decode_piece
 from .chat import Caches, ChatView
 
 __all__ = ["CHUNK", "CUT", "END", "StreamView"]

@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 from ...core.state import Rules
 from ...errors import ChatError, public_text
 from ...ids import Millis
-from ...messages.calls import own_approval_id, tool_name, tool_parts
 from ...messages.message import Chunk
-from ...messages.repair import INTERRUPTED
+from ...messages.repair_tool_calls import INTERRUPTED
+from ...messages.tool_calls import own_approval_id, tool_name, tool_parts
 from ...runtime.api import TurnCall, TurnResult
 
 __all__ = ["PAY", "Gate", "Model", "Stage"]

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from ...errors import FoldError
-from ...messages.calls import open_calls
 from ...messages.message import UIMessage
+from ...messages.tool_calls import open_calls
 from ...wire.client import ChatProtocol
 from .network import Closed, Link
 

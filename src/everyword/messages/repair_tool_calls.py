@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from .calls import is_tool_part
 from .message import Part, UIMessage
+from .tool_calls import is_tool_part
 
 __all__ = ["INTERRUPTED", "NOT_ANSWERED", "STOPPED", "repair_calls", "unknown_after"]
 

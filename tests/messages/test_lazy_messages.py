@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everyword.errors import BadMessage
-from everyword.messages.history import History
+from everyword.messages.lazy_messages import History
 from everyword.messages.message import UIMessage
 
 BODIES = [b'{"id":"u1","role":"user","parts":[]}', b'{"id":"a1","role":"assistant","parts":[]}']

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
-from .calls import approval_request, is_tool_part, last_step, tool_name
-from .jsonvalues import encode_json
+from .json_values import encode_json
 from .message import Chunk, Part
+from .tool_calls import approval_request, is_tool_part, last_step, tool_name
 
 __all__ = ["CallLedger"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everyword.errors import BadInput
-from everyword.messages.jsonvalues import encode_json, has_refused_keys, plain_json, scrub_text
+from everyword.messages.json_values import encode_json, has_refused_keys, plain_json, scrub_text
 
 
 @given(st.text())

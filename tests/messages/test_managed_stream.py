@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everyword.ids import Millis
-from everyword.messages.managed import ManagedPiece, decode_piece, encode_piece, fold_stream
+from everyword.messages.managed_stream import ManagedPiece, decode_piece, encode_piece, fold_stream
 
 
 def folded(*bodies: bytes) -> list[tuple[int, str]]:

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from everyword.codec.encode import encode_message
-from everyword.messages.calls import (
+from everyword.messages.fold import MessageFold
+from everyword.messages.lazy_messages import History
+from everyword.messages.message import Part, UIMessage
+from everyword.messages.normaliser import Normaliser
+from everyword.messages.readable_parts import is_readable, readable, unreadable_parts
+from everyword.messages.repair_tool_calls import repair_calls
+from everyword.messages.tool_calls import (
     Approval,
     ToolError,
     ToolResult,
@@ -17,14 +23,8 @@ from everyword.messages.calls import (
     settle,
     tool_parts,
 )
-from everyword.messages.fold import MessageFold
-from everyword.messages.history import History
-from everyword.messages.message import Part, UIMessage
-from everyword.messages.normalise import Normaliser
-from everyword.messages.readable import is_readable, readable, unreadable_parts
-from everyword.messages.repair import repair_calls
 from tests.messages.near_misses import NEAR_MISSES
-from tests.messages.test_part_shapes import ACCEPTED
+from tests.messages.test_part_schemas import ACCEPTED
 
 TEXT = {"type": "text", "text": "hi"}
 CALL = {"type": "tool-x", "toolCallId": "c", "state": "input-available", "input": {}}

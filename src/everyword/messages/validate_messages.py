@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import BadInput, BadMessage
-from .jsonvalues import plain_json
+from .json_values import plain_json
 from .message import ROLES, Part, UIMessage
-from .part_shapes import checked_part
+from .part_schemas import checked_part
 
 __all__ = ["Schema", "Validated", "safe_validate_ui_messages", "validate_ui_messages"]
 

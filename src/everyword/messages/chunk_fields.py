@@ -9,7 +9,7 @@ import msgspec
 
 from ..errors import BadChunk, BadInput
 from .chunks import CHUNK_TYPES, NEWER_FIELDS, NULLABLE, DataChunk
-from .jsonvalues import plain_json, scrub_text
+from .json_values import plain_json, scrub_text
 from .message import Chunk
 
 __all__ = ["usable_fields"]

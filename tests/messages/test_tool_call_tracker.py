@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from everyword.messages.ledger import CallLedger
 from everyword.messages.message import Chunk, Part
+from everyword.messages.tool_call_tracker import CallLedger
 
 
 def tool(kind: str, **fields: Any) -> Chunk:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from everyword.errors import BadChunk
-from everyword.messages.fields import usable_fields
+from everyword.messages.chunk_fields import usable_fields
 
 
 def usable(chunk: dict[Any, Any], *, newer: bool = False) -> tuple[dict[str, Any], list[str]]:

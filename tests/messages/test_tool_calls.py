@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from everyword.messages.calls import (
+from everyword.messages.fold import MessageFold
+from everyword.messages.message import Part, UIMessage
+from everyword.messages.tool_calls import (
     Approval,
     CallAnswer,
     ToolError,
@@ -19,8 +21,6 @@ from everyword.messages.calls import (
     tool_name,
     tool_parts,
 )
-from everyword.messages.fold import MessageFold
-from everyword.messages.message import Part, UIMessage
 from tests.messages.sequences import json_value, legal_sequence, seeded
 
 STEP: Part = {"type": "step-start"}

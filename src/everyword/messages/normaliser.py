@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, Final, get_args
 
 from ..errors import BadChunk
+from .chunk_fields import usable_fields
 from .chunks import CHUNK_TYPES, NEWER_TYPES, FinishReason, NewerFinishReason, as_chunk
-from .fields import usable_fields
-from .jsonvalues import encode_json, scrub_text
-from .ledger import CallLedger
+from .json_values import encode_json, scrub_text
 from .message import Chunk, UIMessage
 from .metadata import merge_metadata
+from .tool_call_tracker import CallLedger
 
 __all__ = ["Normaliser"]
 

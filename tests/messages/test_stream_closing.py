@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from everyword.messages.closing import closing
+from everyword.messages.stream_closing import closing
 
 
 class Told:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import overload
 
 from .message import UIMessage
-from .readable import readable, unreadable_parts
+from .readable_parts import readable, unreadable_parts
 
 __all__ = ["History"]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from everyword.messages import chunks as c
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import Part, UIMessage
-from everyword.messages.normalise import Normaliser
+from everyword.messages.normaliser import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence, seeded
 
 START: Chunk = {"type": "start", "messageId": "m"}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from everyword.messages.message import Part
-from everyword.messages.part_shapes import checked_part
+from everyword.messages.part_schemas import checked_part
 
 
 def call(state: str, **fields: Any) -> Part:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 from everyword.errors import BadMessage
-from everyword.messages.calls import is_tool_part
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.model_messages import convert_to_model_messages
-from everyword.messages.repair import INTERRUPTED, NOT_ANSWERED, repair_calls
-from everyword.messages.validate import safe_validate_ui_messages, validate_ui_messages
+from everyword.messages.repair_tool_calls import INTERRUPTED, NOT_ANSWERED, repair_calls
+from everyword.messages.tool_calls import is_tool_part
+from everyword.messages.validate_messages import safe_validate_ui_messages, validate_ui_messages
 from tests.messages.conversations import STATES, conversation
 from tests.messages.sequences import seeded
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from .calls import is_tool_part
 from .message import Part, UIMessage, is_part
+from .tool_calls import is_tool_part
 
 __all__ = ["is_readable", "readable", "unreadable_parts"]
 

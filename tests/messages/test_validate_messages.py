@@ -9,7 +9,7 @@ from hypothesis import given
 
 from everyword.errors import BadMessage
 from everyword.messages.message import Part, UIMessage
-from everyword.messages.validate import safe_validate_ui_messages, validate_ui_messages
+from everyword.messages.validate_messages import safe_validate_ui_messages, validate_ui_messages
 from tests.messages.conversations import conversation, spoil
 from tests.messages.sequences import seeded
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from everyword.messages.message import Part
-from everyword.messages.pieces import OpenInput, OpenPart
+from everyword.messages.open_parts import OpenInput, OpenPart
 
 
 def test_text_is_joined_when_somebody_looks_and_grows_on() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ..ids import Millis
-from .jsonvalues import encode_json, scrub_text
+from .json_values import encode_json, scrub_text
 
 __all__ = ["ManagedChunk", "ManagedPiece", "ManagedStream", "decode_piece", "encode_piece", "fold_stream"]
 
