@@ -74,6 +74,6 @@ def test_decisions_have_the_four_parts() -> None:
 def test_where_the_ending_is_kept_was_weighed_and_written_down() -> None:
     page = (ROOT / "docs" / "decisions" / "0001-one-event-log-per-agent.md").read_text(encoding="utf-8")
     choice = page.partition("## Choice")[2].partition("\n## ")[0]
-    assert "terminal\nchunk" in choice
+    assert "A terminal chunk" in choice
     assert "columns of a stream's row" in choice
     assert "one event, `turn.ended`" in choice
