@@ -23,7 +23,7 @@ def uncited(rules: list[str], texts: list[str]) -> list[str]:
 
 
 def test_every_frame_that_clients_may_send_is_on_the_page_and_no_other() -> None:
-    assert sorted(table("Taken from clients:")) == sorted(readers._READERS)
+    assert sorted(table("Received from clients:")) == sorted(readers._READERS)
 
 
 def test_every_frame_that_we_can_send_is_on_the_page_and_no_other() -> None:

@@ -15,8 +15,8 @@ __all__ = ["page"]
 PROTOCOL = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
 
 INTRODUCTION = """\
-What is sent over the WebSocket of an agent, in both directions. The tables are those of the
-[protocol](../protocol.md), which also says who is told what, in which order, and how a client comes back."""
+The frames that are sent over the WebSocket of an agent, in both directions. The tables are those of the
+[protocol](../protocol.md), which also says which client is sent which frame, in which order, and how a client resumes."""
 
 
 def page() -> list[str]:
