@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from everyword.client.protocol.chat import ChatProtocol
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
 from everyword.messages.partial_json import UNREADABLE, parse_partial_json
 from everyword.web.page import FOLDER
-from everyword.wire.client import ChatProtocol
 from tests.messages.sequences import json_value, legal_sequence
 
 BATCH = 400

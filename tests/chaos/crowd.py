@@ -13,9 +13,9 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import WebSocketException
 
+from everyword.client.protocol.chat import ChatProtocol
 from everyword.messages.message import UIMessage
 from everyword.messages.tool_calls import open_calls
-from everyword.wire.client import ChatProtocol
 from tests.chaos.agents import FORGETFUL
 
 __all__ = ["PATIENCE", "Looker", "Server", "Tab", "come_to_rest", "text_of"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from everyword.codec.encode import encode_message
+from everyword.codec.encode import encode_message, fold_of
 from everyword.messages.chunks import encode_chunk
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
@@ -125,3 +125,12 @@ def test_a_replay_is_made_of_chunks_that_can_be_written() -> None:
 def test_a_part_that_no_chunk_makes_is_left_out() -> None:
     message = UIMessage("m", "assistant", [{"type": "hologram"}, {"type": "text", "text": "a", "state": "done"}])
     assert [part["type"] for part in encoded_and_folded(message).parts] == ["text"]
+
+
+@given(seeded())
+def test_a_message_and_its_open_parts_make_its_fold(rng: Random) -> None:
+    chunks = legal_sequence(rng)
+    fold = folded(chunks[: rng.randrange(len(chunks) + 1)])
+    again = fold_of(fold.message(), fold.open_parts)
+    assert again.message() == fold.message()
+    assert fold.open_parts.items() <= again.open_parts.items()

@@ -8,7 +8,7 @@ FOLD = "tests/messages/test_fold.py"
 NORMALISE = "tests/messages/test_normaliser.py"
 CALLS = "tests/messages/test_tool_calls.py"
 LIFECYCLE = "tests/codec/test_lifecycle.py"
-JOIN = "tests/codec/test_join.py"
+JOIN = "tests/client/protocol/test_late_join.py"
 COMPACT = "tests/codec/test_compact.py"
 BAD = "tests/runtime/test_bad_situations.py"
 LIFETIMES = "tests/runtime/test_lifetimes.py"
@@ -56,7 +56,7 @@ MESSAGES = [
 
 CODEC = [
     Mutant(
-        "codec/join.py",
+        "client/protocol/late_join.py",
         "self._tracker.reset_phase(self._scope, _START_STEP)",
         "pass",
         f"{JOIN}::test_after_the_end_of_a_step_content_needs_a_new_one",

@@ -372,10 +372,10 @@ SWIFT = [
         "a question that a late transcript has wiped from a screen stays away",
     ),
     Mutant(
-        "wire/client.py",
+        "client/protocol/chat.py",
         "self._held = None if self._held is None else []",
         "pass",
-        "tests/wire/test_client.py::test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared",
+        "tests/client/protocol/test_chat.py::test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared",
         "what two cleared at a time comes back on one screen",
     ),
     Mutant(

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from everyword.client.protocol.late_join import LateJoin
 from everyword.codec.compact import compact, replay_from_fold
 from everyword.codec.encode import encode_message
-from everyword.codec.join import StreamJoin
 from everyword.messages.fold import MessageFold
 from everyword.messages.normaliser import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence
@@ -59,7 +59,7 @@ def test_a_late_join_folds_in_the_sdk(oracle: Oracle, version: int) -> None:
     rng, found = streams("join")
     cases = []
     for chunks in found:
-        join = StreamJoin("m1")
+        join = LateJoin("m1")
         cases.append([out for chunk in chunks[rng.randrange(len(chunks) + 1) :] for out in join.feed(chunk)])
     answers = oracle.fold(version, cases, base=EMPTY)
     assert [answer["error"] for answer in answers if answer["error"] is not None] == []

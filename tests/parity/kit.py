@@ -14,11 +14,11 @@ import uvicorn
 import websockets
 
 from everyword.agents import Agent
+from everyword.client.protocol.chat import ChatProtocol, Ended
 from everyword.errors import ChatError
 from everyword.log.base import LogStore
 from everyword.server.app import Everyword
 from everyword.server.limits import Limits
-from everyword.wire.client import ChatProtocol, Ended
 from tests.agents.bases import Asked
 from tests.patience import PATIENCE
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..client.addressing import Address
-from ..client.pacing import Backoff
+from ..client.address import Address
+from ..client.backoff import Backoff
 from ..codec.compact import replay_from_fold
 from ..core.state import Node, State
 from ..core.tree import shown_path

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
+from ..client.protocol.chat import ChatProtocol
 from ..core.conversation import conversation, is_followed
 from ..core.evolve import evolve
 from ..core.state import State
@@ -25,7 +26,6 @@ from ..runtime.replays import by_number, read_replay
 from ..runtime.tail import Committed
 from ..server.snapshots import take_snapshot
 from ..wire.chat import ChatView, ViewMemory
-from ..wire.client import ChatProtocol
 from ..wire.parse import ResumeAck, ResumeRequest
 from .readonly import ReadOnlyLog
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from ..errors import CallFailed, ChatFailed, ClientError, ConnectionLost, StateRefused, TurnedAway, Unreachable
 from .agent import AgentClient
+from .backoff import Backoff
 from .chat import ChatClient
 from .connection import Options
-from .pacing import Backoff
 from .reply import Reply
 
 __all__ = ["AgentClient", "Backoff", "CallFailed", "ChatClient", "ChatFailed", "ClientError", "ConnectionLost"]

@@ -13,10 +13,10 @@ from uuid import uuid4
 import msgspec
 
 from ..errors import CallFailed, ConnectionLost, StateRefused
-from ..wire.client import ChatProtocol
-from ..wire.client_agent import AgentProtocol, Call
-from .addressing import Address
+from .address import Address
 from .connection import Connection, Fields, Options
+from .protocol.agent import AgentProtocol, Call
+from .protocol.chat import ChatProtocol
 
 __all__ = ["AgentClient"]
 

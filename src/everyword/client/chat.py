@@ -9,11 +9,11 @@ from uuid import uuid4
 from ..errors import BadMessage, UsageError
 from ..messages.message import Part, UIMessage
 from ..messages.tool_calls import tool_parts
-from ..wire.client import ChatProtocol
 from .agent import AgentClient
 from .http import Http
+from .protocol.chat import ChatProtocol
 from .reply import Reply
-from .running import Running
+from .tool_runner import ToolRunner
 from .tools import declare
 
 __all__ = ["ChatClient"]
@@ -45,7 +45,7 @@ class ChatClient:
         self._http = Http(self.agent.address, self.agent.options)
         self._body = _checked(body)
         self._tools = declare(tools)
-        self.running = Running(self.protocol, self.agent, self._tools)
+        self.running = ToolRunner(self.protocol, self.agent, self._tools)
         self._last: str | None = None
         """The newest request that was asked here."""
         if self._tools:

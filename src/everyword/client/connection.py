@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ClientError, TurnedAway, Unreachable
 from ..extras import missing
 from ..ids import Millis
-from ..wire.client_agent import AgentProtocol
-from .addressing import Address
-from .pacing import Backoff, Clock, SystemClock
+from .address import Address
+from .backoff import Backoff, Clock, SystemClock
+from .protocol.agent import AgentProtocol
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..codec.joiner import StreamJoiner
 from ..errors import ChatFailed, TurnedAway, Unreachable
 from ..extras import missing
 from ..ids import Millis
 from ..messages.message import UIMessage
 from ..messages.sse import SseEvent, SseParser
-from .addressing import Address
+from .address import Address
 from .connection import Options, fields
+from .protocol.stream_joiner import StreamJoiner
 
 if TYPE_CHECKING:
     import httpx

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ChatFailed
 from ..messages.message import UIMessage
 from ..messages.tool_calls import tool_parts
-from ..wire.client import Ended
+from .protocol.chat import Ended
 
 if TYPE_CHECKING:
     from .chat import ChatClient

@@ -8,8 +8,8 @@ from ..errors import FoldError
 from ..messages.fold import MessageFold
 from ..messages.message import Chunk, UIMessage
 from .aisdk import ENDINGS
-from .catchup import fold_of
 from .decoder import Decoded
+from .encode import fold_of
 
 __all__ = ["MessageAccumulator"]
 

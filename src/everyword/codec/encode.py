@@ -7,12 +7,13 @@ from typing import Final
 
 from ..errors import BadChunk
 from ..messages.chunks import check_chunk
+from ..messages.fold import MessageFold
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.partial_json import UNREADABLE, parse_partial_json
 from ..messages.readable_parts import is_readable
 from ..messages.tool_calls import approval_request, is_settled, is_tool_part, tool_name
 
-__all__ = ["encode_message", "encode_parts"]
+__all__ = ["encode_message", "encode_parts", "fold_of"]
 
 
 def encode_message(message: UIMessage, *, is_replay: bool = False, is_finished: bool = True) -> list[Chunk]:
@@ -51,6 +52,18 @@ def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay
         elif kind.startswith("data-") or kind in _SAME_AS_CHUNK:
             chunks += _encode_discrete(part, is_replay=is_replay)
     return chunks
+
+
+def fold_of(message: UIMessage, open_parts: Mapping[int, str]) -> MessageFold:
+    """Return a fold that further chunks of a message can be applied to.
+
+    `open_parts` maps the positions of the text and reasoning parts that still grow to their ids. Other parts in state
+    `streaming` are open too, under ids that no chunk uses.
+    """
+    fold = MessageFold(message.id)
+    for chunk in encode_parts(message, open_parts=open_parts, is_replay=False):
+        fold.apply(chunk)
+    return fold
 
 
 _SAME_AS_CHUNK: Final = frozenset(

@@ -13,7 +13,7 @@ import httpx
 
 from ..agents import Agent, AIChatAgent, ChatHandle, Handle, Think, ThinkHandle, agent_kind
 from ..client import ChatClient
-from ..client.pacing import Backoff
+from ..client.backoff import Backoff
 from ..errors import UsageError
 from ..log.base import LogStore
 from ..log.memory import MemoryLog

@@ -12,12 +12,12 @@ import httpx
 import msgspec
 
 from ..client import ChatClient
+from ..client.protocol.unconfirmed_frames import MARK
 from ..errors import CallFailed, ChatFailed, EverywordError, FoldError
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.sse import SseParser
 from ..messages.tool_calls import is_open, is_tool_part
-from ..wire.client_unheard import MARK
 from .local import LocalServer
 from .network import Network
 

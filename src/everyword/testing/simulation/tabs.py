@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from ...client.protocol.chat import ChatProtocol
 from ...errors import FoldError
 from ...messages.message import UIMessage
 from ...messages.tool_calls import open_calls
-from ...wire.client import ChatProtocol
 from .network import Closed, Link
 
 __all__ = ["Tab"]

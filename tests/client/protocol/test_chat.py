@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everyword.wire.client import ChatProtocol, Ended
-from everyword.wire.client_unheard import MARK, Unheard
+from everyword.client.protocol.chat import ChatProtocol, Ended
+from everyword.client.protocol.unconfirmed_frames import MARK, UnconfirmedFrames
 
 Frame = dict[str, Any]
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
@@ -204,7 +204,7 @@ def test_a_chunk_that_does_not_fit_is_left_out_and_told() -> None:
 @given(st.lists(st.one_of(st.just("command"), st.integers(0, 5)), max_size=30))
 def test_exactly_what_is_unconfirmed_is_said_again_in_the_order_it_was_said(steps: list[Any]) -> None:
     """A number confirms the command of that place among those that are open, if there is one."""
-    unheard, expected = Unheard("m"), dict[str, str]()
+    unheard, expected = UnconfirmedFrames("m"), dict[str, str]()
     for number, step in enumerate(steps):
         if step == "command":
             mark, frames = unheard.command(f"frame {number}")

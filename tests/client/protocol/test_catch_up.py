@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import given
 
-from everyword.codec.catchup import catch_up, fold_of, open_names
+from everyword.client.protocol.catch_up import catch_up, open_names
 from everyword.messages.fold import MessageFold
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
@@ -44,15 +44,6 @@ def test_looking_for_what_is_missing_changes_nothing(rng: Random) -> None:
     before = held.message(), held.open_parts, told.message(), told.open_parts
     catch_up(held, told)
     assert (held.message(), held.open_parts, told.message(), told.open_parts) == before
-
-
-@given(seeded())
-def test_a_message_and_its_open_parts_make_its_fold(rng: Random) -> None:
-    chunks = legal_sequence(rng)
-    fold = folded(chunks[: rng.randrange(len(chunks) + 1)])
-    again = fold_of(fold.message(), fold.open_parts)
-    assert again.message() == fold.message()
-    assert fold.open_parts.items() <= again.open_parts.items()
 
 
 def test_a_message_that_lost_a_part_cannot_be_caught_up_with() -> None:

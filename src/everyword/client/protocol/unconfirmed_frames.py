@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Unheard"]
+__all__ = ["UnconfirmedFrames"]
 
 MARK: Final = "everyword.mark"
 """The method of the calls that confirm: no agent has one of this name, and none needs it."""
 
 
-class Unheard:
+class UnconfirmedFrames:
     """Frames in the order in which they were said, until they are confirmed."""
 
     def __init__(self, prefix: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everyword.client.addressing import Address
+from everyword.client.address import Address
 from everyword.errors import UsageError
 
 

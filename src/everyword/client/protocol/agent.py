@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from .client import ChatProtocol
-from .client_unheard import Unheard
+from .chat import ChatProtocol
+from .unconfirmed_frames import UnconfirmedFrames
 
 __all__ = ["AgentProtocol", "Call"]
 
@@ -50,7 +50,7 @@ class AgentProtocol:
         """Frames that are of neither the agent's nor the chat's protocol; whoever reads them empties the list."""
         self.frames = 0
         self._stated: dict[str, tuple[bool, Any]] = {}
-        self._unheard = Unheard("state")
+        self._unheard = UnconfirmedFrames("state")
         self._is_away = False
         self._outgoing: list[str | bytes] = []
         self._unsent: dict[str, str] = {}

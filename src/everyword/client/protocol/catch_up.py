@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final
 
-from ..errors import FoldError
-from ..messages.chunks import NEWER_TYPES
-from ..messages.fold import MessageFold
-from ..messages.message import Chunk, Part, UIMessage
-from ..messages.metadata import merge_metadata
-from ..messages.tool_calls import is_tool_part
-from .aisdk import aisdk_decoder
-from .decoder import Action, Decoder, Delivery, Status
-from .encode import encode_parts
+from ...codec.aisdk import aisdk_decoder
+from ...codec.decoder import Action, Decoder, Delivery, Status
+from ...codec.encode import encode_parts
+from ...errors import FoldError
+from ...messages.chunks import NEWER_TYPES
+from ...messages.fold import MessageFold
+from ...messages.message import Chunk, Part, UIMessage
+from ...messages.metadata import merge_metadata
+from ...messages.tool_calls import is_tool_part
 
-__all__ = ["catch_up", "fold_of", "open_names"]
+__all__ = ["catch_up", "open_names"]
 
 # States of a call that a replay cannot tell from its having been asked for: answered approvals are left out (R-2).
 _ASKED: Final = frozenset({"approval-requested", "approval-responded"})
-
-
-def fold_of(message: UIMessage, open_parts: Mapping[int, str]) -> MessageFold:
-    """Return the fold of a message that goes on: `open_parts` says which texts and reasonings do, and their ids.
-
-    Others that were left streaming are open too, under ids that nobody else uses.
-    """
-    fold = MessageFold(message.id)
-    for chunk in encode_parts(message, open_parts=open_parts, is_replay=False):
-        fold.apply(chunk)
-    return fold
 
 
 def catch_up(held: MessageFold, told: MessageFold) -> list[Chunk] | None:

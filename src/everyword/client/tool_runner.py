@@ -8,16 +8,16 @@ from typing import Any
 from ..errors import is_public, public_text
 from ..messages.message import Part, UIMessage
 from ..messages.tool_calls import tool_name, tool_parts
-from ..wire.client import ChatProtocol
 from .agent import AgentClient
+from .protocol.chat import ChatProtocol
 from .tools import ClientTool
 
-__all__ = ["Running"]
+__all__ = ["ToolRunner"]
 
 log = logging.getLogger("everyword.client")
 
 
-class Running:
+class ToolRunner:
     """Runs the calls that answers to this client's own questions make, each once."""
 
     def __init__(self, protocol: ChatProtocol, agent: AgentClient, tools: dict[str, ClientTool]) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import FoldError
-from ..messages.fold import MessageFold
-from ..messages.message import Chunk, UIMessage
-from .aisdk import ENDINGS
-from .catchup import catch_up, open_names
-from .compact import replay_from_fold
-from .encode import encode_parts
-from .join import StreamJoin
+from ...codec.aisdk import ENDINGS
+from ...codec.compact import replay_from_fold
+from ...codec.encode import encode_parts
+from ...errors import FoldError
+from ...messages.fold import MessageFold
+from ...messages.message import Chunk, UIMessage
+from .catch_up import catch_up, open_names
+from .late_join import LateJoin
 
 __all__ = ["StreamJoiner"]
 
@@ -51,7 +51,7 @@ class StreamJoiner:
         self._fed: int | None = None
         self._has_begun = seen is not None or base is not None
         self._held = seen if seen is not None else MessageFold(message_id, base=base)
-        self._join = StreamJoin(message_id, scope=scope)
+        self._join = LateJoin(message_id, scope=scope)
         if self._has_begun:
             for chunk in encode_parts(self._held.message(), open_parts=self._held.open_parts, is_replay=False):
                 self._join.feed(chunk)
@@ -110,7 +110,7 @@ class StreamJoiner:
         if chunks is None:
             chunks = replay_from_fold(told)
             self._held = MessageFold(self._message_id)
-            self._join = StreamJoin(self._message_id, scope=self._scope)
+            self._join = LateJoin(self._message_id, scope=self._scope)
         self._names = {}
         said = [out for chunk in chunks for out in self._say(chunk)]
         self._names = open_names(self._held, told)

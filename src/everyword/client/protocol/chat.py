@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..errors import FoldError
-from ..messages.fold import MessageFold
-from ..messages.message import UIMessage
-from ..messages.tool_calls import Approval, tool_parts
-from .client_unheard import Unheard
+from ...errors import FoldError
+from ...messages.fold import MessageFold
+from ...messages.message import UIMessage
+from ...messages.tool_calls import Approval, tool_parts
+from .unconfirmed_frames import UnconfirmedFrames
 
 __all__ = ["ChatProtocol", "Ended"]
 
@@ -88,7 +88,7 @@ class ChatProtocol:
         self._is_away = False
         self._probe: str | None = None
         self._probes = 0
-        self._unheard = Unheard("confirm")
+        self._unheard = UnconfirmedFrames("confirm")
         self._outgoing: list[str] = []
 
     # -- what to send ------------------------------------------------------------------------------------------

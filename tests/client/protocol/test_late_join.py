@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from everyword.codec.join import StreamJoin
+from everyword.client.protocol.late_join import LateJoin
 from everyword.messages.fold import MessageFold
 from everyword.messages.normaliser import Normaliser
 from tests.messages.sequences import Chunk, hostile_sequence, legal_sequence, seeded
@@ -16,8 +16,8 @@ STEP: Chunk = {"type": "start-step"}
 END_STEP: Chunk = {"type": "finish-step"}
 
 
-def joined(chunks: list[Chunk], join: StreamJoin | None = None) -> list[Chunk]:
-    join = join or StreamJoin("m")
+def joined(chunks: list[Chunk], join: LateJoin | None = None) -> list[Chunk]:
+    join = join or LateJoin("m")
     return [out for chunk in chunks for out in join.feed(chunk)]
 
 
@@ -72,7 +72,7 @@ def test_after_the_end_of_a_step_content_needs_a_new_one() -> None:
 @pytest.mark.obligation("002-14")
 @pytest.mark.parametrize("end", ["finish", "abort", "error"])
 def test_an_ending_forgets_the_message(end: str) -> None:
-    join = StreamJoin("m")
+    join = LateJoin("m")
     joined([START, STEP, END_STEP, {"type": end, "errorText": "x"}], join)
     assert join.feed(text("start")) == [START, STEP, text("start")]
 

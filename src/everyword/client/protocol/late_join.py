@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..messages.message import Chunk
-from .aisdk import chunk_tracker
+from ...codec.aisdk import chunk_tracker
+from ...messages.message import Chunk
 
-__all__ = ["StreamJoin"]
+__all__ = ["LateJoin"]
 
 _START: Final = "start"
 _START_STEP: Final = "start-step"
@@ -15,7 +15,7 @@ _START_STEP: Final = "start-step"
 _DISCRETE: Final = frozenset({"file", "source-url", "source-document", "reasoning-file", "custom"})
 
 
-class StreamJoin:
+class LateJoin:
     """A reader of one stream that may begin at any chunk of it.
 
     A missed `start` or `start-step` is made up before content, a text or reasoning part that is already

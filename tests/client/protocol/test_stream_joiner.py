@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from everyword.codec.catchup import fold_of
+from everyword.client.protocol.stream_joiner import StreamJoiner
 from everyword.codec.compact import compact, replay_from_fold
-from everyword.codec.encode import encode_message
-from everyword.codec.joiner import StreamJoiner
+from everyword.codec.encode import encode_message, fold_of
 from everyword.errors import FoldError
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
