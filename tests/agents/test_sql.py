@@ -23,8 +23,8 @@ from everyword.errors import LogUnavailable, SqlError, UsageError
 from everyword.ids import AgentId
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
-from everyword.log.sqlite import database
-from everyword.log.sqlite.databases import Databases, MemoryHome
+from everyword.log.sqlite import agent_database
+from everyword.log.sqlite.agent_databases import Databases, MemoryHome
 from everyword.log.sqlite.store import SqliteLog
 from everyword.log.views import VIEWS
 from tests.agents.stream_kit import until
@@ -174,7 +174,7 @@ async def test_rows_that_are_dropped_after_they_came_tell_of_their_error_too(cap
 
 
 async def test_a_statement_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(agent_database, "MOST_SECONDS", 0.05)
     async with notes(MemoryLog()) as ann:
         with pytest.raises(SqlError, match="ran for more than"):
             await ann.sql("with recursive n (x) as (select 1 union all select x + 1 from n) select max(x) from n")
@@ -182,7 +182,7 @@ async def test_a_statement_that_takes_too_long_is_stopped(monkeypatch: pytest.Mo
 
 
 async def test_a_result_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "MOST_ROWS", 10)
+    monkeypatch.setattr(agent_database, "MOST_ROWS", 10)
     numbers = "with recursive n (x) as (select 1 union all select x + 1 from n) select x from n limit ?"
     async with notes(MemoryLog()) as ann:
         assert len(await ann.sql(numbers, 10)) == 10
@@ -454,7 +454,7 @@ async def test_the_agents_own_tables_may_have_the_names_that_the_log_uses(store:
 
 
 def test_every_view_has_a_table_and_something_that_fills_it() -> None:
-    assert set(database._CREATE) == {*VIEWS, "empty", "fill"}
+    assert set(agent_database._CREATE) == {*VIEWS, "empty", "fill"}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=3)))))

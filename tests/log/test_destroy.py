@@ -13,8 +13,8 @@ import pytest
 from everyword.errors import Fenced, LogUnavailable
 from everyword.ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
 from everyword.log.memory import MemoryLog
-from everyword.log.sqlite.scribe import Scribe
 from everyword.log.sqlite.store import SqliteLog
+from everyword.log.sqlite.transaction import Scribe
 from everyword.rows import KeptRow
 from tests.log.building import (
     FOREVER,

@@ -242,14 +242,14 @@ BACKGROUND = [
         "an old owner writes into the new agent's log",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "        self.write_events()\n        first = children_prefix",
         "        first = children_prefix",
         f"{STORE}::test_what_the_same_transaction_brought_goes_too[sqlite]",
         "events of a destroyed agent come after its end",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "        self._must_carry = True",
         "        pass",
         f"{STORE}::test_arrivals_are_never_given_twice[sqlite]",

@@ -120,7 +120,7 @@ CLIENTS = [
         "every word of an answer carries megabytes of id",
     ),
     Mutant(
-        "log/sqlite/reads.py",
+        "log/sqlite/queries.py",
         "(found and len(each.body) > room)",
         "False",
         "tests/log/test_pages.py::test_a_page_ends_at_its_size_and_has_at_least_one_event",

@@ -194,14 +194,14 @@ RETENTION = "tests/log/sqlite/test_retention.py"
 
 LOG = [
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "batch.epoch != lease.epoch",
         "batch.epoch > lease.epoch",
         f"{STORE}::test_an_owner_whose_lease_was_taken_cannot_append",
         "two owners write the same agent (I-5)",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "if batch.first != lease.head + 1:",
         "if batch.first <= lease.head:",
         f"{STORE}::test_a_batch_that_does_not_begin_at_the_head_is_refused",
@@ -243,7 +243,7 @@ LOG = [
         "retention takes the body of a message along with an old state (I-10)",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "                if kind not in PRUNED:",
         '                if kind != "chunk":',
         f"{RETENTION}::test_no_body_is_stored_as_a_place_in_a_state",

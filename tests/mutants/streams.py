@@ -14,28 +14,28 @@ FOLDS = "tests/agents/test_stream_manager_fold.py::test_whoever_watched_any_part
 
 STREAMS = [
     Mutant(
-        "log/sqlite/guard.py",
+        "log/sqlite/sql_authorizer.py",
         '(base == "temp" and (action in _WRITES or action == sqlite3.SQLITE_ALTER_TABLE))',
         "False",
         f"{SQL}::test_a_statement_that_reaches_beyond_the_database_is_refused[delete from messages]",
         "an agent forges what its own log says",
     ),
     Mutant(
-        "log/sqlite/guard.py",
+        "log/sqlite/sql_authorizer.py",
         "    if action in _TRANSACTIONS:\n",
         "    if action < 0:\n",
         f"{SQL}::test_a_statement_that_reaches_beyond_the_database_is_refused[begin]",
         "a transaction stays open for whoever comes next",
     ),
     Mutant(
-        "log/sqlite/database.py",
+        "log/sqlite/agent_database.py",
         "                if self._copied.get(name) != version:\n",
         "                if name not in self._copied:\n",
         f"{SQL}::test_a_view_shows_what_was_committed_before_it_was_asked",
         "a view shows the log as it once was",
     ),
     Mutant(
-        "log/sqlite/databases.py",
+        "log/sqlite/agent_databases.py",
         "                future, work = desk.waiting.popleft()\n",
         "                future, work = desk.waiting.pop()\n",
         f"{SQL}::test_statements_run_in_the_order_in_which_they_were_asked",

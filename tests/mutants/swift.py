@@ -13,9 +13,9 @@ REMEMBERED = (
 STEERING = "tests/agents/test_steering.py"
 AGREEMENT, VIEW = "tests/core/test_agreement.py", "tests/wire/test_chat.py"
 GARBAGE = "tests/server/test_garbage.py"
-PACKS = "tests/log/sqlite/test_packs.py"
+PACKS = "tests/log/sqlite/test_chunk_packing.py"
 LIGHT = "tests/log/sqlite/test_light_commits.py"
-SHEET = "tests/log/sqlite/test_sheet.py"
+SHEET = "tests/log/sqlite/test_pending_rows.py"
 
 SWIFT = [
     Mutant(
@@ -103,7 +103,7 @@ SWIFT = [
         "the loop stands still while a megabyte is written",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "        if patience != self._patience:",
         "        if patience and patience != self._patience:",
         f"{LIGHT}::test_the_loop_goes_on_while_another_program_has_the_file_locked",
@@ -131,42 +131,42 @@ SWIFT = [
         "the last frames are lost when a socket is closed",
     ),
     Mutant(
-        "log/sqlite/packs.py",
+        "log/sqlite/chunk_packing.py",
         "other != head or number != index:",
         "other != head or number < first:",
         f"{PACKS}::test_what_is_packed_comes_out_byte_for_byte",
         "a chunk gets the place of the one that is missing before it",
     ),
     Mutant(
-        "log/sqlite/packs.py",
+        "log/sqlite/chunk_packing.py",
         "            stem = _BODY + _stem(said)\n",
         "",
         f"{PACKS}::test_any_three_chunks_in_a_row_come_out_as_they_went_in",
         "a word is put into another chunk than it came in",
     ),
     Mutant(
-        "log/sqlite/packs.py",
+        "log/sqlite/chunk_packing.py",
         """ or b'"' in rest[:-2].replace(b'\\\\"', b"")""",
         "",
         f"{PACKS}::test_views_show_a_chunk_as_it_came_whatever_the_one_before_had_besides",
         "a tool is shown what stood behind another chunk's text",
     ),
     Mutant(
-        "log/sqlite/packs.py",
+        "log/sqlite/chunk_packing.py",
         """ and body[-2:-1] == b"}" and""",
         " and",
         f"{PACKS}::test_what_is_packed_comes_out_byte_for_byte",
         "a passing chunk is stored as one that stays",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "if more + 1 >= unmarked or",
         "if not seq % MARK_FAR or",
         f"{PACKS}::test_a_row_ends_at_its_last_seq_and_a_mark_stands_where_one_was_due",
         "a reader of a fast stream walks through all of it",
     ),
     Mutant(
-        "log/sqlite/reads.py",
+        "log/sqlite/queries.py",
         "        if seq > low:\n            yield",
         "        if seq:\n            yield",
         f"{PACKS}::test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor",
@@ -187,7 +187,7 @@ SWIFT = [
         "the chunks of a bare stream are missing in the views",
     ),
     Mutant(
-        "log/sqlite/erasing.py",
+        "log/sqlite/stream_erasure.py",
         "    scribe.write_events()\n",
         "",
         "tests/log/sqlite/test_retention.py::test_a_stream_is_erased_though_its_end_is_in_the_same_transaction",
@@ -293,7 +293,7 @@ SWIFT = [
         "one agent that is stopped at the wrong moment stops the writing of all",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "            self._version = None\n",
         "            pass\n",
         f"{LIGHT}::test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_returns",
@@ -400,35 +400,35 @@ SWIFT = [
         "a client hears the answer before the greeting",
     ),
     Mutant(
-        "log/sqlite/sheet.py",
+        "log/sqlite/pending_rows.py",
         "            self._write_turns()  # what is known of its chunks comes from both rows\n",
         "            pass\n",
         f"{SHEET}::test_two_batches_of_one_agent_in_a_transaction_say_what_they_would_say_in_two",
         "an answer is read from where its end was written",
     ),
     Mutant(
-        "log/sqlite/sheet.py",
+        "log/sqlite/pending_rows.py",
         "            self._messages.pop((key, node), None)\n",
         "            pass\n",
         f"{SHEET}::test_what_is_removed_and_put_again_in_a_transaction_is_there",
         "a message that was deleted as it was written comes back",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "        return 0 if self.running else None\n",
         "        return None\n",
         f"{SHEET}::test_that_a_running_turn_is_to_be_gone_on_with_goes_without_saying",
         "a turn that runs is woken twice over, or never",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "NEVER if wake is None else Millis(wake)",
         "None if wake is None else Millis(wake)",
         f"{SHEET}::test_an_agent_that_runs_a_turn_may_want_another_time_or_none",
         "an agent is woken for what it does not want to be woken for",
     ),
     Mutant(
-        "log/sqlite/scribe.py",
+        "log/sqlite/transaction.py",
         "        if agent in self._touched:\n            self.write_events()",
         "        if False:\n            self.write_events()",
         f"{SHEET}::test_a_lease_taken_in_the_transaction_of_a_batch_knows_of_it",
@@ -442,10 +442,10 @@ SWIFT = [
         "a long answer cannot be read",
     ),
     Mutant(
-        "log/sqlite/reads.py",
+        "log/sqlite/queries.py",
         "rows[0][1] != entry.seq or _count(rows) != entry.seq - rows[-1][1] + rows[-1][0] + 1",
         "rows[0][1] != entry.seq",
-        "tests/log/sqlite/test_reads.py::test_events_that_are_not_in_order_are_reported",
+        "tests/log/sqlite/test_queries.py::test_events_that_are_not_in_order_are_reported",
         "a hole in a damaged log is passed over in silence",
     ),
     Mutant(
@@ -463,7 +463,7 @@ SWIFT = [
         "a loop that is behind takes turns with a thread",
     ),
     Mutant(
-        "log/sqlite/records.py",
+        "log/sqlite/row_codec.py",
         "if start >= 0 else len(self.body)",
         "if start >= 0 else self._seen",
         f"{SHEET}::test_an_event_is_looked_through_once_however_many_bodies_it_lacks",

@@ -16,11 +16,11 @@ from ..log.base import Activation, Stored
 from ..log.sqlite.connection import BUSY_SECONDS
 from ..log.sqlite.lock import fcntl
 from ..log.sqlite.migrations import check_ours, load_migrations
-from ..log.sqlite.readers import Readers
-from ..log.sqlite.reads import Reader
-from ..log.sqlite.scribe import Grant, Head
+from ..log.sqlite.queries import Reader
+from ..log.sqlite.reader_pool import Readers
 from ..log.sqlite.statements import SQL as STORE_SQL
 from ..log.sqlite.statements import parse_statements
+from ..log.sqlite.transaction import Grant, Head
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 
 __all__ = ["Glance", "Prunable", "ReadOnlyLog", "holder_of"]

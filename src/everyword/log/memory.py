@@ -17,7 +17,7 @@ from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .base import REPLAYED, Activation, Batch, Pruned, Stored, Unchanged
-from .sqlite.databases import Databases, MemoryHome
+from .sqlite.agent_databases import Databases, MemoryHome
 
 __all__ = ["MemoryLog"]
 

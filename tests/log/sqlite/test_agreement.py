@@ -18,7 +18,7 @@ from everyword.events import TurnKind
 from everyword.ids import AgentId, Generation, Millis, NodeId, RequestId, Seq, TurnId
 from everyword.log.base import UNCHANGED, Activation, Entry, Unchanged
 from everyword.log.memory import MemoryLog
-from everyword.log.sqlite import records, retention, scribe
+from everyword.log.sqlite import retention, row_codec, transaction
 from everyword.log.sqlite.store import SqliteLog
 from everyword.rows import Row, RowsCleared, RowsRemoved, TurnRow
 from tests.log.building import (
@@ -44,8 +44,14 @@ NEVER_MIND = st.sampled_from(range(100))
 WAKES = st.sampled_from([None, Millis(0), UNCHANGED]) | st.integers(1, 50).map(Millis)
 
 # Small enough that every history crosses them.
-SMALL = {(scribe, "MARK_EVERY"): 4, (scribe, "CARRY_EVERY"): 7, (retention, "SLICE"): 5, (scribe, "LEASES_KEPT"): 1}
-SMALL |= {(records, "APART"): 20, (scribe, "MARK_FAR"): 9}
+SMALL = {
+    (transaction, "MARK_EVERY"): 4,
+    (transaction, "MARK_FAR"): 9,
+    (transaction, "CARRY_EVERY"): 7,
+    (transaction, "LEASES_KEPT"): 1,
+    (retention, "SLICE"): 5,
+    (row_codec, "APART"): 20,
+}
 LARGE = {(module, name): getattr(module, name) for module, name in SMALL}
 
 

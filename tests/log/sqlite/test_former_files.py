@@ -14,7 +14,7 @@ from everyword import Agent, AIChatAgent, Everyword, Turn
 from everyword.cli import main
 from everyword.client import AgentClient
 from everyword.ids import AgentId
-from everyword.log.sqlite.databases import FileHome
+from everyword.log.sqlite.agent_databases import FileHome
 from tests.own_agents import own
 from tests.patience import PATIENCE
 from tests.server.kit import connect, serving

@@ -9,7 +9,7 @@ import pytest
 
 from everyword.events import TurnKind
 from everyword.ids import Millis, TurnId
-from everyword.log.sqlite import retention, scribe
+from everyword.log.sqlite import retention, transaction
 from tests.log.building import (
     FOREVER,
     A,
@@ -44,7 +44,7 @@ UNREACHABLE = """
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "SLICE", 16)
-    monkeypatch.setattr(scribe, "MARK_EVERY", 8)
+    monkeypatch.setattr(transaction, "MARK_EVERY", 8)
 
 
 @pytest.mark.parametrize("limit", [1, 7, 16, 1000])

@@ -12,18 +12,18 @@ from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
+from .agent_databases import Databases, FileHome
 from .checkpoints import Checkpoints
 from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
-from .databases import Databases, FileHome
-from .erasing import Erasure, erase_streams
 from .files import DatabaseFiles
 from .lock import FileLock
 from .migrations import load_migrations
-from .readers import Readers
-from .reads import Reader
+from .queries import Reader
+from .reader_pool import Readers
 from .retention import Sweep
-from .scribe import Destruction, Grant, Head, Replacement, Scribe
-from .source import FileSource
+from .stream_erasure import Erasure, erase_streams
+from .transaction import Destruction, Grant, Head, Replacement, Scribe
+from .view_source import FileSource
 from .writer import Writer
 
 __all__ = ["SqliteLog"]

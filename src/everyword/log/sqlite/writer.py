@@ -32,9 +32,9 @@ from .checkpoints import Checkpoints
 from .connection import BUSY_SECONDS, is_damage
 from .files import DatabaseFiles
 from .lock import FileLock
-from .readers import Readers
+from .reader_pool import Readers
 from .retention import Retention, Sweep
-from .scribe import Head, Scribe
+from .transaction import Head, Scribe
 
 __all__ = ["Writer"]
 

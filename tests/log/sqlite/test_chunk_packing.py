@@ -18,8 +18,8 @@ from everyword.events import Chunk, encode_event
 from everyword.ids import Attempt, Millis, Seq, TurnId
 from everyword.log.base import Entry
 from everyword.log.memory import MemoryLog
-from everyword.log.sqlite import reads, scribe
-from everyword.log.sqlite.packs import PACK, pack, unpack
+from everyword.log.sqlite import queries, transaction
+from everyword.log.sqlite.chunk_packing import PACK, pack, unpack
 from tests.log.building import (
     FOREVER,
     A,
@@ -150,9 +150,9 @@ def test_a_damaged_row_is_given_for_each_of_its_events_and_none_is_left_out(dama
 async def test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scribe, "MARK_EVERY", 8)
-    monkeypatch.setattr(scribe, "MARK_FAR", 16)
-    monkeypatch.setattr(reads, "MARKS_AT_ONCE", 2)
+    monkeypatch.setattr(transaction, "MARK_EVERY", 8)
+    monkeypatch.setattr(transaction, "MARK_FAR", 16)
+    monkeypatch.setattr(queries, "MARKS_AT_ONCE", 2)
     async with opened(tmp_path) as store:
         memory = MemoryLog()
         await memory.open()

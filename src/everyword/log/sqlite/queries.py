@@ -11,10 +11,10 @@ from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
-from .packs import PACK, unpack
-from .records import Record, message_row, to_agent_row, turn_row, turn_rows
-from .scribe import Grant, Head
+from .chunk_packing import PACK, unpack
+from .row_codec import Record, message_row, to_agent_row, turn_row, turn_rows
 from .statements import SQL
+from .transaction import Grant, Head
 
 __all__ = ["Reader"]
 

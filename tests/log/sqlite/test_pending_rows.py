@@ -8,7 +8,7 @@ from pathlib import Path
 from everyword.events import TurnKind
 from everyword.ids import AgentId, Generation, Millis, NodeId
 from everyword.log.base import Batch
-from everyword.log.sqlite.records import Lasting
+from everyword.log.sqlite.row_codec import Lasting
 from everyword.log.sqlite.store import SqliteLog
 from everyword.rows import RowsCleared, RowsRemoved
 from tests.log.building import FOREVER, A, B, Owner, agent_row, chunk, ended_row, fact, message_row, read_all, turn_row

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ...ids import Millis
 from ...rows import AgentRow, MessageRow, TurnRow
-from .records import Lasting, agent_record, message_record, turn_record
+from .row_codec import Lasting, agent_record, message_record, turn_record
 from .statements import SQL, columns_of, many_rows
 
 __all__ = ["NEVER", "NOWHERE", "Sheet", "Span", "insert"]

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ...errors import LogCorrupt, LogUnavailable
 from .connection import is_damage
-from .reads import Reader
+from .queries import Reader
 
 __all__ = ["Readers"]
 

@@ -7,7 +7,7 @@ import sqlite3
 import msgspec
 import pytest
 
-from everyword.log.sqlite import records
+from everyword.log.sqlite import row_codec
 from everyword.log.sqlite.migrations import load_migrations, migrate
 from everyword.rows import AgentRow, MessageRow, TurnRow
 from tests.log.building import agent_row, message_row, turn_row
@@ -32,14 +32,14 @@ def test_columns_are_the_fields_of_the_row(table: str, row: type[msgspec.Struct]
 
 def test_rows_become_records_and_rows_again() -> None:
     for turn in (turn_row(1), FULL_TURN):
-        assert records.turn_row(records.turn_record(9, turn)[1:]) == turn
-    assert records.message_row(records.message_record(9, message_row(1))[1:-3]) == message_row(1)
-    assert records.to_agent_row(records.agent_record(9, agent_row(1, 2, 3, 4))[1:]) == agent_row(1, 2, 3, 4)
-    assert records.to_agent_row((None, None, None, None)) is None
+        assert row_codec.turn_row(row_codec.turn_record(9, turn)[1:]) == turn
+    assert row_codec.message_row(row_codec.message_record(9, message_row(1))[1:-3]) == message_row(1)
+    assert row_codec.to_agent_row(row_codec.agent_record(9, agent_row(1, 2, 3, 4))[1:]) == agent_row(1, 2, 3, 4)
+    assert row_codec.to_agent_row((None, None, None, None)) is None
 
 
 def test_a_turn_of_an_unknown_kind_is_reported_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
-    good = records.turn_record(1, FULL_TURN)[1:]
+    good = row_codec.turn_record(1, FULL_TURN)[1:]
     bad = (*good[:2], "from the future", *good[3:])
-    assert records.turn_rows([bad, good]) == [FULL_TURN]
+    assert row_codec.turn_rows([bad, good]) == [FULL_TURN]
     assert "left out" in caplog.text

@@ -11,7 +11,7 @@ from ...errors import EverywordError, SqlError
 from ...ids import AgentId
 from ..base import SqlResult
 from ..views import VIEWS, AgentSource
-from .guard import Guard
+from .sql_authorizer import Guard
 from .statements import read_statements
 
 __all__ = ["Database"]

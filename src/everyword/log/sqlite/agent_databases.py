@@ -22,7 +22,7 @@ from ...errors import EverywordError, LogUnavailable, SqlError
 from ...ids import AgentId, split_agent_id
 from ..base import SqlResult
 from ..views import AgentSource
-from .database import Database
+from .agent_database import Database
 
 __all__ = ["Databases", "FileHome", "Home", "MemoryHome"]
 

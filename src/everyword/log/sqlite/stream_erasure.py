@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ...ids import AgentId, Millis
 from .retention import REMOVE
-from .scribe import Scribe
 from .statements import SQL
+from .transaction import Scribe
 
 __all__ = ["Erasure", "erase_streams"]
 

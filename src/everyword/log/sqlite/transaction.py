@@ -17,10 +17,10 @@ from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import PRUNED, REPLAYED, UNCHANGED, Batch, Unchanged
+from .chunk_packing import pack
 from .connection import BUSY_SECONDS, is_damage
-from .packs import pack
-from .records import Lasting
-from .sheet import NEVER, NOWHERE, Sheet, Span, insert
+from .pending_rows import NEVER, NOWHERE, Sheet, Span, insert
+from .row_codec import Lasting
 from .statements import SQL
 
 __all__ = ["Destruction", "Grant", "Head", "Replacement", "Scribe"]

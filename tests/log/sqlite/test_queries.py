@@ -10,7 +10,7 @@ import pytest
 
 from everyword.errors import LogCorrupt, LogUnavailable
 from everyword.ids import RequestId, Seq, TurnId
-from everyword.log.sqlite import reads, retention, scribe
+from everyword.log.sqlite import queries, retention, transaction
 from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import FOREVER, A, B, Owner, chunk, ended_row, fact, message_row, read_all, seqs, turn_row
 from tests.log.sqlite.faults import change, look, opened
@@ -149,10 +149,10 @@ async def test_a_question_that_fails_for_another_reason_may_be_asked_again(tmp_p
 async def test_a_page_is_one_moment_however_much_goes_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scribe, "MARK_EVERY", 4)
-    monkeypatch.setattr(scribe, "CARRY_EVERY", 5)
+    monkeypatch.setattr(transaction, "MARK_EVERY", 4)
+    monkeypatch.setattr(transaction, "CARRY_EVERY", 5)
     monkeypatch.setattr(retention, "SLICE", 7)
-    monkeypatch.setattr(reads, "MARKS_AT_ONCE", 2)
+    monkeypatch.setattr(queries, "MARKS_AT_ONCE", 2)
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         is_over = asyncio.Event()
