@@ -17,13 +17,22 @@ VAGUE = {"manager", "helper", "helpers", "util", "utils", "handler", "handlers",
 # Names that others chose and users know.
 GIVEN = {"ResumableStreamManager", "stream_manager", "stream_manager_types", "process_chunk", "processChunk"}
 
-_ROW = re.compile(r"^\| (?P<term>[a-z ]+) \| (?P<means>.+?) \| (?P<not>.+?) \|$", re.MULTILINE)
+PAGE = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+_TERM = re.compile(r"^## (?P<term>[a-z ]+)\n\n(?P<means>[^#|].+)$", re.MULTILINE)
+_ROW = re.compile(r"^\| (?P<not>`.+?) \| (?P<term>[a-z ]+) \|$", re.MULTILINE)
 
 
-def glossary() -> list[tuple[str, list[str]]]:
-    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    rows = [(row["term"], re.findall(r"`(\w+)`", row["not"])) for row in _ROW.finditer(page)]
-    rows = [row for row in rows if row[0] != "term"]
+def terms() -> list[str]:
+    """Return the terms that the glossary explains, in the page's order."""
+    found = [entry["term"] for entry in _TERM.finditer(PAGE)]
+    assert len(found) > 40, "the glossary lost its entries"
+    return found
+
+
+def unused_words() -> list[tuple[str, str]]:
+    """Return (word that the source does not use, term to use instead)."""
+    rows = [(word, row["term"]) for row in _ROW.finditer(PAGE) for word in re.findall(r"`(\w+)`", row["not"])]
     assert len(rows) > 20, "the glossary lost its table"
     return rows
 
@@ -43,7 +52,7 @@ def identifiers(module: Module) -> Iterator[tuple[str, int]]:
 
 
 def synonyms(modules: Iterable[Module]) -> list[str]:
-    better = {word: term for term, words in glossary() for word in words}
+    better = dict(unused_words())
     return [
         f"{module.name}:{line} says {name}; the word is {better[name.lstrip('_')]}"
         for module in modules
@@ -70,15 +79,25 @@ def _words(name: str) -> list[str]:
 
 
 def test_terms_are_listed_once_and_in_order() -> None:
-    terms = [term for term, _ in glossary()]
-    assert [term for term, times in Counter(terms).items() if times > 1] == []
-    assert terms == sorted(terms)
+    assert [term for term, times in Counter(terms()).items() if times > 1] == []
+    assert terms() == sorted(terms())
 
 
-def test_no_word_is_both_a_term_and_a_synonym() -> None:
-    words = Counter(word for _, synonyms_of_it in glossary() for word in synonyms_of_it)
+def test_every_entry_explains_its_term() -> None:
+    headings = re.findall(r"^## ([a-z ]+)$", PAGE, re.MULTILINE)
+    assert headings == terms()
+
+
+def test_links_inside_the_glossary_lead_to_an_entry() -> None:
+    targets = set(re.findall(r"\]\(#([a-z-]+)\)", PAGE))
+    assert targets - {term.replace(" ", "-") for term in terms()} == set()
+
+
+def test_every_unused_word_is_listed_once_with_a_term_of_the_glossary() -> None:
+    words = Counter(word for word, _ in unused_words())
     assert [word for word, times in words.items() if times > 1] == []
-    assert {term for term, _ in glossary()} & set(words) == set()
+    assert set(terms()) & set(words) == set()
+    assert {term for _, term in unused_words()} - set(terms()) == set()
 
 
 def test_the_source_uses_the_glossarys_words() -> None:
