@@ -140,7 +140,9 @@ def no_chat(state: State) -> bool:
 
 def has_output(call: str) -> Any:
     def look(state: State) -> bool:
-        bodies = [place.body for place in state.nodes.values() if place.body is not None and place.role == "assistant"]
+        bodies = [
+            place.body for place in state.tree.nodes.values() if place.body is not None and place.role == "assistant"
+        ]
         parts = [part for body in bodies if (part := find_call(UIMessage.decode(body), call)) is not None]
         return [part["state"] for part in parts] == ["output-available"]
 
@@ -194,7 +196,7 @@ async def test_an_approval_behind_a_question_that_waits_goes_on_before_it(base: 
 
 def has_call(state: State, call: str) -> bool:
     folds = [turn.fold.message() for turn in state.chat_turns() if turn.fold is not None]
-    stored = [UIMessage.decode(place.body) for place in state.nodes.values() if place.body is not None]
+    stored = [UIMessage.decode(place.body) for place in state.tree.nodes.values() if place.body is not None]
     parts = [part for message in [*folds, *stored] if (part := find_call(message, call)) is not None]
     return any(part["state"] == "approval-requested" for part in parts)
 

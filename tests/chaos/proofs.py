@@ -11,7 +11,6 @@ import msgspec
 
 from everyword.core.continuations import continuation_is_due
 from everyword.core.state import State
-from everyword.core.tree import shown_path
 from everyword.events import Chunk, TurnAccepted, TurnEnded, decode_event
 from everyword.ids import AgentId
 from everyword.log.base import Stored
@@ -138,14 +137,14 @@ def _check_told(findings: Findings, tab: Tab, rows: Projections) -> None:
 
 
 def _check_view(findings: Findings, tab: Tab, state: State) -> None:
-    stored = [msgspec.json.decode(place.shown) for _, place in shown_path(state) if place.shown is not None]
+    stored = [msgspec.json.decode(place.shown) for _, place in state.tree.shown_path() if place.shown is not None]
     ought, shown = [_essence(each) for each in stored], [_essence(each) for each in tab.protocol.messages]
     findings.counts["messages"] += len(shown)
     if shown != ought:
         findings.blame(f"{tab.name} shows {_differing(shown, ought)}")
     if tab.protocol.problems:
         findings.blame(f"{tab.name}: {tab.protocol.problems[:3]}")
-    everything = {node.id for node in state.nodes.values()}
+    everything = {node.id for node in state.tree.nodes.values()}
     if gone := set(tab.memory.texts) - everything:
         findings.blame(f"{tab.name} was shown {gone}, which is not stored")
 
@@ -171,7 +170,7 @@ def _check_effects(findings: Findings, effects: list[list[str]]) -> None:
 
 def _check_results(findings: Findings, agent: str, state: State, effects: set[str]) -> None:
     """A call of our own tools that has a result was done."""
-    for node in state.nodes.values():
+    for node in state.tree.nodes.values():
         message = msgspec.json.decode(node.shown) if node.shown is not None else {"parts": []}
         for part in message["parts"]:
             is_done = part.get("state") == "output-available" and part["type"] != "tool-where"

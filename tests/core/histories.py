@@ -38,7 +38,6 @@ from everyword.core.evolve import evolve
 from everyword.core.project import project
 from everyword.core.state import Rules, State, Turn
 from everyword.core.transitions import Status
-from everyword.core.tree import shown_path
 from everyword.core.wanted import wanted
 from everyword.errors import Rejected
 from everyword.events import Event, Identity, Outcome, TurnKind, to_raw
@@ -112,7 +111,7 @@ class History:
         return events
 
     def fresh(self, prefix: str) -> str:
-        return f"{prefix}{len(self.log)}-{self.state.last_node}-{self.state.last_turn}"
+        return f"{prefix}{len(self.log)}-{self.state.tree.last_node}-{self.state.last_turn}"
 
 
 def user(message_id: str, text: str = "hi") -> dict[str, Any]:
@@ -149,9 +148,9 @@ def fingerprint(state: State) -> dict[str, Any]:
             "tries": (turn.recovers_with, dict(turn.calls), sorted(turn.held)),
         }
 
-    nodes = {n: (p.parent, p.id, p.role, p.at, p.body, p.draft) for n, p in sorted(state.nodes.items())}
+    nodes = {n: (p.parent, p.id, p.role, p.at, p.body, p.draft) for n, p in sorted(state.tree.nodes.items())}
     return {
-        "agent": (state.generation, state.leaf, state.last_turn, state.last_node),
+        "agent": (state.generation, state.tree.leaf, state.last_turn, state.tree.last_node),
         "nodes": nodes,
         "open": [turn(t) for t in state.open.values()],
         "ended": [turn(t) for _, t in sorted(state.ended.items())],
@@ -221,7 +220,7 @@ def next_command(choices: Choices, history: History) -> Command:
     if current is not None:
         moves += ["emit"] * 10 + ["finish"] * 3 + ["answer"] * 3 + ["cancel", "restart", "delay", "submit"]
         moves += ["interrupt", "overtake"]
-    elif shown_path(state):
+    elif state.tree.shown_path():
         moves += ["answer"] * 3 + ["continue", "submit", "put", "show"]
     match choices.of(moves):
         case "submit":
@@ -264,7 +263,7 @@ def next_command(choices: Choices, history: History) -> Command:
         case "put":
             return PutMessages(put_messages(choices, history), trusted=choices.of([True, False]))
         case "show":
-            return MoveLeaf(choices.of(list(state.nodes)))
+            return MoveLeaf(choices.of(list(state.tree.nodes)))
     return odd(choices, history)
 
 
@@ -299,7 +298,7 @@ def run_late(choices: Choices, history: History, turn: Turn) -> Command:
 
 
 def shown(history: History) -> list[JsonObject]:
-    return [msgspec.json.decode(node.shown) for _, node in shown_path(history.state) if node.shown is not None]
+    return [msgspec.json.decode(node.shown) for _, node in history.state.tree.shown_path() if node.shown is not None]
 
 
 def changed(message: JsonObject, history: History) -> JsonObject:
@@ -364,8 +363,8 @@ def submitted(choices: Choices, history: History) -> list[JsonObject] | None:
             return [*path[choices.number(len(path)) :], new]
         case "forged":
             return [*path, assistant(history.fresh("x")), *choices.of([[new], []])]
-        case "branch" if history.state.nodes:
-            return [user(choices.of(list(history.state.nodes.values())).id)]
+        case "branch" if history.state.tree.nodes:
+            return [user(choices.of(list(history.state.tree.nodes.values())).id)]
         case "defer":
             return None
     return path
@@ -407,7 +406,7 @@ def answer(choices: Choices, history: History) -> Command:
     for turn in state.message_turns():
         if turn.fold is not None:
             calls += [part["toolCallId"] for part in open_calls(turn.fold.message())] * 4
-    for node in state.nodes.values():
+    for node in state.tree.nodes.values():
         if node.body is not None and node.role == "assistant":
             calls += [part["toolCallId"] for part in open_calls(UIMessage.decode(node.body))] * 2
     return Answer(
@@ -425,7 +424,7 @@ def odd(choices: Choices, history: History) -> Command:
     state = history.state
     turn = TurnId(choices.number(state.last_turn + 2))
     attempt = Attempt(choices.number(4))
-    node = NodeId(choices.number(state.last_node + 2))
+    node = NodeId(choices.number(state.tree.last_node + 2))
     streams = [each for each in state.open.values() if each.accepted.kind.is_bare]
     options: list[Command] = [
         Begin(turn),

@@ -27,7 +27,6 @@ from everyword.core.commands import (
 )
 from everyword.core.restore import restore
 from everyword.core.state import Rules, State
-from everyword.core.tree import shown_path
 from everyword.core.wanted import Wanted, wanted
 from everyword.events import (
     AttemptCause,
@@ -139,7 +138,7 @@ class Stage(History):
     @property
     def path(self) -> list[str]:
         """The ids of the messages that are shown."""
-        return [node.id for _, node in shown_path(self.state)]
+        return [node.id for _, node in self.state.tree.shown_path()]
 
     def message(self, node: int) -> JsonObject:
         """The message that is kept at a node, without the server's fields."""
@@ -147,7 +146,7 @@ class Stage(History):
 
     def stored(self, node: int) -> JsonObject:
         """The message that is kept at a node."""
-        body = self.state.nodes[NodeId(node)].body
+        body = self.state.tree.nodes[NodeId(node)].body
         assert body is not None, f"node {node} has no message"
         return decoded(body)
 
@@ -161,7 +160,7 @@ class Stage(History):
 
     def said(self) -> list[str]:
         """The texts of the messages that are shown."""
-        return [text_of(decoded(node.shown or b"")) for _, node in shown_path(self.state)]
+        return [text_of(decoded(node.shown or b"")) for _, node in self.state.tree.shown_path()]
 
     def wanted(self) -> Wanted:
         return wanted(self.state, Millis(self.now))

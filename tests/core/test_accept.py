@@ -77,7 +77,7 @@ def test_a_forged_answer_before_the_question_is_not_taken() -> None:
     told = two_questions()
     told.ask("r3", *whole(told), assistant("forged"), user("u3"))
     assert told.path == ["u1", "a-r1", "u2", "a-r2", "u3"]
-    assert "forged" not in {node.id for node in told.state.nodes.values()}
+    assert "forged" not in {node.id for node in told.state.tree.nodes.values()}
 
 
 def test_a_forged_answer_at_the_end_only_runs_on_the_leaf() -> None:
@@ -227,8 +227,8 @@ def test_a_trusted_list_changes_known_messages_in_place() -> None:
     told = two_questions()
     events = told.ask("r3", user("u1", "changed"), assistant("a-r1", "changed too"), trusted=True)
     assert [event.node for event in pick(MessageReplaced, events)] == [1, 2]
-    assert told.state.nodes[1].parent is None  # type: ignore[index]
-    assert decoded(told.state.nodes[2].body or b"") == assistant("a-r1", "changed too")  # type: ignore[index]
+    assert told.state.tree.nodes[1].parent is None  # type: ignore[index]
+    assert decoded(told.state.tree.nodes[2].body or b"") == assistant("a-r1", "changed too")  # type: ignore[index]
 
 
 def test_a_trusted_list_that_says_the_same_replaces_nothing() -> None:
@@ -443,7 +443,7 @@ def test_a_bare_stream_takes_no_place_in_the_tree() -> None:
     told.emit(2, {"type": "anything"})
     told.finish(2, Outcome.COMPLETED)
     assert told.path == ["u1", "a-r1"]
-    assert told.state.last_node == 2
+    assert told.state.tree.last_node == 2
 
 
 # -- messages without a turn (R-8) -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from everyword.core.decide import decide
 from everyword.core.project import all_rows
 from everyword.core.state import State
 from everyword.core.transcript import Transcript
-from everyword.core.tree import active_path, known_ids, shown_path
+from everyword.core.tree import Tree
 from everyword.core.wanted import wanted
 from everyword.events import AttemptStarted, Event, MessagesRemoved, Outcome, TurnAccepted
 from everyword.ids import Attempt, Millis, NodeId, RequestId
@@ -30,7 +30,7 @@ def again(history: History) -> Iterator[tuple[Command, list[Event], History]]:
 
 
 def shown_nodes(state: State) -> list[NodeId]:
-    return [node for node, _ in shown_path(state)]
+    return [node for node, _ in state.tree.shown_path()]
 
 
 @MANY
@@ -55,17 +55,17 @@ def test_what_is_wanted_can_be_done(history: History) -> None:
 def test_what_is_remembered_of_the_branch_is_what_a_walk_finds(history: History) -> None:
     for _, _, twin in again(history):
         state = twin.state
-        unwalked = State(leaf=state.leaf, nodes=dict(state.nodes))
-        assert list(active_path(state)) == list(active_path(unwalked))
-        assert list(shown_path(state)) == list(shown_path(unwalked))
-        assert known_ids(state) == {node.id for node in state.nodes.values()}
+        unwalked = State(tree=Tree(dict(state.tree.nodes), state.tree.leaf))
+        assert list(state.tree.active_path()) == list(unwalked.tree.active_path())
+        assert list(state.tree.shown_path()) == list(unwalked.tree.shown_path())
+        assert state.tree.known_ids() == {node.id for node in state.tree.nodes.values()}
 
 
 @MANY
 @given(histories())
 def test_no_message_id_is_shown_twice(history: History) -> None:
     for _, _, twin in again(history):
-        ids = [node.id for _, node in shown_path(twin.state)]
+        ids = [node.id for _, node in twin.state.tree.shown_path()]
         assert len(ids) == len(set(ids))
 
 
@@ -90,7 +90,7 @@ def _may_hide(command: Command, events: list[Event], state: State) -> bool:
     if any(isinstance(event, AttemptStarted) and event.fresh for event in events):
         return True  # a draft is forgotten with its turn
     placed = [placed for event in events if isinstance(event, TurnAccepted) for placed in event.messages]
-    older = {node.id for number, node in state.nodes.items() if not placed or number < placed[0].node}
+    older = {node.id for number, node in state.tree.nodes.items() if not placed or number < placed[0].node}
     return isinstance(command, Submit) and (not placed or any(each.id in older for each in placed))
 
 
@@ -114,7 +114,7 @@ def test_what_an_observer_saw_of_the_log_is_what_is_kept(history: History) -> No
     for event, _ in history.log:
         seen.apply(event)
     written = {turn.node for turn in state.message_turns() if turn.fold is not None}
-    kept = {node: msgspec.json.decode(place.body) for node, place in state.nodes.items() if place.body is not None}
+    kept = {node: msgspec.json.decode(place.body) for node, place in state.tree.nodes.items() if place.body is not None}
     assert {node: message for node, message in seen.messages.items() if node not in written} == {
         node: message for node, message in kept.items() if node not in written
     }

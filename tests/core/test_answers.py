@@ -235,7 +235,7 @@ def test_a_cancelled_continuation_leaves_the_draft_of_the_streaming_message_alon
     draft = told.draft(2)
     assert draft is not None
     assert states(draft)["k2"] == "approval-requested"
-    assert told.restored()[0].nodes[2].draft == told.state.nodes[2].draft  # type: ignore[index]
+    assert told.restored()[0].tree.nodes[2].draft == told.state.tree.nodes[2].draft  # type: ignore[index]
 
 
 # -- a stored call -----------------------------------------------------------------------------------------

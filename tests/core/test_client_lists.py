@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everyword.core.client_lists import changes_of
-from everyword.core.state import Node
+from everyword.core.tree import Node, Tree
 from everyword.errors import MessageRefused
 from everyword.events import MessageReplaced, MessagesPut
 from everyword.ids import NodeId
@@ -196,7 +196,8 @@ def test_a_long_list_is_compared_in_linear_time() -> None:
     told = stage()
     messages = [user(f"u{number}") for number in range(500)]
     told.put(*messages)
-    nodes = told.state.nodes = Counted(told.state.nodes)
+    nodes = Counted(told.state.tree.nodes)
+    told.state.tree = Tree(nodes, told.state.tree.leaf)
     changes_of(told.state, [*messages, user("new")], told.rules)
     assert 500 <= nodes.lookups < 500 * 10
 
@@ -226,7 +227,7 @@ def test_a_list_of_a_trusted_client_deletes_nothing() -> None:
 def test_a_settled_call_of_a_trusted_client_is_stored_and_takes_no_answer(part: dict[str, Any]) -> None:
     told = trusting()
     told.put(answer_of("x1", part), trusted=False)
-    assert told.message(told.state.leaf or 0) == answer_of("x1", part)
+    assert told.message(told.state.tree.leaf or 0) == answer_of("x1", part)
     for answer in ANSWERS:
         assert told.answer("k1", answer) == []
 

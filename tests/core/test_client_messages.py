@@ -125,7 +125,7 @@ def test_a_waiting_continuation_of_a_user_message_is_skipped() -> None:
 
 
 def _accept_continuation_of(told: Stage, node: NodeId) -> None:
-    place = told.state.nodes[node]
+    place = told.state.tree.nodes[node]
     accepted = TurnAccepted(
         turn=TurnId(1),
         request=RequestId("c"),

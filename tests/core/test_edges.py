@@ -26,7 +26,7 @@ def test_removing_a_message_in_the_middle_shows_what_is_around_it() -> None:
     told.talk("r2", "u2")
     told.remove(2)
     assert told.path == ["u1", "u2", "a-r2"]
-    assert told.restored()[0].nodes.keys() == told.state.nodes.keys()
+    assert told.restored()[0].tree.nodes.keys() == told.state.tree.nodes.keys()
 
 
 @pytest.mark.parametrize("policy", ["latest", "merge", "debounce"])

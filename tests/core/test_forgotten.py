@@ -40,7 +40,7 @@ def test_a_turn_that_is_forgotten_keeps_nothing_and_ends_in_one_batch(outcome: O
     assert the(AttemptStarted, events).fresh
     assert (the(TurnEnded, events).outcome, the(TurnEnded, events).chunks) == (outcome, 4)
     assert told.path == ["u1"] and told.draft(2) is None
-    assert told.restored()[0].nodes == told.state.nodes
+    assert told.restored()[0].tree.nodes == told.state.tree.nodes
 
 
 def test_a_question_behind_a_forgotten_answer_stays() -> None:

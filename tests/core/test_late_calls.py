@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from msgspec import Raw
 
 from everyword.core.commands import Begin, StartCall
-from everyword.core.tree import shown_path
 from everyword.core.wanted import NOW, Wanted
 from everyword.errors import Rejected
 from everyword.events import (
@@ -490,7 +489,7 @@ def test_no_question_begins_behind_an_approved_call_that_has_not_run(history: Hi
             turn = twin.state.open.get(event.turn)
             if event.attempt > 1 or turn is None or turn.accepted.kind is not TurnKind.CHAT:
                 continue
-            above = shown_path(twin.state, turn.accepted.parent) if turn.accepted.parent is not None else ()
+            above = twin.state.tree.shown_path(turn.accepted.parent) if turn.accepted.parent is not None else ()
             answers = [place for _, place in above if place.role == "assistant" and place.body is not None]
             for place in answers[-1:]:
                 parts = tool_parts(UIMessage.decode(place.body or b""))

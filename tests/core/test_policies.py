@@ -246,13 +246,13 @@ def test_only_the_questions_behind_everything_else_are_merged() -> None:
 
 def test_a_dropped_question_is_accepted_and_skipped_in_one_batch_and_leaves_no_trace_in_the_tree() -> None:
     told = busy()
-    nodes = dict(told.state.nodes)
+    nodes = dict(told.state.tree.nodes)
     events = told.ask("r2", user("u1"), user("u2"), policy="drop", origin="socket-7")
     assert kinds(events) == ["TurnAccepted", "TurnEnded"]
     assert endings(events) == [(2, "skipped", "dropped")]
     accepted = the(TurnAccepted, events)
     assert (accepted.messages, accepted.message_ids, accepted.origin) == ([], ["u1", "u2"], "socket-7")
-    assert (told.state.nodes, told.state.leaf, told.state.last_node) == (nodes, 2, 2)
+    assert (told.state.tree.nodes, told.state.tree.leaf, told.state.tree.last_node) == (nodes, 2, 2)
 
 
 def test_a_dropped_request_is_known_from_then_on() -> None:

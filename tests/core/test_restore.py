@@ -9,7 +9,6 @@ from msgspec import Raw
 from everyword.core.restore import restore
 from everyword.core.state import State
 from everyword.core.transitions import Status
-from everyword.core.tree import shown_path
 from everyword.events import Chunk, HookDone, encode_event
 from everyword.ids import Attempt, Millis, NodeId, TurnId
 from everyword.messages.tool_calls import Approval, ToolResult
@@ -48,7 +47,7 @@ def damaged_turn(told: Stage, turn: int, **changes: object) -> tuple[State, list
 
 
 def ids(state: State) -> list[str]:
-    return [node.id for _, node in shown_path(state)]
+    return [node.id for _, node in state.tree.shown_path()]
 
 
 def test_no_rows_are_an_empty_agent() -> None:
@@ -129,7 +128,7 @@ def test_a_draft_is_shown_before_the_message_that_it_extends() -> None:
     told.go_on("c1")
     told.begin(2)
     told.emit(2, call("k1"), approval("k1"))
-    node = told.restored()[0].nodes[NodeId(2)]
+    node = told.restored()[0].tree.nodes[NodeId(2)]
     assert node.body is not None
     assert node.shown is not None
     assert states(decoded(node.shown)) == {"k1": "approval-requested"}
@@ -142,7 +141,7 @@ def test_an_answer_given_before_the_crash_is_in_the_draft_after_it() -> None:
     told.begin(1)
     told.emit(1, call("k1"), approval("k1"))
     told.answer("k1", Approval(False, "no"), auto_continue=False)
-    draft = told.restored()[0].nodes[NodeId(2)].draft
+    draft = told.restored()[0].tree.nodes[NodeId(2)].draft
     assert draft is not None
     assert states(decoded(draft)) == {"k1": "output-denied"}
 
@@ -186,7 +185,7 @@ def test_turn_numbers_go_on_where_they_were() -> None:
     told.ask("r2", user("u2"), policy="drop")
     told.state, _ = told.restored()
     told.ask("r3", user("u3"))
-    assert (told.state.last_turn, told.state.last_node) == (3, 6)
+    assert (told.state.last_turn, told.state.tree.last_node) == (3, 6)
 
 
 @pytest.mark.parametrize("is_cancelling", [True, False])

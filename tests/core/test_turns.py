@@ -348,7 +348,7 @@ def test_the_cap_is_kept_exactly_once_nothing_is_open(cap: int) -> None:
     for number in range(5):
         told.talk(f"r{number}", f"u{number}")
     assert len(told.path) == cap
-    assert len(told.state.nodes) == cap
+    assert len(told.state.tree.nodes) == cap
     assert told.path[-1] == "a-r4"
 
 
@@ -370,10 +370,10 @@ def test_the_cap_takes_the_branches_that_hung_on_what_it_removes() -> None:
     told.talk("r1", "u1")
     told.ask("r2", user("u1", "changed"))  # another root: nodes 3 and 4
     told.run(2, *text("other"))
-    assert set(told.state.nodes) == {1, 2, 3, 4}
+    assert set(told.state.tree.nodes) == {1, 2, 3, 4}
     told.talk("r3", "u3")
     assert told.path == ["u3", "a-r3"]
-    assert set(told.state.nodes) == {5, 6}
+    assert set(told.state.tree.nodes) == {5, 6}
 
 
 def test_the_cap_keeps_the_branch_on_which_another_turn_still_waits() -> None:
@@ -385,7 +385,7 @@ def test_the_cap_keeps_the_branch_on_which_another_turn_still_waits() -> None:
     told.show(2)
     told.emit(2, *text("two"))
     told.finish(2)
-    assert {5, 6} <= set(told.state.nodes)
+    assert {5, 6} <= set(told.state.tree.nodes)
     told.run(3, *text("three"))
     assert told.message(6)["id"] == "a-r3"
 
@@ -464,7 +464,7 @@ def test_clearing_aborts_the_running_turn_without_a_message_and_skips_those_that
     ]
     assert [event.chunks for event in pick(TurnEnded, events)] == [2, 0, 0]
     assert events[-1] == ChatCleared(1, origin="socket-7")  # type: ignore[arg-type]
-    assert (told.path, told.state.open, told.state.nodes, told.state.leaf) == ([], {}, {}, None)
+    assert (told.path, told.state.open, told.state.tree.nodes, told.state.tree.leaf) == ([], {}, {}, None)
     assert told.rows.messages == {}
 
 
@@ -491,7 +491,7 @@ def test_turn_and_node_numbers_are_not_used_again_after_a_clear() -> None:
     told.talk("r1", "u1")
     told.clear()
     told.talk("r2", "u1")
-    assert sorted(told.state.nodes) == [3, 4]
+    assert sorted(told.state.tree.nodes) == [3, 4]
     assert sorted(told.state.ended) == [1, 2]
     assert told.path == ["u1", "a-r2"]
 

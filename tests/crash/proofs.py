@@ -91,7 +91,7 @@ def outcomes(log: list[Stored], *, has_steps: bool = True) -> Outcomes:
         asked=[_asked(event) for event in accepted],
         answers={e.turn: canonical(e.message, has_steps) for e in events if isinstance(e, MessageEnded)},
         endings={e.turn: _ending(e) for e in events if isinstance(e, TurnEnded)},
-        shown={node: canonical(place.body, has_steps) for node, place in state.nodes.items()},
+        shown={node: canonical(place.body, has_steps) for node, place in state.tree.nodes.items()},
         transient=sorted({bytes(event.body) for event in events if isinstance(event, Chunk) and event.transient}),
     )
 

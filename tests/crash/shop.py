@@ -22,7 +22,6 @@ from everyword.agents import responder_for
 from everyword.agents.tools import ToolContext, tool
 from everyword.core.commands import Answer, Submit
 from everyword.core.state import State
-from everyword.core.tree import shown_path
 from everyword.events import CallAnswered
 from everyword.ids import AgentId, CallId, MessageId, RequestId
 from everyword.log.sqlite.store import SqliteLog
@@ -83,7 +82,7 @@ def _is_busy(state: State) -> bool:
 
 
 def _asks(state: State) -> bool:
-    last = shown_path(state)[-1][1].shown
+    last = state.tree.shown_path()[-1][1].shown
     return last is not None and bool(open_calls(UIMessage.decode(last)))
 
 

@@ -79,7 +79,7 @@ CALLS = [
     ),
     Mutant(
         "core/evolve.py",
-        "        if settled is not None:\n            _say(state, event.node, settled.encode())\n\n",
+        "        if settled is not None:\n            state.tree.write(event.node, settled.encode())\n\n",
         "\n",
         f"{LATE}::test_a_call_approved_while_another_of_its_message_runs_late_runs_after_it",
         "clients are shown an answered call as open until its turn ends",

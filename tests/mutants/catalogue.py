@@ -26,6 +26,7 @@ ACCEPT = "tests/core/test_accept.py"
 AGREEMENT = "tests/core/test_agreement.py"
 ANSWERS = "tests/core/test_answers.py"
 POLICIES = "tests/core/test_policies.py"
+PURITY = "tests/core/test_purity.py"
 TRANSCRIPT = "tests/core/test_transcript.py"
 TRANSITIONS = "tests/core/test_transitions.py"
 TREE = "tests/core/test_tree.py"
@@ -350,20 +351,34 @@ CORE = [
         "core/decide.py",
         "    attempt = Attempt(turn.attempt + 1)\n    cause",
         "    attempt = turn.attempt = Attempt(turn.attempt + 1)\n    cause",
-        f"{INVARIANTS}::test_deciding_changes_nothing",
+        f"{PURITY}::test_neither_decide_nor_wanted_changes_the_state",
         "an attempt is counted although its commit failed",
     ),
     Mutant(
+        "core/wanted.py",
+        "    hooks = tuple(sorted(state.hooks_due))\n",
+        "    hooks = tuple(sorted(state.hooks_due))\n    state.hooks_due.clear()\n",
+        f"{PURITY}::test_neither_decide_nor_wanted_changes_the_state",
+        "a hook that was wanted once is not wanted again",
+    ),
+    Mutant(
+        "core/tree.py",
+        "            self._path = self._path_to(self._leaf)\n",
+        "            self._path = self._path_to(self._leaf)\n            self._revision += 1\n",
+        f"{PURITY}::test_reading_a_tree_changes_nothing_that_can_be_read",
+        "a transcript is rendered again because a reader looked at the tree",
+    ),
+    Mutant(
         "core/evolve.py",
-        "    for placed in messages:\n        state.nodes[placed.node]",
-        "    for placed in messages[-1:]:\n        state.nodes[placed.node]",
+        "    for placed in messages:\n        state.tree.add(",
+        "    for placed in messages[-1:]:\n        state.tree.add(",
         f"{INVARIANTS}::test_nothing_said_is_lost_unless_somebody_removed_it",
         "of several questions only the last is kept",
     ),
     Mutant(
         "core/tree.py",
-        "        below.append(node)\n",
-        "        if state.nodes[node].shown:\n            below.append(node)\n",
+        "        return tuple(self.ancestors(leaf))[::-1]\n",
+        "        return tuple(node for node in self.ancestors(leaf) if self._nodes[node].shown)[::-1]\n",
         f"{INVARIANTS}::test_the_active_path_is_a_path",
         "the path has holes where answers are still to come",
     ),
@@ -376,7 +391,7 @@ CORE = [
     ),
     Mutant(
         "core/evolve.py",
-        "    base = state.nodes[turn.node].body if turn.extends and turn.node in state.nodes else None",
+        "    base = state.tree.nodes[turn.node].body if turn.extends and turn.node in state.tree.nodes else None",
         "    base = None",
         f"{INVARIANTS}::test_a_message_ends_as_what_its_chunks_fold_to",
         "a continuation overwrites the message that it extends",
@@ -397,7 +412,7 @@ CORE = [
     ),
     Mutant(
         "core/accept.py",
-        "    placed = _chain(state, new, state.leaf, stamp, rules)",
+        "    placed = _chain(state, new, state.tree.leaf, stamp, rules)",
         "    placed = _chain(state, new, None, stamp, rules)",
         f"{AGREEMENT}::test_only_clearing_removing_and_branching_hide_what_was_shown",
         "messages stored without a turn hide the whole conversation",

@@ -23,7 +23,7 @@ CLIENTS = [
     ),
     Mutant(
         "core/accept.py",
-        "        check_questions(_taken(command.messages or (), known_ids(state), trusted=False))",
+        "        check_questions(_taken(command.messages or (), state.tree.known_ids(), trusted=False))",
         "        pass",
         f"{CALLS}::test_no_call_that_a_client_made_up_runs_or_is_stored[request-user]",
         "a question brings any part with it",
@@ -93,7 +93,7 @@ CLIENTS = [
     ),
     Mutant(
         "core/continuations.py",
-        '    if state.nodes[turn.node].role != "assistant":\n        return "target-not-an-answer"\n',
+        '    if state.tree.nodes[turn.node].role != "assistant":\n        return "target-not-an-answer"\n',
         "",
         f"{CORE}::test_a_waiting_continuation_of_a_user_message_is_skipped",
         "a user's message becomes an assistant's",

@@ -14,8 +14,8 @@ WANTED = "tests/core/test_wanted.py"
 LOADING = [
     Mutant(
         "core/tree.py",
-        "        if state.nodes[node].id == message:\n            return node\n",
-        "        if state.nodes[node].id == message:\n            break\n",
+        "            if self._nodes[node].id == message:\n                return node\n",
+        "            if self._nodes[node].id == message:\n                break\n",
         f"{TREE}::test_a_message_id_is_looked_up_on_the_active_path_first",
         "a change goes to a branch that nobody looks at (B3)",
     ),

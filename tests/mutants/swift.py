@@ -19,16 +19,16 @@ SHEET = "tests/log/sqlite/test_pending_rows.py"
 
 SWIFT = [
     Mutant(
-        "core/evolve.py",
-        "def _removed(state: State, event: MessagesRemoved) -> None:\n    state.path = ()\n",
-        "def _removed(state: State, event: MessagesRemoved) -> None:\n",
+        "core/tree.py",
+        "(node, None)\n        self._revision += 1\n        self._path = self._shown = self._ids = None\n",
+        "(node, None)\n        self._revision += 1\n        self._shown = self._ids = None\n",
         REMEMBERED,
         "a path is remembered that leads through what was removed",
     ),
     Mutant(
-        "core/evolve.py",
-        "    {\n        AttemptStarted,",
-        "    {\n        MessageEnded,\n        AttemptStarted,",
+        "core/tree.py",
+        "        self._revision += 1\n        if self._shown is None or node",
+        "        if self._shown is None or node",
         REMEMBERED,
         "the end of an answer does not reach the transcript",
     ),
@@ -69,8 +69,8 @@ SWIFT = [
     ),
     Mutant(
         "core/tree.py",
-        "return known if known is not None and known.revision == state.revision and known.leaf == state.leaf else None",
-        "return known",
+        "            self._shown = None\n            return\n",
+        "            return\n",
         REMEMBERED,
         "what is shown is what was shown at first",
     ),
@@ -195,15 +195,15 @@ SWIFT = [
     ),
     Mutant(
         "core/tree.py",
-        "    before.ids.add(event.message_id)\n",
-        "",
+        "            self._ids.add(place.id)\n",
+        "            pass\n",
         f"{AGREEMENT}::test_what_is_remembered_of_the_branch_is_what_a_walk_finds",
         "an answer that is told again becomes a second message",
     ),
     Mutant(
         "core/tree.py",
-        "or parent != before.leaf:",
-        "or not before.shown:",
+        "return tuple(path[::-1]) if ancestor is None else None",
+        "return tuple(path[::-1])",
         f"{AGREEMENT}::test_what_is_remembered_of_the_branch_is_what_a_walk_finds",
         "who edits a question sees the old branch and the new one in a row",
     ),

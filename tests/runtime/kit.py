@@ -9,7 +9,6 @@ from typing import Any
 
 from everyword.core.commands import Policy, Submit
 from everyword.core.state import State
-from everyword.core.tree import shown_path
 from everyword.events import Event, TurnEnded
 from everyword.ids import AgentId, MessageId, RequestId, Seq
 from everyword.log.base import Batch, LogStore
@@ -119,7 +118,7 @@ async def watching(loaded: Loaded, cursor: int = 0) -> AsyncIterator[Watcher]:
 
 def texts(state: State) -> list[tuple[str, str]]:
     """Role and text of what is shown."""
-    bodies = [node.shown for _, node in shown_path(state)]
+    bodies = [node.shown for _, node in state.tree.shown_path()]
     messages = [UIMessage.decode(body) for body in bodies if body is not None]
     return [(message.role, message.text) for message in messages]
 

@@ -13,8 +13,8 @@ import msgspec
 from ..client.address import Address
 from ..client.backoff import Backoff
 from ..codec.compact import replay_from_fold
-from ..core.state import Node, State
-from ..core.tree import shown_path
+from ..core.state import State
+from ..core.tree import Node, Tree
 from ..errors import BadMessage, LogCorrupt, TurnedAway, Unreachable, UsageError
 from ..events import Event, decode_event
 from ..extras import missing
@@ -97,7 +97,7 @@ def _here(state: State) -> Here:
 def _messages(state: State, unfinished: set[NodeId]) -> list[UIMessage]:
     """Return the messages of the active path but those that are still being written: these are told as chunks."""
     found: list[UIMessage] = []
-    for number, node in shown_path(state):
+    for number, node in state.tree.shown_path():
         try:
             if number not in unfinished:
                 found.append(UIMessage.decode(node.shown or b""))
@@ -174,10 +174,11 @@ def _read(told: SseEvent) -> tuple[Seq, Here | Happened]:
 
 
 def _snapshot(told: JsonObject) -> Here:
-    state = State(leaf=told["leaf"])
+    nodes: dict[NodeId, Node] = {}
     for node in told["nodes"]:
         body = msgspec.json.encode(node["message"]) if node["message"] is not None else None
         message = node["message"] or {"id": "", "role": ""}
-        state.nodes[node["node"]] = Node(node["parent"], message["id"], message["role"], Millis(0), body)
+        nodes[node["node"]] = Node(node["parent"], message["id"], message["role"], Millis(0), body)
+    state = State(tree=Tree(nodes, told["leaf"]))
     chunks = {TurnId(turn["turn"]): turn["chunks"] for turn in told["turns"]}
     return Here(_messages(state, {turn["node"] for turn in told["turns"]}), chunks)

@@ -11,7 +11,6 @@ import msgspec
 from ..core.commands import PutMessages
 from ..core.decide import decide
 from ..core.state import Rules, State
-from ..core.tree import node_of_message, shown_path
 from ..errors import UsageError
 from ..ids import AgentId, MessageId, agent_id, can_name_a_root, split_agent_id
 from ..runtime.clock import SystemClock
@@ -62,16 +61,17 @@ def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, A
     """Return the messages to copy: up to the named one, or all that are shown and finished."""
     written = {turn.node for turn in state.message_turns()}
     if message is None:
-        nodes = [number for number, place in shown_path(state) if place.body is not None and number not in written]
+        shown = state.tree.shown_path()
+        nodes = [number for number, place in shown if place.body is not None and number not in written]
         leaf = nodes[-1] if nodes else None
     else:
-        leaf = node_of_message(state, MessageId(message))
+        leaf = state.tree.node_of_message(MessageId(message))
     if leaf is None:
-        known = ", ".join(place.id for _, place in shown_path(state)[-5:])
+        known = ", ".join(place.id for _, place in state.tree.shown_path()[-5:])
         what = f"it has no message {message!r}" if message else "it has no messages"
         raise UsageError(
             f"unable to fork {agent!r}; {what}. {f'The last ones are {known}' if known else ''}".rstrip(". ")
         )
-    if state.nodes[leaf].body is None or leaf in written:
+    if state.tree.nodes[leaf].body is None or leaf in written:
         raise UsageError(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end")
-    return [msgspec.json.decode(place.body) for _, place in shown_path(state, leaf) if place.body is not None]
+    return [msgspec.json.decode(place.body) for _, place in state.tree.shown_path(leaf) if place.body is not None]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.restore import restore
-from ..core.tree import shown_path
 from ..errors import BadMessage
 from ..messages.message import UIMessage
 from ..runtime.clock import SystemClock
@@ -84,7 +83,7 @@ async def _path(store: ReadOnlyLog, glance: Glance) -> list[UIMessage]:
     row, messages = await store.conversation(glance.id)
     state, _ = restore(row, [], messages, [])
     found: list[UIMessage] = []
-    for _, node in shown_path(state):
+    for _, node in state.tree.shown_path():
         try:
             found.append(UIMessage.decode(node.shown or b""))
         except BadMessage:

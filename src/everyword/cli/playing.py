@@ -16,7 +16,6 @@ from ..client.protocol.chat import ChatProtocol
 from ..core.conversation import conversation, is_followed
 from ..core.evolve import evolve
 from ..core.state import State
-from ..core.tree import active_path, shown_path
 from ..errors import BadMessage, LogCorrupt, UsageError
 from ..events import Chunk, Event, MessageEnded, TurnAccepted, TurnEnded, decode_event, turn_of
 from ..ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId
@@ -187,8 +186,8 @@ class _Moment:
         return self
 
     def is_followed(self, node: NodeId) -> bool:
-        path = shown_path(self.state)
-        return is_followed(active_path(self.state), path[-1][0] if path else None, node)
+        path = self.state.tree.shown_path()
+        return is_followed(self.state.tree.active_path(), path[-1][0] if path else None, node)
 
     async def view(self, socket: str) -> ChatView:
         return ChatView(
@@ -197,7 +196,7 @@ class _Moment:
             owner=socket,
             transcript=lambda: conversation(self.state),
             is_present=lambda owner: False,
-            is_shown=lambda node: node in active_path(self.state),
+            is_shown=lambda node: node in self.state.tree.active_path(),
             is_followed=self.is_followed,
         )
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from ..core.restore import restore
-from ..core.state import Node, State
-from ..core.tree import active_path, shown_path, versions
+from ..core.state import State
+from ..core.tree import Node
 from ..errors import BadMessage
 from ..events import Event, decode_event
 from ..ids import AgentId, Millis, NodeId, children_prefix
@@ -82,7 +82,7 @@ def _print_head(screen: Screen, glance: Glance, state: State, standing: Standing
     word = screen.style(standing.word, *filter(None, [COLOURS[standing.word], "bold"]))
     why = f": {one_line(standing.why)}" if standing.why else ""
     screen.say(f"{screen.style(one_line(glance.id), 'bold')}  {word}{why}")
-    counts = [count_of(len(shown_path(state)), "message"), count_of(glance.turns, "turn")]
+    counts = [count_of(len(state.tree.shown_path()), "message"), count_of(glance.turns, "turn")]
     if state.generation:
         counts.append(f"cleared {count_of(state.generation, 'time')}")
     if state.jobs:
@@ -96,19 +96,19 @@ def _print_head(screen: Screen, glance: Glance, state: State, standing: Standing
 
 
 def _print_messages(screen: Screen, state: State, chosen: argparse.Namespace) -> None:
-    path = shown_path(state)
+    path = state.tree.shown_path()
     shown = path if chosen.all or chosen.last is None else path[len(path) - min(chosen.last, len(path)) :]
     if len(shown) < len(path):
         screen.say(screen.style(f"\n… {count_of(len(path) - len(shown), 'message')} before", "dim"))
-    places = list(state.nodes.items()) if chosen.all else shown
-    active = set(active_path(state))
+    places = list(state.tree.nodes.items()) if chosen.all else shown
+    active = set(state.tree.active_path())
     for number, place in ((number, place) for number, place in places if place.shown is not None):
         screen.say()
         screen.say(_message_head(screen, state, number, place, is_left=number not in active))
         for line in _lines(screen, place, is_whole=chosen.all):
             screen.say(line)
     for turn in state.chat_turns():
-        if turn.fold is not None and not turn.fold.is_empty and state.nodes[turn.node].draft is None:
+        if turn.fold is not None and not turn.fold.is_empty and state.tree.nodes[turn.node].draft is None:
             screen.say()
             screen.say(f"{screen.style('assistant', 'green', 'bold')}  {screen.style('still being written', 'yellow')}")
             for line in render_message(screen, turn.fold.message()):
@@ -117,7 +117,7 @@ def _print_messages(screen: Screen, state: State, chosen: argparse.Namespace) ->
 
 def _message_head(screen: Screen, state: State, number: NodeId, place: Node, *, is_left: bool) -> str:
     colour = {"user": "blue", "assistant": "green"}.get(place.role, "dim")
-    there = versions(state, number)
+    there = state.tree.versions(number)
     version = f"version {there.index(number) + 1} of {len(there)}" if len(there) > 1 and number in there else ""
     marks = [version, "not shown" if is_left else "", "draft" if place.draft is not None else ""]
     about = "  ".join([one_line(place.id), _clock_time(place.at), *filter(None, marks)])
@@ -174,7 +174,7 @@ def _as_json(
     standing: Standing,
     children: Sequence[str],
 ) -> dict[str, Any]:
-    active = set(active_path(state))
+    active = set(state.tree.active_path())
     return {
         "agent": agent,
         "standing": standing.word,
@@ -192,7 +192,7 @@ def _as_json(
                 "at": iso(place.at),
                 "message": _raw(place.shown),
             }
-            for number, place in state.nodes.items()
+            for number, place in state.tree.nodes.items()
             if place.shown is not None
         ],
         "turns": [turn_as_json(row) for row in turns],

@@ -34,9 +34,9 @@ from .commands import Continue, OpenStream, Place, PutMessages, Submit
 from .continuations import asker_of
 from .sanitize import sanitized
 from .stamps import Stamp, stamped_change
-from .state import Node, Rules, State, Turn
+from .state import Rules, State, Turn
 from .transitions import Status
-from .tree import known_ids, node_of_message, shown_path
+from .tree import Node
 
 __all__ = ["accept_continuation", "accept_stream", "accept_submit", "is_steered", "place_deferred", "put_messages"]
 
@@ -61,7 +61,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
         return []
     _refuse_when_full(state, rules)
     if not command.trusted:
-        check_questions(_taken(command.messages or (), known_ids(state), trusted=False))
+        check_questions(_taken(command.messages or (), state.tree.known_ids(), trusted=False))
     before, superseded, merged = _apply_policy(state, command)
     if command.policy.name == "drop" and superseded is None:
         return _drop(state, command)
@@ -106,14 +106,14 @@ def accept_continuation(state: State, command: Continue, rules: Rules) -> list[E
     if command.known or command.request in state.requests:
         return []
     _refuse_when_full(state, rules)
-    path = shown_path(state)
+    path = state.tree.shown_path()
     if not path or path[-1][1].role != "assistant":
         raise Rejected("unable to continue; the last message is not an assistant message")
     return [_continuation(state, command, path[-1][0])]
 
 
 def _continuation(state: State, command: Submit | Continue, node: NodeId) -> TurnAccepted:
-    place = state.nodes[node]
+    place = state.tree.nodes[node]
     return TurnAccepted(
         turn=TurnId(state.last_turn + 1),
         request=command.request,
@@ -135,7 +135,7 @@ def _continued(state: State, command: Submit) -> NodeId | None:
 
     The AI SDK then extends that message on the client, so that a new one would show its parts twice.
     """
-    path = shown_path(state)
+    path = state.tree.shown_path()
     if command.trusted or not command.messages or not path:
         return None
     last, (node, place) = command.messages[-1], path[-1]
@@ -165,10 +165,10 @@ def place_deferred(state: State, command: Place, now: Millis, rules: Rules) -> l
     turn = state.open.get(command.turn)
     if turn is None or not turn.accepted.deferred or turn.status is not Status.ACCEPTED:
         raise Rejected(f"unable to place messages; turn {command.turn} does not wait for any")
-    known = known_ids(state)
+    known = state.tree.known_ids()
     taken = [message for message in command.messages if message["id"] not in known]
     stamp = Stamp(now, turn.accepted.principal, believes="answers")
-    placed = _chain(state, taken, state.nodes[turn.node].parent, stamp, rules)
+    placed = _chain(state, taken, state.tree.nodes[turn.node].parent, stamp, rules)
     # With nothing new to place it still says that the turn may begin, below what is there.
     return [
         *_replacements(state, _changed(state, command.messages, rules), rules),
@@ -183,7 +183,7 @@ def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) 
         MessageRefused: a client may not have one of them stored; then none is.
     """
     if command.trusted:
-        known = known_ids(state)
+        known = state.tree.known_ids()
         changed = _changed(state, command.messages, rules)
         new = [message for message in command.messages if message["id"] not in known]
     else:
@@ -191,7 +191,7 @@ def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) 
     stamp = None if command.is_copy else Stamp(now, command.principal, believes="all" if command.trusted else "nothing")
     said_anew = stamp if not command.trusted else None  # our own code changes what somebody else said
     events = _replacements(state, changed, rules, stamp=said_anew, cause=command.cause, origin=command.origin)
-    placed = _chain(state, new, state.leaf, stamp, rules)
+    placed = _chain(state, new, state.tree.leaf, stamp, rules)
     if placed:
         events.append(MessagesPut(messages=placed, cause=command.cause, origin=command.origin))
     return events
@@ -204,17 +204,17 @@ def _refuse_when_full(state: State, rules: Rules) -> None:
 
 
 def _plan(state: State, messages: Sequence[JsonObject], stamp: Stamp, *, trusted: bool, rules: Rules) -> _Plan:
-    known = known_ids(state)
+    known = state.tree.known_ids()
     taken = _taken(messages, known, trusted=trusted)
     if taken:
-        return _Plan(state.leaf, _chain(state, taken, state.leaf, stamp, rules))
+        return _Plan(state.tree.leaf, _chain(state, taken, state.tree.leaf, stamp, rules))
     last = next((message for message in reversed(messages) if message["id"] in known), None)
     if last is None or last is not messages[-1]:
         # An empty list never truncates, and one that ends with what nobody here said does not either.
-        return _Plan(state.leaf, [])
-    node = node_of_message(state, last["id"])
+        return _Plan(state.tree.leaf, [])
+    node = state.tree.node_of_message(last["id"])
     assert node is not None
-    place = state.nodes[node]
+    place = state.tree.nodes[node]
     if not trusted and last["role"] == "user" and _is_edit(last, place, rules):
         return _Plan(place.parent, _chain(state, [last], place.parent, stamp, rules))
     return _Plan(node, [])
@@ -259,7 +259,7 @@ def _chain(
 
 
 def _next_node(state: State, placed: Sequence[Placed]) -> int:
-    return (placed[-1].node if placed else state.last_node) + 1
+    return (placed[-1].node if placed else state.tree.last_node) + 1
 
 
 def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
@@ -279,12 +279,12 @@ def _changed(state: State, messages: Sequence[JsonObject], rules: Rules) -> list
     written = {turn.node for turn in state.message_turns() if turn.fold is not None}
     found: list[tuple[NodeId, JsonObject]] = []
     for message in messages:
-        node = node_of_message(state, message["id"])
+        node = state.tree.node_of_message(message["id"])
         if (
             node is not None
             and node not in written
-            and state.nodes[node].role == message["role"]
-            and _differs(message, state.nodes[node], rules)
+            and state.tree.nodes[node].role == message["role"]
+            and _differs(message, state.tree.nodes[node], rules)
         ):
             found.append((node, message))
     return found
@@ -301,7 +301,7 @@ def _replacements(
 ) -> list[Event]:
     events: list[Event] = []
     for node, message in changed:
-        kept = sanitized(stamped_change(message, state.nodes[node].body, stamp), rules)
+        kept = sanitized(stamped_change(message, state.tree.nodes[node].body, stamp), rules)
         events.append(MessageReplaced(node, to_raw(kept), cause=cause, origin=origin))
     return events
 
@@ -369,18 +369,18 @@ def _is_askers(turn: Turn, command: Submit) -> bool:
 
 def _brings_news(state: State, command: Submit) -> bool:
     """Tell whether a submit has something to add; an edit or a shorter list makes a branch and merges with nothing."""
-    return bool(_taken(command.messages or (), known_ids(state), trusted=False))
+    return bool(_taken(command.messages or (), state.tree.known_ids(), trusted=False))
 
 
 def _mergeable_tail(state: State, overlapping: list[Turn], command: Submit) -> list[Turn]:
     """Return the waiting questions with nothing else behind them: only their messages can be taken out of the tree."""
     tail: list[Turn] = []
-    below = state.leaf
+    below = state.tree.leaf
     for turn in reversed(overlapping):
         if not _supersedable(turn) or turn.node != below or not _is_askers(turn, command):
             break
         tail.append(turn)
-        below = state.nodes[turn.accepted.messages[0].node].parent
+        below = state.tree.nodes[turn.accepted.messages[0].node].parent
     return tail[::-1]
 
 
@@ -407,12 +407,12 @@ def _merge(state: State, plan: _Plan, waiting: list[Turn]) -> tuple[_Plan, Messa
     """Replace the waiting questions and the new one by a single message under the last id."""
     questions = [placed.node for turn in waiting for placed in turn.accepted.messages]
     gone = [*questions, *(turn.node for turn in waiting)]
-    bodies = [state.nodes[node].body for node in questions]
+    bodies = [state.tree.nodes[node].body for node in questions]
     messages = [msgspec.json.decode(body) for body in bodies if body is not None]
     messages += [msgspec.json.decode(bytes(placed.message)) for placed in plan.placed]
-    parent = state.nodes[questions[0]].parent
+    parent = state.tree.nodes[questions[0]].parent
     merged = _merged_message(messages)
-    node = NodeId(state.last_node + 1)
+    node = NodeId(state.tree.last_node + 1)
     placed = Placed(node, parent, MessageId(merged["id"]), "user", to_raw(merged))
     return _Plan(parent, [placed]), MessagesRemoved(gone, cause="merged")
 

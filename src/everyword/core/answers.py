@@ -38,7 +38,6 @@ from .commands import Answer
 from .continuations import accept_late_calls, asker_of, may_continue, runs_here, waiting_continuations
 from .state import Rules, State, Turn
 from .transitions import Status
-from .tree import ancestors
 
 __all__ = ["answer_call"]
 
@@ -75,10 +74,10 @@ def _stored_call(state: State, command: Answer, rules: Rules) -> NodeId | None:
     """
     quoted = msgspec.json.encode(command.call)
     busy = {turn.node for turn in state.message_turns() if turn.fold is not None}
-    on_path = list(ancestors(state, state.leaf))
-    others = [node for node in reversed(state.nodes) if node not in set(on_path)]
+    on_path = list(state.tree.ancestors(state.tree.leaf))
+    others = [node for node in reversed([*state.tree.nodes]) if node not in set(on_path)]
     for node in [*on_path, *others]:
-        place = state.nodes[node]
+        place = state.tree.nodes[node]
         body = place.body
         if place.role != "assistant" or body is None or node in busy or quoted not in body:
             continue
@@ -142,7 +141,7 @@ def _goes_on(
         return _late(state, command, node, streaming, rules)
     not_before = Millis(now + rules.continuation_delay)
     waiting = next((turn for turn in waiting_continuations(state) if turn.node == node), None)
-    place = state.nodes[node]
+    place = state.tree.nodes[node]
     if waiting is not None:
         owner = command.owner if command.auto_continue else waiting.accepted.owner
         origin = command.origin if command.auto_continue else waiting.accepted.origin
@@ -181,7 +180,7 @@ def _late(state: State, command: Answer, node: NodeId, streaming: Turn | None, r
     """
     if not isinstance(command.answer, Approval) or not command.answer.approved:
         return []
-    body = state.nodes[node].body
+    body = state.tree.nodes[node].body
     message = streaming.fold.message() if streaming is not None and streaming.fold is not None else None
     part = find_call(message or UIMessage.decode(body or b""), command.call)
     if part is None or not runs_here(part, rules):

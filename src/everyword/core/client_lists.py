@@ -16,8 +16,8 @@ from ..ids import MessageId, NodeId
 from ..messages.client_copies import is_copy, still_streams
 from ..messages.client_messages import check_client_message, checked_answer
 from .sanitize import sanitized
-from .state import Node, Rules, State
-from .tree import active_path
+from .state import Rules, State
+from .tree import Node
 
 __all__ = ["changes_of", "check_questions"]
 
@@ -33,7 +33,7 @@ def changes_of(
         MessageRefused: the client may not have one of them stored; then none is.
     """
     nodes = _nodes_by_id(state)
-    active = set(active_path(state))
+    active = set(state.tree.active_path())
     # A client's copy of what an open turn writes is behind it, and the message ends as its chunks fold.
     written = {turn.node for turn in state.message_turns() if turn.fold is not None}
     changed: list[tuple[NodeId, JsonObject]] = []
@@ -44,7 +44,7 @@ def changes_of(
             new.append(_checked(message, None, rules))
             continue
         node = next((each for each in reversed(versions) if each in active), versions[-1])
-        place = state.nodes[node]
+        place = state.tree.nodes[node]
         if place.role != message["role"]:
             raise MessageRefused(
                 f"unable to take message {message['id']!r}; that is the id of a message of another role"
@@ -53,7 +53,7 @@ def changes_of(
             continue
         if place.role == "assistant" and still_streams(message):
             continue  # it was sent before the client had all of the answer
-        if not _is_unchanged(message, [state.nodes[each] for each in versions], rules):
+        if not _is_unchanged(message, [state.tree.nodes[each] for each in versions], rules):
             changed.append((node, _checked(message, place, rules)))
     return changed, new
 
@@ -104,6 +104,6 @@ def _without_removed(messages: Sequence[JsonObject], known: Container[str], rule
 
 def _nodes_by_id(state: State) -> dict[MessageId, list[NodeId]]:
     found: dict[MessageId, list[NodeId]] = {}
-    for node, place in state.nodes.items():
+    for node, place in state.tree.nodes.items():
         found.setdefault(place.id, []).append(node)
     return found

@@ -27,7 +27,6 @@ from ..messages.tool_calls import (
 )
 from .state import Rules, State, Turn
 from .transitions import Status
-from .tree import active_path, shown_path
 
 __all__ = [
     "accept_late_calls",
@@ -49,10 +48,10 @@ def may_continue(state: State, node: NodeId) -> bool:
 
     Questions that wait stand behind it, and it goes on before them.
     """
-    for below in reversed(active_path(state)):
+    for below in reversed(state.tree.active_path()):
         if below == node:
             return True
-        place = state.nodes[below]
+        place = state.tree.nodes[below]
         if place.role == "assistant" and (place.shown is not None or _has_begun(state, below)):
             return False
     return False
@@ -75,7 +74,7 @@ def continuation_is_due(state: State, turn: Turn) -> bool:
     """
     if not may_continue(state, turn.node):
         return True
-    body = state.nodes[turn.node].body
+    body = state.tree.nodes[turn.node].body
     return body is None or not is_mid_batch(UIMessage.decode(body))
 
 
@@ -83,12 +82,12 @@ def _why_skipped(state: State, turn: Turn) -> str | None:
     """Return why a continuation that may begin has nothing to continue, or None (R-3)."""
     if not may_continue(state, turn.node):
         return "target-not-last"
-    if state.nodes[turn.node].role != "assistant":
+    if state.tree.nodes[turn.node].role != "assistant":
         return "target-not-an-answer"
     before = state.ended.get(turn.accepted.during) if turn.accepted.during is not None else None
     if before is None:
         return None
-    body = state.nodes[turn.node].body
+    body = state.tree.nodes[turn.node].body
     message = UIMessage.decode(body) if body is not None else UIMessage(id="", role="assistant")
     if open_calls(message) or any(part.get("state") == "approval-responded" for part in tool_parts(message)):
         return None
@@ -131,7 +130,7 @@ def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAcc
     """
     if request in state.requests:
         raise Rejected(f"unable to run approved calls as {request!r}; that request id is taken")
-    place = state.nodes[node]
+    place = state.tree.nodes[node]
     wrote = _writer(state, node)
     return TurnAccepted(
         turn=TurnId(state.last_turn + 1),
@@ -169,7 +168,7 @@ def leave_behind(state: State, turn: Turn, request: RequestId | None, rules: Rul
     before: NodeId | None = None
     if turn.accepted.kind is TurnKind.CHAT:
         skipped = [(each, "target-not-last") for each in waiting_continuations(state)]
-        above = shown_path(state, turn.accepted.parent) if turn.accepted.parent is not None else ()
+        above = state.tree.shown_path(turn.accepted.parent) if turn.accepted.parent is not None else ()
         before = next((node for node, place in reversed(above) if place.role == "assistant"), None)
     elif turn.is_continuation and (reason := _why_skipped(state, turn)) is not None:
         skipped = [(turn, reason)]
@@ -210,7 +209,7 @@ def _stopped_calls(state: State, node: NodeId, by: str | None, rules: Rules) -> 
 
 def _approved_in(state: State, node: NodeId, rules: Rules) -> list[Part]:
     """Return the approved calls of a stored message."""
-    place = state.nodes.get(node)
+    place = state.tree.nodes.get(node)
     if place is None or place.body is None or APPROVED not in place.body:
         return []
     return _approved(UIMessage.decode(place.body), rules)

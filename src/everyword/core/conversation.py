@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from ..ids import NodeId
 from ..messages.message import UIMessage
-from .state import Node, State
-from .tree import active_path, shown_path
+from .state import State
+from .tree import Node
 
 __all__ = ["RunningAnswer", "Shown", "conversation", "has_gap", "is_followed", "running_answer", "stored_messages"]
 __all__ += ["with_reserved", "with_running"]
@@ -26,7 +26,7 @@ RunningAnswer = tuple[NodeId, UIMessage]
 
 def conversation(state: State) -> list[Shown]:
     """Return the conversation as clients are shown it, oldest first."""
-    return with_running(stored_messages(shown_path(state)), active_path(state), running_answer(state))
+    return with_running(stored_messages(state.tree.shown_path()), state.tree.active_path(), running_answer(state))
 
 
 def with_reserved(state: State, shown: list[Shown]) -> list[Shown]:
@@ -34,11 +34,11 @@ def with_reserved(state: State, shown: list[Shown]) -> list[Shown]:
 
     A page that cannot be told to put a message between two others has a place for it then.
     """
-    path, there = active_path(state), {node: (node, body, is_written) for node, body, is_written in shown}
+    path, there = state.tree.active_path(), {node: (node, body, is_written) for node, body, is_written in shown}
     last = shown[-1][0] if shown else None
     for turn in state.chat_turns():
         if turn.node not in there and is_followed(path, last, turn.node):
-            there[turn.node] = turn.node, UIMessage(state.nodes[turn.node].id, "assistant", []).encode(), True
+            there[turn.node] = turn.node, UIMessage(state.tree.nodes[turn.node].id, "assistant", []).encode(), True
     return [there[node] for node in path if node in there]
 
 
@@ -56,7 +56,7 @@ def running_answer(state: State) -> RunningAnswer | None:
     turn = state.current
     if turn is None or turn.is_continuation or turn.fold is None or turn.fold.is_empty:
         return None
-    path, shown = active_path(state), shown_path(state)
+    path, shown = state.tree.active_path(), state.tree.shown_path()
     last = shown[-1][0] if shown else None
     return (turn.node, turn.fold.message()) if is_followed(path, last, turn.node) else None
 
@@ -73,7 +73,7 @@ def is_followed(path: Sequence[NodeId], last: NodeId | None, node: NodeId) -> bo
 
 def has_gap(state: State) -> bool:
     """Tell whether a message stands behind a place that has none: its answer is being written, or left nothing."""
-    path, shown = active_path(state), shown_path(state)
+    path, shown = state.tree.active_path(), state.tree.shown_path()
     return bool(shown) and path.index(shown[-1][0]) + 1 != len(shown)
 
 

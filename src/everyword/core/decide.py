@@ -85,7 +85,6 @@ from .runs import end_run, mark_run_told, start_run
 from .stamps import is_start, stamped_start
 from .state import Rules, State, Turn
 from .transitions import Status
-from .tree import active_path, ancestors
 from .usage import usage_of_turn
 
 __all__ = ["decide"]
@@ -132,7 +131,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case PutMessages():
             return put_messages(state, command, now, rules)
         case RemoveMessages():
-            known = [node for node in command.nodes if node in state.nodes and not _is_busy(state, node)]
+            known = [node for node in command.nodes if node in state.tree.nodes and not _is_busy(state, node)]
             return [MessagesRemoved(known, cause=command.cause)] if known else []
         case MoveLeaf():
             return _move_leaf(state, command)
@@ -357,8 +356,8 @@ def _excess(state: State, turn: Turn, rules: Rules, *, saved: bool) -> list[Node
     cap = rules.max_persisted_messages
     if cap is None or not turn.accepted.kind.is_chat:
         return []
-    path = active_path(state)
-    counted = [n for n in path if state.nodes[n].shown is not None or (saved and n == turn.node)]
+    path = state.tree.active_path()
+    counted = [n for n in path if state.tree.nodes[n].shown is not None or (saved and n == turn.node)]
     if len(counted) <= max(cap, 1):
         return []
     needed = {turn.node}
@@ -368,10 +367,10 @@ def _excess(state: State, turn: Turn, rules: Rules, *, saved: bool) -> list[Node
     cut = path.index(counted[-max(cap, 1)])
     cut = min([cut, *(path.index(node) for node in needed if node in path)])
     kept = set(path[cut:])
-    kept |= {node for node in state.nodes if not kept.isdisjoint(ancestors(state, node))}
+    kept |= {node for node in state.tree.nodes if not kept.isdisjoint(state.tree.ancestors(node))}
     for node in needed:
-        kept.update(ancestors(state, node if node not in kept else None))
-    return [node for node in state.nodes if node not in kept]
+        kept.update(state.tree.ancestors(node if node not in kept else None))
+    return [node for node in state.tree.nodes if node not in kept]
 
 
 def _cancel(state: State, command: Cancel, rules: Rules) -> list[Event]:
@@ -412,9 +411,7 @@ def _is_busy(state: State, node: NodeId) -> bool:
 
 
 def _move_leaf(state: State, command: MoveLeaf) -> list[Event]:
-    if command.node not in state.nodes:
+    if command.node not in state.tree.nodes:
         raise Rejected(f"unable to show node {command.node}; it is not in the tree")
-    leaf = command.node
-    while (below := max((n for n, place in state.nodes.items() if place.parent == leaf), default=None)) is not None:
-        leaf = below
-    return [LeafMoved(leaf, origin=command.origin)] if leaf != state.leaf else []
+    leaf = state.tree.newest_leaf_below(command.node)
+    return [LeafMoved(leaf, origin=command.origin)] if leaf != state.tree.leaf else []

@@ -48,7 +48,7 @@ from ..events import (
     TurnKind,
     TurnRetargeted,
 )
-from ..ids import Millis, NodeId
+from ..ids import Millis
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult, settle
@@ -57,9 +57,9 @@ from .attempts import PROGRESS_CHUNKS, Tries
 from .fibers import evolve_fiber
 from .jobs import evolve_job
 from .runs import evolve_run
-from .state import RECENT_TRANSIENTS, RECENT_TURNS, Branch, Node, State, Turn
+from .state import RECENT_TRANSIENTS, RECENT_TURNS, State, Turn
 from .transitions import Status, next_status
-from .tree import answered_in, asked_below, known_branch
+from .tree import Node, Tree
 
 __all__ = ["APPROVAL_REQUEST", "answer_of", "evolve", "open_fold", "without_bodies"]
 
@@ -74,34 +74,13 @@ _COUNTED: Final = frozenset({"start-step", "finish-step", "tool-output-available
 """Chunks that may be progress of an attempt."""
 
 
-_QUIET: Final = frozenset(
-    {
-        AttemptStarted,
-        AttemptDelayed,
-        AttemptInterrupted,
-        CallStarted,
-        CancelRequested,
-        HookDone,
-        StateSet,
-        TurnEnded,
-    }
-)
-"""Events that leave every message as it is; a chunk does too, unless it asks somebody something, and an end, unless it
-takes back a draft."""
-
-
 def evolve(state: State, event: Event, at: Millis) -> None:
     """Apply one event, committed or about to be, to the state."""
     if isinstance(event, Chunk):  # nearly all events are
         return _chunk(state, event, at)
-    before: Branch | None = None
-    if type(event) not in _QUIET:
-        before = known_branch(state)
-        state.revision += 1
     match event:
         case TurnAccepted():
             _accepted(state, event, at)
-            asked_below(state, before, event)
         case TurnRetargeted():
             _retargeted(state, _step(state, event), event)
         case AttemptStarted():
@@ -116,8 +95,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             _answered(state, event, at)
         case MessageEnded():
             _step(state, event)
-            _say(state, event.node, bytes(event.message))
-            answered_in(state, before, event.node)
+            state.tree.write(event.node, bytes(event.message))
         case CancelRequested():
             _step(state, event)
         case TurnEnded():
@@ -128,14 +106,14 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case MessagesPut():
             _put(state, event, at)
         case MessageReplaced():
-            _say(state, event.node, bytes(event.message), draft=state.nodes[event.node].draft)
+            state.tree.write(event.node, bytes(event.message), draft=state.tree.nodes[event.node].draft)
         case MessagesRemoved():
-            _removed(state, event)
+            _removed(state.tree, event)
         case LeafMoved():
-            state.leaf = event.node
+            state.tree.move_leaf(event.node)
         case ChatCleared():
-            state.generation, state.leaf, state.path = event.generation, None, ()
-            state.nodes.clear()
+            state.generation = event.generation
+            state.tree.clear()
         case StateSet():
             state.value = bytes(event.state)
         case AgentCreated():
@@ -162,7 +140,7 @@ def _began(state: State, turn: Turn, event: AttemptStarted, at: Millis) -> None:
 
 def open_fold(state: State, turn: Turn) -> MessageFold:
     """Return an empty fold for the turn's answer; a turn that extends a message starts from it."""
-    base = state.nodes[turn.node].body if turn.extends and turn.node in state.nodes else None
+    base = state.tree.nodes[turn.node].body if turn.extends and turn.node in state.tree.nodes else None
     return MessageFold(turn.accepted.message_id, base=UIMessage.decode(base) if base is not None else None)
 
 
@@ -230,8 +208,7 @@ def _chunk(state: State, event: Chunk, at: Millis) -> None:
         is_own_call = turn.calls.get(chunk.get("toolCallId", "")) == event.attempt
         turn.tries.hear(chunk, turn.chunks, is_own_call=is_own_call)
     if kind == "tool-approval-request":
-        _say(state, turn.node, state.nodes[turn.node].body, draft=turn.fold.message().encode())
-        state.revision += 1
+        state.tree.write(turn.node, state.tree.nodes[turn.node].body, draft=turn.fold.message().encode())
 
 
 def _accepted(state: State, event: TurnAccepted, at: Millis) -> None:
@@ -244,32 +221,24 @@ def _accepted(state: State, event: TurnAccepted, at: Millis) -> None:
         return
     _place(state, event.messages, at)
     if event.kind is TurnKind.CHAT:
-        state.nodes[event.node] = Node(event.parent, event.message_id, "assistant", at)
-        state.last_node = max(state.last_node, event.node)
-        state.leaf = event.node
+        state.tree.add(event.node, Node(event.parent, event.message_id, "assistant", at))
+        state.tree.move_leaf(event.node)
 
 
 def _place(state: State, messages: list[Placed], at: Millis) -> None:
     for placed in messages:
-        state.nodes[placed.node] = Node(placed.parent, placed.id, placed.role, at, bytes(placed.message))
-        state.last_node = max(state.last_node, placed.node)
-
-
-def _say(state: State, node: NodeId, body: bytes | None, *, draft: bytes | None = None) -> None:
-    """Put another message in a place."""
-    place = state.nodes[node]
-    state.nodes[node] = Node(place.parent, place.id, place.role, place.at, body, draft)
+        state.tree.add(placed.node, Node(placed.parent, placed.id, placed.role, at, bytes(placed.message)))
 
 
 def _answered(state: State, event: CallAnswered, at: Millis) -> None:
     evolve_approval(state, event, at)
     answer = answer_of(event)
-    node = state.nodes[event.node]
+    node = state.tree.nodes[event.node]
     turn = state.open.get(event.turn) if event.turn is not None else None
     if turn is None or turn.fold is None:
         settled = settle(UIMessage.decode(node.body), event.call, answer) if node.body is not None else None
         if settled is not None:
-            _say(state, event.node, settled.encode(), draft=node.draft)
+            state.tree.write(event.node, settled.encode(), draft=node.draft)
         return
     turn.status = next_status(turn.status, event)
     if not event.auto_continue:
@@ -277,11 +246,11 @@ def _answered(state: State, event: CallAnswered, at: Millis) -> None:
     # Version 6 has no chunk for an approval, and a draft is read before the answer's chunk comes (R-1, R-2).
     turn.fold.answer(event.call, answer)
     if node.draft is not None:
-        _say(state, event.node, node.body, draft=turn.fold.message().encode())
+        state.tree.write(event.node, node.body, draft=turn.fold.message().encode())
     elif node.body is not None:  # the turn extends a stored message, which clients are shown until it ends
         settled = settle(UIMessage.decode(node.body), event.call, answer)
         if settled is not None:
-            _say(state, event.node, settled.encode())
+            state.tree.write(event.node, settled.encode())
 
 
 def _ended(state: State, event: TurnEnded, at: Millis) -> None:
@@ -289,11 +258,10 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
     assert turn.status is Status.ENDED
     turn.outcome, turn.reason, turn.error, turn.detail = event.outcome, event.reason, event.error, event.detail
     turn.finish_reason, turn.usage = event.finish_reason, bytes(event.usage) if event.usage is not ABSENT else None
-    node = state.nodes.get(turn.node)
+    node = state.tree.nodes.get(turn.node)
     # A continuation that never began leaves another's draft alone.
     if node is not None and node.draft is not None and turn.fold is not None:
-        _say(state, turn.node, node.body)
-        state.revision += 1
+        state.tree.write(turn.node, node.body)
     turn.chunks, turn.ended_at, turn.hook_due, turn.fold = event.chunks, at, event.hook_due, None
     turn.progressed_at, turn.recovers_with, turn.tries = Millis(0), None, Tries()
     turn.transients.clear()
@@ -311,13 +279,13 @@ def _ended(state: State, event: TurnEnded, at: Millis) -> None:
         state.requests.pop(oldest.request, None)
 
 
-def _removed(state: State, event: MessagesRemoved) -> None:
-    state.path = ()
-    for gone in event.nodes:
-        if event.cause in ("cap", "merged"):
-            state.nodes.pop(gone, None)
-        elif gone in state.nodes:  # others stand on it: its place stays, empty
-            _say(state, gone, None)
+def _removed(tree: Tree, event: MessagesRemoved) -> None:
+    if event.cause in ("cap", "merged"):
+        tree.remove(event.nodes)
+        return
+    for node in event.nodes:
+        if node in tree.nodes:  # nodes below it stay, so its place stays, without a message
+            tree.write(node, None)
 
 
 def _retargeted(state: State, turn: Turn, event: TurnRetargeted) -> None:
@@ -325,7 +293,7 @@ def _retargeted(state: State, turn: Turn, event: TurnRetargeted) -> None:
     turn.accepted = replace(
         turn.accepted,
         node=event.node,
-        parent=state.nodes[event.node].parent,
+        parent=state.tree.nodes[event.node].parent,
         message_id=event.message_id,
         not_before=event.not_before,
         owner=event.owner,
@@ -337,11 +305,11 @@ def _retargeted(state: State, turn: Turn, event: TurnRetargeted) -> None:
 def _put(state: State, event: MessagesPut, at: Millis) -> None:
     _place(state, event.messages, at)
     if event.turn is None:
-        state.leaf = event.messages[-1].node
+        state.tree.move_leaf(event.messages[-1].node)
         return
     turn = state.open[event.turn]
-    last = event.messages[-1].node if event.messages else state.nodes[turn.node].parent
+    last = event.messages[-1].node if event.messages else state.tree.nodes[turn.node].parent
     turn.status = next_status(turn.status, event)
     ids = [placed.id for placed in event.messages if placed.role == "user"]
     turn.accepted = replace(turn.accepted, deferred=False, parent=last, message_ids=ids)
-    state.nodes[turn.node], state.path = replace(state.nodes[turn.node], parent=last), ()
+    state.tree.reparent(turn.node, last)

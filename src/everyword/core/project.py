@@ -126,11 +126,11 @@ def all_rows(state: State) -> list[Row]:
         kept.append(KeptRow("state", "", state.value))
     if state.is_destroyed:
         kept.append(DESTROYED)
-    return [*map(turn_row, turns), *_messages(state, state.nodes), agent_row(state), *kept]
+    return [*map(turn_row, turns), *_messages(state, state.tree.nodes), agent_row(state), *kept]
 
 
 def agent_row(state: State) -> AgentRow:
-    return AgentRow(state.generation, state.leaf, state.last_turn, state.last_node)
+    return AgentRow(state.generation, state.tree.leaf, state.last_turn, state.tree.last_node)
 
 
 def turn_row(turn: Turn) -> TurnRow:
@@ -160,7 +160,7 @@ def turn_row(turn: Turn) -> TurnRow:
 
 
 def message_row(state: State, node: NodeId) -> MessageRow:
-    place = state.nodes[node]
+    place = state.tree.nodes[node]
     return MessageRow(node, place.parent, place.id, place.role, place.body, place.draft, place.at)
 
 
@@ -170,4 +170,4 @@ def _turn(state: State, turn: TurnId) -> list[Row]:
 
 
 def _messages(state: State, nodes: Iterable[NodeId]) -> list[Row]:
-    return [message_row(state, node) for node in nodes if node in state.nodes]
+    return [message_row(state, node) for node in nodes if node in state.tree.nodes]

@@ -121,7 +121,7 @@ def _left_by(state: State, turn: Turn) -> Chunks:
 
 
 def _body(state: State, node: NodeId) -> bytes | None:
-    place = state.nodes.get(node)
+    place = state.tree.nodes.get(node)
     return place.body if place is not None else None
 
 

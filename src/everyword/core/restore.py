@@ -24,7 +24,7 @@ from ..events import (
     kind_of,
     turn_of,
 )
-from ..ids import CallId, Millis
+from ..ids import CallId, Millis, NodeId
 from ..messages.message import UIMessage
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 from .approvals import APPROVAL, restore_approval
@@ -32,8 +32,9 @@ from .evolve import evolve, open_fold
 from .fibers import FIBER, restore_fiber
 from .jobs import restore_job
 from .runs import RUN, restore_run
-from .state import Node, State, Turn
+from .state import State, Turn
 from .transitions import Status
+from .tree import Node, Tree
 
 __all__ = ["restore"]
 
@@ -51,17 +52,12 @@ def restore(
 
     A row that cannot be read is left out: losing one message is better than losing the agent.
     """
-    state, problems = State(), list[str]()
+    problems: list[str] = []
+    nodes = _restore_nodes(messages, problems)
+    state = State(tree=Tree(nodes))
     if agent is not None:
-        state.generation, state.leaf = agent.generation, agent.leaf
-        state.last_turn, state.last_node = agent.last_turn, agent.last_node
-    for message in messages:
-        problem = _check_body(message)
-        if problem is None:
-            state.nodes[message.node] = _node(message)
-        else:
-            problems.append(problem)
-            state.nodes[message.node] = Node(message.parent, message.id, message.role, message.at)
+        tree = Tree(nodes, agent.leaf, agent.last_node)
+        state = State(agent.generation, agent.last_turn, tree)
     for row in turns:
         try:
             _add_turn(state, row)
@@ -124,8 +120,16 @@ def _check_body(message: MessageRow) -> str | None:
     return None
 
 
-def _node(row: MessageRow) -> Node:
-    return Node(row.parent, row.id, row.role, row.at, row.body, row.draft)
+def _restore_nodes(messages: Iterable[MessageRow], problems: list[str]) -> dict[NodeId, Node]:
+    nodes: dict[NodeId, Node] = {}
+    for row in messages:
+        problem = _check_body(row)
+        if problem is None:
+            nodes[row.node] = Node(row.parent, row.id, row.role, row.at, row.body, row.draft)
+        else:
+            problems.append(problem)
+            nodes[row.node] = Node(row.parent, row.id, row.role, row.at)
+    return nodes
 
 
 def _add_turn(state: State, row: TurnRow) -> None:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
-from ..ids import CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
+from ..ids import CallId, FiberId, Generation, JobId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.fold import MessageFold
 from ..messages.repair_tool_calls import INTERRUPTED, STOPPED
 from .attempts import Tries
 from .commands import Policy
 from .transitions import Status
+from .tree import Tree
 
-__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Approved", "Branch", "Fiber", "Job", "Node", "Rules", "Run", "State"]
+__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Approved", "Fiber", "Job", "Rules", "Run", "State"]
 __all__ += ["Turn"]
 
 RECENT_TURNS = 256
@@ -27,33 +26,6 @@ RECENT_TURNS = 256
 
 RECENT_TRANSIENTS = 64
 """How many transient parts of an open turn are remembered for those who join."""
-
-
-class Node(msgspec.Struct, frozen=True, gc=False):
-    """A place in the message tree (B3). Without body and draft it is reserved and passed over.
-
-    It never changes: another takes its place, so who holds a branch as it was committed need not copy it.
-    """
-
-    parent: NodeId | None
-    id: MessageId
-    role: str
-    at: Millis
-    body: bytes | None = None
-    draft: bytes | None = None
-
-    @property
-    def shown(self) -> bytes | None:
-        return self.draft if self.draft is not None else self.body
-
-
-class Branch(NamedTuple):
-    """The places with a message on the active path, and the ids of all messages, at one revision and leaf."""
-
-    revision: int
-    leaf: NodeId | None
-    shown: tuple[tuple[NodeId, Node], ...]
-    ids: set[MessageId]
 
 
 @dataclass(slots=True)
@@ -170,10 +142,8 @@ class State:
     """One agent. `open` keeps the order of acceptance; `ended` the newest `RECENT_TURNS`."""
 
     generation: Generation = Generation(0)
-    leaf: NodeId | None = None
     last_turn: TurnId = TurnId(0)
-    last_node: NodeId = NodeId(0)
-    nodes: dict[NodeId, Node] = field(default_factory=dict)
+    tree: Tree = field(default_factory=Tree)
     open: dict[TurnId, Turn] = field(default_factory=dict)
     ended: dict[TurnId, Turn] = field(default_factory=dict)
     requests: dict[RequestId, TurnId] = field(default_factory=dict)
@@ -189,12 +159,6 @@ class State:
     """Everything of it is to be deleted: it does nothing any more."""
     value: bytes | None = None
     """The agent's own state, as JSON; None until it was set."""
-    revision: int = field(default=0, compare=False)
-    """Grows whenever the tree changes, or what one of its messages says."""
-    path: tuple[NodeId, ...] = field(default=(), compare=False)
-    """The active path as it was last walked, for `tree` alone; what re-hangs or removes nodes empties it."""
-    branch: Branch | None = field(default=None, compare=False)
-    """The active branch as it was last walked, for `tree` alone."""
     approvals: dict[CallId, Approved] = field(default_factory=dict)
     """Who approved which calls, in order: the newest approvals."""
     hooks_due: set[TurnId] = field(default_factory=set)

@@ -268,7 +268,7 @@ class Actor:
             _fail(letter.reply, told)
 
     def _decide(self, letters: list[Letter]) -> _Pending:
-        pending, before = _Pending(letters, self._clock.now()), self._state.revision
+        pending, before = _Pending(letters, self._clock.now()), self._state.tree.revision
         for letter in letters:
             try:
                 events = decide(self._state, letter.command, pending.at, self._rules)
@@ -282,7 +282,8 @@ class Actor:
             pending.is_quiet = pending.is_quiet and type(letter.command) is Emit
             if letter.reply is not None:
                 pending.replies.append((letter.reply, events))
-        pending.is_quiet = pending.is_quiet and self._state.revision == before  # an approval request is shown at once
+        is_unchanged = self._state.tree.revision == before  # an approval request is shown at once
+        pending.is_quiet = pending.is_quiet and is_unchanged
         if pending.entries and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
@@ -296,15 +297,16 @@ class Actor:
 
     def _apply(self, pending: _Pending, events: list[Event]) -> None:
         state, at, entries, committed = self._state, pending.at, pending.entries, pending.committed
+        tree = state.tree
         first = self.tail.head + len(entries) + 1
         for seq, event in zip(cast(Iterable[Seq], count(first)), events):  # noqa: B905 - numbers do not end
-            before = state.revision
+            before = tree.revision
             evolve(state, event, at)
             body = encode_event(event)
             committed.append(Committed(seq, at, event, len(body)))
             if type(event) is Chunk:  # nearly all of them
                 entries.append(Entry("chunk", event.turn, body))
-                if state.revision == before:
+                if tree.revision == before:
                     continue  # it changes no row; asking again would be a fiftieth of all that a chunk costs
             else:
                 entries.append(Entry(kind_of(event), turn_of(event), body, event))

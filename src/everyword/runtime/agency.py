@@ -16,8 +16,8 @@ import msgspec
 
 from ..core.commands import Finish, Interrupt, MarkHookDone
 from ..core.conversation import RunningAnswer, Shown, is_followed, running_answer, stored_messages, with_running
-from ..core.state import Node, Rules, State, Turn
-from ..core.tree import active_path, shown_path
+from ..core.state import Rules, State, Turn
+from ..core.tree import Node
 from ..core.wanted import NOW, Wanted, wanted
 from ..errors import AgentStopped, LogError
 from ..events import AttemptCause, Identity, JobKind, Outcome, to_raw
@@ -144,9 +144,9 @@ class Agency:
         self.wake, self._timer = work.wake, timer
         self.last_turn = state.last_turn
         self.value = state.value
-        if state.revision != self._revision:
-            self._revision, self._transcript = state.revision, None
-            self._path, self._shown = active_path(state), shown_path(state)
+        if state.tree.revision != self._revision:
+            self._revision, self._transcript = state.tree.revision, None
+            self._path, self._shown = state.tree.active_path(), state.tree.shown_path()
         self._keep_running(state)
         self._tell_ends(state)
         if self._inherited is None:
@@ -388,7 +388,7 @@ class Agency:
 
 def _result(actor: Actor, state: State, turn: Turn, *, recovered: bool) -> TurnResult:
     assert turn.outcome is not None
-    node = state.nodes.get(turn.node)
+    node = state.tree.nodes.get(turn.node)
     body = node.body if node is not None else None
     return TurnResult(
         agent=actor.agent,

@@ -14,8 +14,8 @@ from ..core.accept import is_steered
 from ..core.attempts import may_try_again, why_given_up
 from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
 from ..core.continuations import is_held
-from ..core.state import Node, Rules, State
-from ..core.tree import shown_path
+from ..core.state import Rules, State
+from ..core.tree import Node
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, UsageError
 from ..events import AttemptCause, AttemptStarted, Identity, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
@@ -385,7 +385,7 @@ class Runner:
         turn = state.open.get(self.turn)
         if turn is None or turn.fold is None:
             return None
-        node = state.nodes.get(turn.node) if turn.extends else None
+        node = state.tree.nodes.get(turn.node) if turn.extends else None
         base = UIMessage.decode(node.body) if node is not None and node.body is not None else None
         said = _usage_of(turn.fold.message())
         return said if base is None or said != _usage_of(base) else None
@@ -459,7 +459,7 @@ def _was_told_to_stop(exc: BaseException) -> bool:
 
 
 def _messages(state: State, leaf: NodeId | None, partial: UIMessage | None = None) -> History:
-    path = shown_path(state, leaf) if leaf is not None else ()
+    path = state.tree.shown_path(leaf) if leaf is not None else ()
     return History(_Bodies(path), partial)
 
 

@@ -10,7 +10,6 @@ import msgspec
 
 from ..core.commands import AddJob, Begin, Clear, Emit, Emitted, Finish, OpenStream
 from ..core.state import State, Turn
-from ..core.tree import shown_path
 from ..errors import UsageError
 from ..events import AttemptStarted, Chunk, Outcome, TurnKind, decode_event, to_raw
 from ..ids import AgentId, Attempt, JobId, MessageId, Millis, RequestId, TurnId
@@ -124,7 +123,7 @@ class ManagedStreams:
 
 
 def _messages(state: State) -> list[bytes]:
-    return [place.shown for _, place in shown_path(state) if place.shown is not None]
+    return [place.shown for _, place in state.tree.shown_path() if place.shown is not None]
 
 
 def _open_streams(state: State) -> list[ManagedRecord]:

@@ -9,7 +9,6 @@ import msgspec
 
 from ..core.commands import MoveLeaf, PutMessages
 from ..core.state import State
-from ..core.tree import active_path, node_of_message, shown_path, versions
 from ..errors import Rejected
 from ..ids import AgentId, MessageId, NodeId, agent_id, can_name_a_root, parent_id, split_agent_id, sub_agent_id
 from ..messages.message import UIMessage
@@ -51,7 +50,7 @@ class TreeDesk:
         async with self._directory.attach(self._agent) as loaded:
             path = await loaded.actor.inspect(lambda state: _path_to(state, message))
         async with self._directory.attach(other.agent) as loaded:
-            if await loaded.actor.inspect(lambda state: bool(state.nodes)):
+            if await loaded.actor.inspect(lambda state: bool(state.tree.nodes)):
                 raise Rejected(f"unable to fork into {other.agent!r}; it has messages already. Choose another name.")
             await loaded.actor.ask(PutMessages(path, cause="forked", is_copy=True))
         return other
@@ -63,28 +62,29 @@ class TreeDesk:
 
 def is_asking(state: State) -> bool:
     """Tell whether a tool call of the last message waits for a client or a person."""
-    return any(open_calls(UIMessage.decode(node.shown)) for _, node in shown_path(state)[-1:] if node.shown is not None)
+    last = state.tree.shown_path()[-1:]
+    return any(open_calls(UIMessage.decode(node.shown)) for _, node in last if node.shown is not None)
 
 
 def _versions(state: State, message: MessageId) -> list[VersionRecord]:
-    node = node_of_message(state, message)
+    node = state.tree.node_of_message(message)
     if node is None:
         return []
-    shown = set(active_path(state))
-    places = [(each, state.nodes[each].shown) for each in versions(state, node)]
+    shown = set(state.tree.active_path())
+    places = [(each, state.tree.nodes[each].shown) for each in state.tree.versions(node)]
     return [VersionRecord(each, UIMessage.decode(body), each in shown) for each, body in places if body is not None]
 
 
 def _versioned_places(state: State) -> list[VersionedPlace]:
     written = {turn.node for turn in state.message_turns()}
     beside: defaultdict[tuple[NodeId | None, str], list[NodeId]] = defaultdict(list)
-    for node, place in state.nodes.items():
+    for node, place in state.tree.nodes.items():
         if place.shown is not None or node in written:
             beside[place.parent, place.role].append(node)
     found: list[VersionedPlace] = []
     after: MessageId | None = None
-    for node in active_path(state):
-        place = state.nodes[node]
+    for node in state.tree.active_path():
+        place = state.tree.nodes[node]
         there = beside[place.parent, place.role]
         if set(there) - {node}:
             shown = there.index(node) if node in there else None
@@ -95,9 +95,9 @@ def _versioned_places(state: State) -> list[VersionedPlace]:
 
 
 def _path_to(state: State, message: MessageId) -> list[dict[str, Any]]:
-    node = node_of_message(state, message)
+    node = state.tree.node_of_message(message)
     if node is None:
         raise Rejected(f"unable to fork at message {message!r}; there is no such message")
-    if state.nodes[node].body is None or any(turn.node == node for turn in state.message_turns()):
+    if state.tree.nodes[node].body is None or any(turn.node == node for turn in state.message_turns()):
         raise Rejected(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end.")
-    return [msgspec.json.decode(place.body) for _, place in shown_path(state, node) if place.body is not None]
+    return [msgspec.json.decode(place.body) for _, place in state.tree.shown_path(node) if place.body is not None]

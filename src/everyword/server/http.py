@@ -22,7 +22,8 @@ from ..agents import Agent, AIChatAgent
 from ..agents.agent import running_as
 from ..core.commands import Cancel, Submit
 from ..core.conversation import conversation, has_gap, with_reserved
-from ..core.state import Node, State
+from ..core.state import State
+from ..core.tree import Node, Tree
 from ..errors import (
     AgentStopped,
     BadInput,
@@ -237,7 +238,9 @@ async def _shown(directory: Directory, agent: AgentId, *, reserve: bool) -> list
 
     def look(state: State) -> list[tuple[str, bytes]]:
         shown = conversation(state)
-        return [(state.nodes[node].id, body) for node, body, _ in (with_reserved(state, shown) if reserve else shown)]
+        return [
+            (state.tree.nodes[node].id, body) for node, body, _ in (with_reserved(state, shown) if reserve else shown)
+        ]
 
     if (loaded := directory.peek(agent)) is not None:
         with suppress(AgentStopped):  # unloaded meanwhile: then the store has it all
@@ -246,7 +249,7 @@ async def _shown(directory: Directory, agent: AgentId, *, reserve: bool) -> list
     if row is None:
         return []
     nodes = {m.node: Node(m.parent, m.id, m.role, m.at, m.body, m.draft) for m in messages}
-    state = State(leaf=row.leaf, nodes=nodes)
+    state = State(tree=Tree(nodes, row.leaf))
     if not has_gap(state):
         return look(state)
     async with directory.attach(agent) as loading:  # an answer may be under way there

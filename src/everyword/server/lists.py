@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from ..core.state import State
-from ..core.tree import known_ids, shown_path
 from ..messages.client_copies import is_equal
 from ..wire.parse import ChatRequest, SyncMessages
 
@@ -14,7 +13,7 @@ __all__ = ["is_new", "is_stale", "is_stored"]
 
 def is_stored(state: State, frame: SyncMessages) -> bool:
     """Tell whether the stored conversation is the list that a client set."""
-    path = shown_path(state)
+    path = state.tree.shown_path()
     if [message["id"] for message in frame.messages] != [node.id for _, node in path]:
         return False
     stored = (msgspec.json.decode(node.shown or b"") for _, node in path)
@@ -23,7 +22,7 @@ def is_stored(state: State, frame: SyncMessages) -> bool:
 
 def is_stale(state: State, frame: ChatRequest) -> bool:
     """Tell whether a client asks without having the whole conversation, or with something else in it."""
-    path = shown_path(state)
+    path = state.tree.shown_path()
     if len(frame.messages) < len(path):
         return True
     stored = [node.id for _, node in path]
@@ -35,5 +34,5 @@ def is_stale(state: State, frame: ChatRequest) -> bool:
 
 def is_new(state: State, frame: ChatRequest) -> bool:
     """Tell whether a client asks with nothing but what it has just said."""
-    known, messages = known_ids(state), frame.messages
+    known, messages = state.tree.known_ids(), frame.messages
     return bool(messages) and all(each["role"] == "user" and each["id"] not in known for each in messages)

@@ -18,9 +18,9 @@ from ..codec.encode import encode_parts
 from ..core.commands import Answer
 from ..core.continuations import continuation_is_due, may_continue
 from ..core.replay import BEFORE_ALL
-from ..core.state import Node, State, Turn
+from ..core.state import State, Turn
 from ..core.transitions import Status
-from ..core.tree import known_ids, node_of_message
+from ..core.tree import Node
 from ..events import Event, Identity, Outcome
 from ..ids import AgentId, CallId, MessageId, RequestId
 from ..messages.chunks import encode_chunk
@@ -72,7 +72,7 @@ async def find_subject(loaded: Loaded, messages: Sequence[JsonObject], named: Me
     after others followed, and sends the whole list.
     """
     last = messages[-1]
-    if last["role"] == "user" and not await loaded.actor.inspect(lambda state: last["id"] in known_ids(state)):
+    if last["role"] == "user" and not await loaded.actor.inspect(lambda state: last["id"] in state.tree.known_ids()):
         return None
     answers = (each for each in messages if each["role"] == "assistant" and each["id"] == named)
     subject = next(answers, last)
@@ -130,9 +130,9 @@ async def find_standing(
     copy = UIMessage.from_dict(subject)
 
     def look(state: State) -> Standing | None:
-        node = node_of_message(state, MessageId(copy.id))
+        node = state.tree.node_of_message(MessageId(copy.id))
         running = _newest(turn for turn in state.message_turns() if turn.node == node and turn.extends)
-        body = state.nodes[node].body if node is not None else None
+        body = state.tree.nodes[node].body if node is not None else None
         stored = UIMessage.decode(body) if body is not None else copy
         is_behind = _is_prefix(copy.parts, stored.parts) and len(copy.parts) < len(stored.parts)
         missing = _missing(copy, stored, is_behind=is_behind)
@@ -211,7 +211,9 @@ def _text(said: object) -> str | None:
 def _still_open(state: State, messages: Sequence[JsonObject], given: list[Given]) -> list[Given]:
     """Return those answers whose calls wait for one here; the rest of a long history costs a look at its bytes."""
     named = {message["id"] for message in messages if message["role"] == "assistant"}
-    waiting = {part["toolCallId"] for place in state.nodes.values() if place.id in named for part in _open_in(place)}
+    waiting = {
+        part["toolCallId"] for place in state.tree.nodes.values() if place.id in named for part in _open_in(place)
+    }
     for turn in state.message_turns():
         if turn.fold is not None:
             waiting |= {part["toolCallId"] for part in open_calls(turn.fold.message())}

@@ -15,7 +15,6 @@ import msgspec
 from ..core.continuations import continuation_is_due
 from ..core.replay import Chunks, few_chunks, message_chunks
 from ..core.state import State, Turn
-from ..core.tree import active_path
 from ..errors import AgentGone, AgentStopped, LogError
 from ..events import Chunk, Outcome, TurnEnded, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
@@ -126,10 +125,10 @@ def _standing(state: State) -> bytes:
     """Return what a reader of the whole log would know by now: the tree, the open turns, how recent ones ended."""
     standing = {
         "generation": state.generation,
-        "leaf": state.leaf,
+        "leaf": state.tree.leaf,
         "nodes": [
             {"node": node, "parent": place.parent, "message": msgspec.Raw(place.shown or b"null")}
-            for node, place in state.nodes.items()
+            for node, place in state.tree.nodes.items()
         ],
         "turns": [_open_turn(turn) for turn in state.chat_turns()],
         "endings": [
@@ -231,7 +230,7 @@ def _shown_turns(state: State) -> list[Turn]:
 
     A continuation goes before the questions behind it; one that waits for another answer lets them pass.
     """
-    path = set(active_path(state))
+    path = set(state.tree.active_path())
     return sorted(
         (turn for turn in state.chat_turns() if turn.node in path),
         key=lambda turn: (turn is not state.current, not (turn.is_continuation and continuation_is_due(state, turn))),
@@ -242,7 +241,7 @@ def _opened(loaded: Loaded, sharing: Sharing, state: State, turn: Turn) -> OpenT
     chunks = few_chunks(turn)
     if turn.is_continuation and turn.fold is None:
         # It has not begun. A page folds what follows into an empty message: it needs what is continued.
-        chunks = message_chunks(state.nodes[turn.node].body, None, None)
+        chunks = message_chunks(state.tree.nodes[turn.node].body, None, None)
     few, covered = [body for _, body in chunks], turn.chunks - 1 if turn.chunks else None
     told = [*map(encode_sse, few[:-1]), *(encode_sse(newest, event_id=covered) for newest in few[-1:])]
     questions = frozenset(other.id for other in _shown_turns(state) if not other.is_continuation and other is not turn)

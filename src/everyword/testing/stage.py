@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from ..core.state import State
-from ..core.tree import active_path
 from ..events import TurnKind
 from ..ids import agent_id
 from ..messages.message import UIMessage
@@ -308,8 +307,8 @@ def _is_continuing(state: State) -> bool:
 
 def _left(state: State) -> set[str]:
     """Return the ids of the answers that are being written on a branch that is not shown."""
-    path = set(active_path(state))
-    return {str(state.nodes[turn.node].id) for turn in state.chat_turns() if turn.node not in path}
+    path = set(state.tree.active_path())
+    return {str(state.tree.nodes[turn.node].id) for turn in state.chat_turns() if turn.node not in path}
 
 
 def _is_busy(state: State) -> bool:
@@ -318,13 +317,13 @@ def _is_busy(state: State) -> bool:
 
 def _answers_due(state: State) -> list[str]:
     """Return the ids of the answers that are being written or waited for, oldest first."""
-    return [str(state.nodes[turn.node].id) for turn in state.chat_turns() if not turn.is_continuation]
+    return [str(state.tree.nodes[turn.node].id) for turn in state.chat_turns() if not turn.is_continuation]
 
 
 def _extended(state: State) -> set[str]:
     """Return the ids of the messages that more than one turn has written."""
     turns = [*state.open.values(), *state.ended.values()]
-    return {str(state.nodes[turn.node].id) for turn in turns if turn.extends and turn.node in state.nodes}
+    return {str(state.tree.nodes[turn.node].id) for turn in turns if turn.extends and turn.node in state.tree.nodes}
 
 
 def _ids(messages: Iterable[JsonObject]) -> set[str]:

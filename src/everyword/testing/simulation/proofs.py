@@ -9,7 +9,6 @@ import msgspec
 
 from ...core.continuations import continuation_is_due
 from ...core.state import State
-from ...core.tree import shown_path
 from ...core.wanted import wanted
 from ...errors import LogCorrupt
 from ...events import TurnAccepted, TurnEnded, decode_event
@@ -109,7 +108,7 @@ async def check_tabs(world: World, tabs: list[Tab]) -> None:
     """
     for tab in tabs:
         state, rows, _ = await fold_log(world.kept, AgentId(tab.agent))
-        stored = [msgspec.json.decode(place.shown) for _, place in shown_path(state) if place.shown is not None]
+        stored = [msgspec.json.decode(place.shown) for _, place in state.tree.shown_path() if place.shown is not None]
         shown, ought = [_essence(message) for message in tab.protocol.messages], [_essence(each) for each in stored]
         if world.rules.max_persisted_messages is not None:
             shown = shown[len(shown) - len(ought) :]  # what the cap removed stays on screens (R-6)
