@@ -24,7 +24,7 @@ from everyword.ids import AgentId
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite import agent_database
-from everyword.log.sqlite.agent_databases import Databases, MemoryHome
+from everyword.log.sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
 from everyword.log.sqlite.store import SqliteLog
 from everyword.log.views import VIEWS
 from tests.agents.stream_kit import until
@@ -174,7 +174,7 @@ async def test_rows_that_are_dropped_after_they_came_tell_of_their_error_too(cap
 
 
 async def test_a_statement_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_database, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(agent_database, "MAX_SECONDS", 0.05)
     async with notes(MemoryLog()) as ann:
         with pytest.raises(SqlError, match="ran for more than"):
             await ann.sql("with recursive n (x) as (select 1 union all select x + 1 from n) select max(x) from n")
@@ -182,7 +182,7 @@ async def test_a_statement_that_takes_too_long_is_stopped(monkeypatch: pytest.Mo
 
 
 async def test_a_result_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_database, "MOST_ROWS", 10)
+    monkeypatch.setattr(agent_database, "MAX_ROWS", 10)
     numbers = "with recursive n (x) as (select 1 union all select x + 1 from n) select x from n limit ?"
     async with notes(MemoryLog()) as ann:
         assert len(await ann.sql(numbers, 10)) == 10
@@ -242,7 +242,7 @@ async def test_a_database_is_opened_at_first_use_and_closed_when_its_agent_is_un
 async def test_only_so_many_databases_are_open_and_only_so_many_threads_run() -> None:
     store = MemoryLog()
     await store.open()
-    few = Databases(MemoryHome(), store.databases._find_source, most_open=8)
+    few = SqliteAgentDatabases(MemoryBackend(), store.databases._find_source, max_open=8)
     agents = [AgentId(f"notes/{number}") for number in range(50)]
     for agent in agents:
         few.submit(agent, "create table note (text)", ())

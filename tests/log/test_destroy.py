@@ -14,7 +14,7 @@ from everyword.errors import Fenced, LogUnavailable
 from everyword.ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
-from everyword.log.sqlite.transaction import Scribe
+from everyword.log.sqlite.transaction import Transaction
 from everyword.rows import KeptRow
 from tests.log.building import (
     FOREVER,
@@ -181,14 +181,14 @@ async def test_a_destruction_that_fails_halfway_destroys_nothing(
         owner = await lived(store, A)
         await lived(store, CHILD)
         before = [await everything(store, agent) for agent in (A, CHILD)]
-        erase = Scribe._erase
+        erase = Transaction._erase
 
-        def fail(self: Scribe, agent: AgentId) -> None:
+        def fail(self: Transaction, agent: AgentId) -> None:
             erase(self, agent)
             if agent == CHILD:
                 raise sqlite3.OperationalError("disk I/O error")
 
-        monkeypatch.setattr(Scribe, "_erase", fail)
+        monkeypatch.setattr(Transaction, "_erase", fail)
         with pytest.raises(LogUnavailable):
             await store.destroy(A, owner.epoch)
         monkeypatch.undo()

@@ -243,7 +243,7 @@ BACKGROUND = [
     ),
     Mutant(
         "log/sqlite/transaction.py",
-        "        self.write_events()\n        first = children_prefix",
+        "        self.write_pending()\n        first = children_prefix",
         "        first = children_prefix",
         f"{STORE}::test_what_the_same_transaction_brought_goes_too[sqlite]",
         "events of a destroyed agent come after its end",

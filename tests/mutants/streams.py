@@ -36,8 +36,8 @@ STREAMS = [
     ),
     Mutant(
         "log/sqlite/agent_databases.py",
-        "                future, work = desk.waiting.popleft()\n",
-        "                future, work = desk.waiting.pop()\n",
+        "                future, work = queue.waiting.popleft()\n",
+        "                future, work = queue.waiting.pop()\n",
         f"{SQL}::test_statements_run_in_the_order_in_which_they_were_asked",
         "statements overtake each other",
     ),

@@ -161,7 +161,7 @@ SWIFT = [
     Mutant(
         "log/sqlite/transaction.py",
         "if more + 1 >= unmarked or",
-        "if not seq % MARK_FAR or",
+        "if not seq % EVENTS_PER_MARK or",
         f"{PACKS}::test_a_row_ends_at_its_last_seq_and_a_mark_stands_where_one_was_due",
         "a reader of a fast stream walks through all of it",
     ),
@@ -188,7 +188,7 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/stream_erasure.py",
-        "    scribe.write_events()\n",
+        "    transaction.write_pending()\n",
         "",
         "tests/log/sqlite/test_retention.py::test_a_stream_is_erased_though_its_end_is_in_the_same_transaction",
         "a stream that was erased as it ended is kept for ever",
@@ -273,7 +273,7 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/writer.py",
-        "if job.is_patient or job.work is not Scribe.append]",
+        "if job.is_patient or job.work is not Transaction.append]",
         "]",
         f"{LIGHT}::test_words_of_many_agents_count_as_the_pages_that_they_fill_together",
         "the log is carried over ten times as often as it need be, and words wait for the disk",
@@ -429,8 +429,8 @@ SWIFT = [
     ),
     Mutant(
         "log/sqlite/transaction.py",
-        "        if agent in self._touched:\n            self.write_events()",
-        "        if False:\n            self.write_events()",
+        "        if agent in self._touched:\n            self.write_pending()",
+        "        if False:\n            self.write_pending()",
         f"{SHEET}::test_a_lease_taken_in_the_transaction_of_a_batch_knows_of_it",
         "who loads an agent as it writes does not know of its turn",
     ),

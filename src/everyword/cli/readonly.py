@@ -17,10 +17,10 @@ from ..log.sqlite.connection import BUSY_SECONDS
 from ..log.sqlite.lock import fcntl
 from ..log.sqlite.migrations import check_ours, load_migrations
 from ..log.sqlite.queries import Reader
-from ..log.sqlite.reader_pool import Readers
+from ..log.sqlite.reader_pool import ReaderPool
 from ..log.sqlite.statements import SQL as STORE_SQL
 from ..log.sqlite.statements import parse_statements
-from ..log.sqlite.transaction import Grant, Head
+from ..log.sqlite.transaction import Head, TakenLease
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 
 __all__ = ["Glance", "Prunable", "ReadOnlyLog", "holder_of"]
@@ -133,7 +133,7 @@ class ReadOnlyLog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.realpath(path)
-        self._readers: Readers | None = None
+        self._readers: ReaderPool | None = None
 
     async def open(self) -> None:
         """Check that the file can be read as it is.
@@ -144,7 +144,7 @@ class ReadOnlyLog:
         if version < known:
             cure = "it is empty" if not version else f"it has version {version}, and this everyword reads {known}"
             raise LogError(f"unable to read {self.path!r}; {cure}. Start its server once, or run `everyword rebuild`")
-        self._readers = Readers(lambda: _FreshReader(self._connect()))
+        self._readers = ReaderPool(lambda: _FreshReader(self._connect()))
 
     def check(self) -> int:
         """Return the version of the file, if this everyword knows it; an older one is for writers to raise."""
@@ -287,7 +287,7 @@ def _load(reader: _FreshReader, agent: AgentId, recent: int) -> Activation | Non
     if before is None:
         raise UsageError(f"unable to read {agent!r}; there is no such agent")
     key, head = before
-    loaded = reader.load(agent, Grant(key, reader.standing(agent).epoch, head), recent)
+    loaded = reader.load(agent, TakenLease(key, reader.standing(agent).epoch, head), recent)
     after = reader.refresh().end_of(agent)
     return loaded if after is not None and after[1] == head else None
 

@@ -17,7 +17,7 @@ from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .base import REPLAYED, Activation, Batch, Pruned, Stored, Unchanged
-from .sqlite.agent_databases import Databases, MemoryHome
+from .sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
 
 __all__ = ["MemoryLog"]
 
@@ -97,7 +97,7 @@ class MemoryLog:
         self._logs: dict[AgentId, _Log] = {}
         self._arrivals = 0
         self._is_open = False
-        self.databases = Databases(MemoryHome(), lambda: _Source(self._logs))
+        self.databases = SqliteAgentDatabases(MemoryBackend(), lambda: _MemoryViewSource(self._logs))
 
     async def open(self) -> None:
         if self._is_open:
@@ -258,7 +258,7 @@ class MemoryLog:
         return [(agent, log.wake) for agent, log in self._logs.items() if log.wake is not None]
 
 
-class _Source:
+class _MemoryViewSource:
     """Reads the containers from another thread: whatever it takes is taken whole, in one step of the interpreter."""
 
     def __init__(self, logs: dict[AgentId, _Log]) -> None:

@@ -15,12 +15,12 @@ from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
 from .base import Stored
 
-__all__ = ["VIEWS", "AgentSource", "ViewRow"]
+__all__ = ["VIEWS", "ViewRow", "ViewSource"]
 
 ViewRow = tuple[Any, ...]
 
 
-class AgentSource(Protocol):
+class ViewSource(Protocol):
     """Reads one store from a thread that may wait: nothing of it belongs to the event loop."""
 
     def version(self, agent: AgentId) -> object:
@@ -36,15 +36,15 @@ class AgentSource(Protocol):
     def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]: ...
 
 
-def _messages(source: AgentSource, agent: AgentId) -> list[ViewRow]:
+def _messages(source: ViewSource, agent: AgentId) -> list[ViewRow]:
     return [(message.id, message.role, message.text, at) for message, at in _shown(source, agent)]
 
 
-def _raw_messages(source: AgentSource, agent: AgentId) -> list[ViewRow]:
+def _raw_messages(source: ViewSource, agent: AgentId) -> list[ViewRow]:
     return [(message.id, message.encode().decode(), at) for message, at in _shown(source, agent)]
 
 
-def _metadata(source: AgentSource, agent: AgentId) -> list[ViewRow]:
+def _metadata(source: ViewSource, agent: AgentId) -> list[ViewRow]:
     rows: list[ViewRow] = []
     for turn in _turns(source, agent, managed=True):
         status = "streaming" if turn.is_open else "completed" if turn.status == "completed" else "error"
@@ -53,7 +53,7 @@ def _metadata(source: AgentSource, agent: AgentId) -> list[ViewRow]:
     return rows
 
 
-def _chunks(source: AgentSource, agent: AgentId) -> list[ViewRow]:
+def _chunks(source: ViewSource, agent: AgentId) -> list[ViewRow]:
     return [
         (f"{turn.request}:{chunk.index}", turn.request, chunk.content, chunk.index, chunk.at)
         for turn in _turns(source, agent, managed=True)
@@ -61,7 +61,7 @@ def _chunks(source: AgentSource, agent: AgentId) -> list[ViewRow]:
     ]
 
 
-def _chat_metadata(source: AgentSource, agent: AgentId) -> list[ViewRow]:
+def _chat_metadata(source: ViewSource, agent: AgentId) -> list[ViewRow]:
     return [
         (
             str(turn.turn),
@@ -75,7 +75,7 @@ def _chat_metadata(source: AgentSource, agent: AgentId) -> list[ViewRow]:
     ]
 
 
-def _chat_chunks(source: AgentSource, agent: AgentId) -> list[ViewRow]:
+def _chat_chunks(source: ViewSource, agent: AgentId) -> list[ViewRow]:
     rows: list[ViewRow] = []
     for turn in _turns(source, agent, managed=False):
         for stored in source.read_turn(agent, turn.turn):
@@ -86,7 +86,7 @@ def _chat_chunks(source: AgentSource, agent: AgentId) -> list[ViewRow]:
     return rows
 
 
-VIEWS: dict[str, Callable[[AgentSource, AgentId], list[ViewRow]]] = {
+VIEWS: dict[str, Callable[[ViewSource, AgentId], list[ViewRow]]] = {
     "messages": _messages,
     "stream_metadata": _metadata,
     "stream_chunks": _chunks,
@@ -97,7 +97,7 @@ VIEWS: dict[str, Callable[[AgentSource, AgentId], list[ViewRow]]] = {
 """The views by name, each with what fills it. Nobody but the agent is asked about, so nobody else can be seen."""
 
 
-def _shown(source: AgentSource, agent: AgentId) -> list[tuple[UIMessage, Millis]]:
+def _shown(source: ViewSource, agent: AgentId) -> list[tuple[UIMessage, Millis]]:
     """Return the conversation as it is shown, oldest first; a message that cannot be read is left out."""
     row, places = source.agent_row(agent), {place.node: place for place in source.messages(agent)}
     path: list[MessageRow] = []
@@ -119,7 +119,7 @@ def _shown(source: AgentSource, agent: AgentId) -> list[tuple[UIMessage, Millis]
     return found
 
 
-def _turns(source: AgentSource, agent: AgentId, *, managed: bool) -> list[TurnRow]:
+def _turns(source: ViewSource, agent: AgentId, *, managed: bool) -> list[TurnRow]:
     row = source.agent_row(agent)
     generation = row.generation if row is not None else Generation(0)
     return [
@@ -131,7 +131,7 @@ def _turns(source: AgentSource, agent: AgentId, *, managed: bool) -> list[TurnRo
     ]
 
 
-def _bodies(source: AgentSource, agent: AgentId, turn: TurnRow) -> list[tuple[Millis, bytes]]:
+def _bodies(source: ViewSource, agent: AgentId, turn: TurnRow) -> list[tuple[Millis, bytes]]:
     return _chunk_bodies(source.read_turn(agent, turn.turn))
 
 
@@ -141,7 +141,7 @@ def _chunk_bodies(stored: Sequence[Stored]) -> list[tuple[Millis, bytes]]:
     return [(at, bytes(event.body)) for at, event in events if isinstance(event, Chunk)]
 
 
-def _total(source: AgentSource, agent: AgentId, turn: TurnRow) -> int:
+def _total(source: ViewSource, agent: AgentId, turn: TurnRow) -> int:
     if turn.is_open:
         return len(fold_stream(_bodies(source, agent, turn)).chunks)
     usage = msgspec.json.decode(turn.usage) if turn.usage is not None else None

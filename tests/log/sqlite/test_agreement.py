@@ -45,12 +45,12 @@ WAKES = st.sampled_from([None, Millis(0), UNCHANGED]) | st.integers(1, 50).map(M
 
 # Small enough that every history crosses them.
 SMALL = {
-    (transaction, "MARK_EVERY"): 4,
-    (transaction, "MARK_FAR"): 9,
-    (transaction, "CARRY_EVERY"): 7,
+    (transaction, "ROWS_PER_MARK"): 4,
+    (transaction, "EVENTS_PER_MARK"): 9,
+    (transaction, "SAVE_HEADS_EVERY"): 7,
     (transaction, "LEASES_KEPT"): 1,
     (retention, "SLICE"): 5,
-    (row_codec, "APART"): 20,
+    (row_codec, "LARGE_BODY"): 20,
 }
 LARGE = {(module, name): getattr(module, name) for module, name in SMALL}
 

@@ -19,7 +19,7 @@ from everyword.ids import Attempt, Millis, Seq, TurnId
 from everyword.log.base import Entry
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite import queries, transaction
-from everyword.log.sqlite.chunk_packing import PACK, pack, unpack
+from everyword.log.sqlite.chunk_packing import MAX_PACKED_BYTES, pack, unpack
 from tests.log.building import (
     FOREVER,
     A,
@@ -51,7 +51,7 @@ BODIES = [
     b"[1,2]",
     b"null",
     b'{"delta":"' + b"x" * 1500 + b'"}',
-    b'{"delta":"' + b"y" * PACK + b'"}',
+    b'{"delta":"' + b"y" * MAX_PACKED_BYTES + b'"}',
 ]
 CHUNKS = st.builds(
     Chunk,
@@ -87,7 +87,7 @@ def through(entries: list[Entry]) -> list[Entry]:
     for kind, turn, more, body in pack(entries):
         bodies = unpack(body, more) if more else [body]
         assert len(bodies) == more + 1
-        assert not more or len(body) <= PACK + 64
+        assert not more or len(body) <= MAX_PACKED_BYTES + 64
         found += [Entry(kind, None if turn is None else TurnId(turn), each) for each in bodies]
     return found
 
@@ -123,7 +123,7 @@ def test_chunks_that_follow_each_other_are_one_row_and_say_once_what_they_share(
         ([chunk(1, 0), fact("call.started", 1), chunk(1, 1)], 3),
         ([fact("x"), fact("x")], 2),
         ([Entry("chunk", TurnId(1), b"{}"), Entry("chunk", TurnId(1), b"{}")], 2),  # not as we encode them
-        ([chunk(1, 0, "x" * PACK), chunk(1, 1)], 2),
+        ([chunk(1, 0, "x" * MAX_PACKED_BYTES), chunk(1, 1)], 2),
         ([chunk(1, n, "x" * 1000) for n in range(6)], 2),  # three fit
         ([chunk(1, 0), chunk(1, 1), fact("turn.ended", 1)], 2),
     ],
@@ -150,8 +150,8 @@ def test_a_damaged_row_is_given_for_each_of_its_events_and_none_is_left_out(dama
 async def test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "MARK_EVERY", 8)
-    monkeypatch.setattr(transaction, "MARK_FAR", 16)
+    monkeypatch.setattr(transaction, "ROWS_PER_MARK", 8)
+    monkeypatch.setattr(transaction, "EVENTS_PER_MARK", 16)
     monkeypatch.setattr(queries, "MARKS_AT_ONCE", 2)
     async with opened(tmp_path) as store:
         memory = MemoryLog()
@@ -205,7 +205,7 @@ async def test_the_fullest_row_still_fits_a_page(tmp_path: Path) -> None:
         for _ in range(100):
             await owner.append(*(chunk(1, 70_000 + index, "y" * 7) for index in range(390)))
         full = [length for length, more in look(tmp_path, "SELECT length(body), more FROM event") if more == 389]
-        assert len(full) == 100 and full[0] >= PACK
+        assert len(full) == 100 and full[0] >= MAX_PACKED_BYTES
         assert look(tmp_path, "PRAGMA page_count")[0][0] - before <= 103
 
 

@@ -14,7 +14,7 @@ from everyword import Agent, AIChatAgent, Everyword, Turn
 from everyword.cli import main
 from everyword.client import AgentClient
 from everyword.ids import AgentId
-from everyword.log.sqlite.agent_databases import FileHome
+from everyword.log.sqlite.agent_databases import FileBackend
 from tests.own_agents import own
 from tests.patience import PATIENCE
 from tests.server.kit import connect, serving
@@ -88,7 +88,7 @@ def texts(response: Any) -> list[str]:
 
 async def test_the_database_and_the_sub_agents_of_an_agent_stay_with_it(tmp_path: Path) -> None:
     path = restored("version-5.sql", tmp_path / "log.db")
-    restored("version-5-shop-ann.sql", FileHome(str(path), "NORMAL").path(SHOP))
+    restored("version-5-shop-ann.sql", FileBackend(str(path), "NORMAL").path(SHOP))
     async with asyncio.timeout(PATIENCE), Everyword([Store, Support], store=str(path)) as app:
         store = await own(app.get(Store, "ann"))
         clerk = await store.sub_agent(Clerk, "h")

@@ -8,7 +8,7 @@ from pathlib import Path
 from everyword.events import TurnKind
 from everyword.ids import AgentId, Generation, Millis, NodeId
 from everyword.log.base import Batch
-from everyword.log.sqlite.row_codec import Lasting
+from everyword.log.sqlite.row_codec import PermanentEvent
 from everyword.log.sqlite.store import SqliteLog
 from everyword.rows import RowsCleared, RowsRemoved
 from tests.log.building import FOREVER, A, B, Owner, agent_row, chunk, ended_row, fact, message_row, read_all, turn_row
@@ -151,7 +151,7 @@ async def test_many_large_bodies_of_one_event_are_each_stored_once(tmp_path: Pat
 
 def test_an_event_is_looked_through_once_however_many_bodies_it_lacks() -> None:
     bodies = [b"%d" % n * 2000 for n in range(1, 5)]
-    event = Lasting(7, b"".join(bodies))
+    event = PermanentEvent(7, b"".join(bodies))
     assert [event.find(body) for body in bodies[:2]] == [0, 2000]
     assert event.find(b"not there") == -1
     assert event.find(bodies[3]) == -1, "it was given up"

@@ -149,8 +149,8 @@ async def test_a_question_that_fails_for_another_reason_may_be_asked_again(tmp_p
 async def test_a_page_is_one_moment_however_much_goes_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "MARK_EVERY", 4)
-    monkeypatch.setattr(transaction, "CARRY_EVERY", 5)
+    monkeypatch.setattr(transaction, "ROWS_PER_MARK", 4)
+    monkeypatch.setattr(transaction, "SAVE_HEADS_EVERY", 5)
     monkeypatch.setattr(retention, "SLICE", 7)
     monkeypatch.setattr(queries, "MARKS_AT_ONCE", 2)
     async with opened(tmp_path) as store:

@@ -44,7 +44,7 @@ UNREACHABLE = """
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "SLICE", 16)
-    monkeypatch.setattr(transaction, "MARK_EVERY", 8)
+    monkeypatch.setattr(transaction, "ROWS_PER_MARK", 8)
 
 
 @pytest.mark.parametrize("limit", [1, 7, 16, 1000])
@@ -239,7 +239,7 @@ async def test_no_body_is_stored_as_a_place_in_a_state(tmp_path: Path) -> None:
 
 async def test_a_slice_deletes_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An append that comes meanwhile waits for one slice, however large the states are."""
-    monkeypatch.setattr(retention, "MOST_BYTES", 25_000)
+    monkeypatch.setattr(retention, "MAX_BYTES", 25_000)
     faults = Faults()
     async with opened(tmp_path, faults) as store:
         owner = await Owner.take(store)

@@ -10,16 +10,16 @@ from typing import Any, Final
 from ...errors import EverywordError, SqlError
 from ...ids import AgentId
 from ..base import SqlResult
-from ..views import VIEWS, AgentSource
-from .sql_authorizer import Guard
+from ..views import VIEWS, ViewSource
+from .sql_authorizer import SqlAuthorizer
 from .statements import read_statements
 
-__all__ = ["Database"]
+__all__ = ["AgentDatabase"]
 
-MOST_ROWS: Final = 100_000
+MAX_ROWS: Final = 100_000
 """How many rows one statement may give: they are all held in memory."""
 
-MOST_SECONDS: Final = 30.0
+MAX_SECONDS: Final = 30.0
 """How long one statement may run: what comes after it waits."""
 
 STEPS: Final = 20_000
@@ -34,13 +34,13 @@ _LIMITS: Final = {
 _KINDS: Final = (str, int, float, bytes, bytearray, memoryview)
 
 
-class Database:
+class AgentDatabase:
     """Runs statements, one at a time; any thread may call, but only one at once."""
 
-    def __init__(self, agent: AgentId, connection: sqlite3.Connection, source: AgentSource) -> None:
+    def __init__(self, agent: AgentId, connection: sqlite3.Connection, source: ViewSource) -> None:
         self.connection = connection
         self._agent, self._source = agent, source
-        self._guard = Guard(connection)
+        self._authorizer = SqlAuthorizer(connection)
         self._copied: dict[str, object] = {}
         """The views that were filled, and the version of the log that they show."""
         self._deadline = 0.0
@@ -54,23 +54,23 @@ class Database:
         Raises:
             SqlError: it failed, and nothing of it was written.
         """
-        self._guard.refusal = None
-        self._deadline = time.monotonic() + MOST_SECONDS
+        self._authorizer.refusal = None
+        self._deadline = time.monotonic() + MAX_SECONDS
         _check_values(query, params)
         try:
             self._show(query)
             cursor = self.connection.execute(query, tuple(params))
             try:
-                rows = cursor.fetchmany(MOST_ROWS + 1) if cursor.description is not None else []
+                rows = cursor.fetchmany(MAX_ROWS + 1) if cursor.description is not None else []
             finally:
                 cursor.close()
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError) as exc:
             raise self._failure(query, exc) from exc
-        if len(rows) > MOST_ROWS:
-            raise SqlError(f"unable to run {_short(query)}; it gives more than {MOST_ROWS} rows. Use LIMIT, and page")
+        if len(rows) > MAX_ROWS:
+            raise SqlError(f"unable to run {_short(query)}; it gives more than {MAX_ROWS} rows. Use LIMIT, and page")
         return SqlResult(_columns(cursor.description), rows)
 
-    def unguard(self) -> None:
+    def detach(self) -> None:
         """Give the connection back to whoever opened it; nothing may be run here afterwards."""
         self.connection.set_progress_handler(None, 0)
         self.connection.set_authorizer(None)
@@ -85,7 +85,7 @@ class Database:
         if not named:
             return
         version = self._source.version(self._agent)
-        with self._guard.opened():
+        with self._authorizer.opened():
             for name in named:
                 if self._copied.get(name) != version:
                     self._copy(name)
@@ -108,9 +108,9 @@ class Database:
         return time.monotonic() > self._deadline
 
     def _failure(self, query: str, exc: Exception) -> EverywordError:
-        why = self._guard.refusal or str(exc)
+        why = self._authorizer.refusal or str(exc)
         if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-            why = f"it ran for more than {MOST_SECONDS:g} s. Make it smaller, or give it an index"
+            why = f"it ran for more than {MAX_SECONDS:g} s. Make it smaller, or give it an index"
         return SqlError(f"unable to run {_short(query)}; {why}", is_constraint=isinstance(exc, sqlite3.IntegrityError))
 
 

@@ -21,22 +21,22 @@ from typing import Any, Final, Protocol
 from ...errors import EverywordError, LogUnavailable, SqlError
 from ...ids import AgentId, split_agent_id
 from ..base import SqlResult
-from ..views import AgentSource
-from .agent_database import Database
+from ..views import ViewSource
+from .agent_database import AgentDatabase
 
-__all__ = ["Databases", "FileHome", "Home", "MemoryHome"]
+__all__ = ["DatabaseBackend", "FileBackend", "MemoryBackend", "SqliteAgentDatabases"]
 
-MOST_OPEN: Final = 64
+MAX_OPEN: Final = 64
 """How many databases are open at once; what was not used for longest is closed for the next one."""
 
 THREADS: Final = 8
 """How many of them run a statement at the same time."""
 
-SITTING: Final = 64
+STATEMENTS_PER_RUN: Final = 64
 """How many statements of one agent run before others have a turn."""
 
 
-class Home(Protocol):
+class DatabaseBackend(Protocol):
     """Where databases are when they are not open."""
 
     def open(self, agent: AgentId) -> sqlite3.Connection: ...
@@ -54,7 +54,7 @@ class Home(Protocol):
         ...
 
 
-class FileHome:
+class FileBackend:
     """A file per agent, in a folder per kind, beside the log: `<log>.agents/<kind>/<hash>.db`."""
 
     def __init__(self, log_path: str, synchronous: str) -> None:
@@ -86,7 +86,7 @@ class FileHome:
                 os.remove(f"{path}{end}")
 
 
-class MemoryHome:
+class MemoryBackend:
     """Bytes per agent, for a store that is gone with the process."""
 
     def __init__(self) -> None:
@@ -111,45 +111,45 @@ class MemoryHome:
         self._kept.pop(agent, None)
 
 
-class _Desk:
+class _AgentQueue:
     """One agent's queue and, while it is open, its database. Whoever set `is_busy` may touch the database."""
 
     __slots__ = ("agent", "database", "is_busy", "waiting")
 
     def __init__(self, agent: AgentId) -> None:
         self.agent = agent
-        self.database: Database | None = None
-        self.waiting: deque[tuple[Future[Any], Callable[[_Desk], Any]]] = deque()
+        self.database: AgentDatabase | None = None
+        self.waiting: deque[tuple[Future[Any], Callable[[_AgentQueue], Any]]] = deque()
         self.is_busy = False
 
 
-class Databases:
+class SqliteAgentDatabases:
     """All of one store's. `submit`, `release` and `drop` may be called from any thread."""
 
-    def __init__(self, home: Home, source: Callable[[], AgentSource], *, most_open: int = MOST_OPEN) -> None:
-        self._home, self._find_source, self._most_open = home, source, max(most_open, THREADS)
+    def __init__(self, backend: DatabaseBackend, source: Callable[[], ViewSource], *, max_open: int = MAX_OPEN) -> None:
+        self._backend, self._find_source, self._max_open = backend, source, max(max_open, THREADS)
         self._lock = threading.Lock()
-        self._desks: OrderedDict[AgentId, _Desk] = OrderedDict()
+        self._queues: OrderedDict[AgentId, _AgentQueue] = OrderedDict()
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
 
     def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
         """Queue a statement behind those before; its result comes whether or not anybody waits for it."""
-        return self._queue(agent, lambda desk: self._open(desk).run(query, params))
+        return self._enqueue(agent, lambda queue: self._open(queue).run(query, params))
 
     def has(self, agent: AgentId) -> bool:
         """Tell whether the agent has a database."""
         with self._lock:
-            desk = self._desks.get(agent)
-            is_open = desk is not None and desk.database is not None  # a desk without may have removed it just now
-        return is_open or self._home.has(agent)
+            queue = self._queues.get(agent)
+            is_open = queue is not None and queue.database is not None  # a queue without may have removed it just now
+        return is_open or self._backend.has(agent)
 
     def release(self, agent: AgentId) -> None:
         """Close the agent's database once what is queued has run; the next statement opens it again."""
         with self._lock:
-            is_known = agent in self._desks and not self._is_closed
+            is_known = agent in self._queues and not self._is_closed
         if is_known:
-            self._queue(agent, self._shut)
+            self._enqueue(agent, self._close)
 
     async def drop(self, agent: AgentId) -> None:
         """Run what is queued, then remove the agent's database; the next statement makes a new one.
@@ -157,13 +157,13 @@ class Databases:
         Raises:
             LogUnavailable: it could not be removed.
         """
-        await asyncio.wrap_future(self._queue(agent, self._remove))
+        await asyncio.wrap_future(self._enqueue(agent, self._remove))
 
     @property
     def open_count(self) -> int:
         """How many are open now."""
         with self._lock:
-            return sum(desk.database is not None for desk in self._desks.values())
+            return sum(queue.database is not None for queue in self._queues.values())
 
     async def aclose(self) -> None:
         """Run what is queued, close everything, end the threads. Idempotent; `reopen` makes it usable again."""
@@ -178,25 +178,25 @@ class Databases:
 
     def _end(self, pool: ThreadPoolExecutor) -> None:
         pool.shutdown()
-        for desk in self._desks.values():
-            self._shut(desk)
-        self._desks.clear()
+        for queue in self._queues.values():
+            self._close(queue)
+        self._queues.clear()
 
     # -- in order for each agent -----------------------------------------------------------------------------------
 
-    def _queue(self, agent: AgentId, work: Callable[[_Desk], Any]) -> Future[Any]:
+    def _enqueue(self, agent: AgentId, work: Callable[[_AgentQueue], Any]) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()  # what was asked runs: nobody can take it back
         with self._lock:
             if self._is_closed:
                 future.set_exception(LogUnavailable(f"unable to use the database of {agent!r}; the store is closed"))
                 return future
-            desk = self._desks.setdefault(agent, _Desk(agent))
-            self._desks.move_to_end(agent)
-            desk.waiting.append((future, work))
-            if not desk.is_busy:
-                desk.is_busy = True
-                self._threads().submit(self._sit, desk)
+            queue = self._queues.setdefault(agent, _AgentQueue(agent))
+            self._queues.move_to_end(agent)
+            queue.waiting.append((future, work))
+            if not queue.is_busy:
+                queue.is_busy = True
+                self._threads().submit(self._run_queue, queue)
         return future
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -204,71 +204,71 @@ class Databases:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="everyword-sql")
         return self._pool
 
-    def _sit(self, desk: _Desk) -> None:
+    def _run_queue(self, queue: _AgentQueue) -> None:
         """Run what waits for one agent; then let others have a turn."""
-        for _ in range(SITTING):
+        for _ in range(STATEMENTS_PER_RUN):
             with self._lock:
-                if not desk.waiting:
-                    desk.is_busy = False
-                    if desk.database is None:
-                        self._desks.pop(desk.agent, None)
+                if not queue.waiting:
+                    queue.is_busy = False
+                    if queue.database is None:
+                        self._queues.pop(queue.agent, None)
                     return
-                future, work = desk.waiting.popleft()
-            _settle(future, desk, work)
+                future, work = queue.waiting.popleft()
+            _settle(future, queue, work)
         with self._lock:
             pool = self._pool
         if pool is not None:
             with suppress(RuntimeError):  # closing: what is left runs here
-                pool.submit(self._sit, desk)
+                pool.submit(self._run_queue, queue)
                 return
-        self._sit(desk)
+        self._run_queue(queue)
 
-    def _open(self, desk: _Desk) -> Database:
-        if desk.database is None:
+    def _open(self, queue: _AgentQueue) -> AgentDatabase:
+        if queue.database is None:
             self._make_room()
             try:
-                connection = self._home.open(desk.agent)
+                connection = self._backend.open(queue.agent)
             except (sqlite3.Error, OSError) as exc:
-                raise SqlError(f"unable to open the database of {desk.agent!r}; {exc}") from exc
-            desk.database = Database(desk.agent, connection, self._find_source())
-        return desk.database
+                raise SqlError(f"unable to open the database of {queue.agent!r}; {exc}") from exc
+            queue.database = AgentDatabase(queue.agent, connection, self._find_source())
+        return queue.database
 
     def _make_room(self) -> None:
         """Close what was not used for longest, if as many are open as may be."""
         while True:
             with self._lock:
-                opened = [desk for desk in self._desks.values() if desk.database is not None]
-                idle = next((desk for desk in opened if not desk.is_busy), None)
-                if len(opened) < self._most_open or idle is None:
+                opened = [queue for queue in self._queues.values() if queue.database is not None]
+                idle = next((queue for queue in opened if not queue.is_busy), None)
+                if len(opened) < self._max_open or idle is None:
                     return
                 idle.is_busy = True
-            self._shut(idle)
-            self._sit(idle)  # whatever was queued meanwhile
+            self._close(idle)
+            self._run_queue(idle)  # whatever was queued meanwhile
 
-    def _shut(self, desk: _Desk) -> None:
-        database, desk.database = desk.database, None
+    def _close(self, queue: _AgentQueue) -> None:
+        database, queue.database = queue.database, None
         if database is not None:
-            database.unguard()
+            database.detach()
             try:
-                self._home.leave(desk.agent, database.connection)
+                self._backend.leave(queue.agent, database.connection)
             finally:
                 database.connection.close()
 
-    def _remove(self, desk: _Desk) -> None:
-        self._shut(desk)
+    def _remove(self, queue: _AgentQueue) -> None:
+        self._close(queue)
         try:
-            self._home.drop(desk.agent)
+            self._backend.drop(queue.agent)
         except OSError as exc:
-            raise LogUnavailable(f"unable to remove the database of {desk.agent!r}; {exc}") from exc
+            raise LogUnavailable(f"unable to remove the database of {queue.agent!r}; {exc}") from exc
 
 
-def _settle(future: Future[Any], desk: _Desk, work: Callable[[_Desk], Any]) -> None:
+def _settle(future: Future[Any], queue: _AgentQueue, work: Callable[[_AgentQueue], Any]) -> None:
     try:
-        result = work(desk)
+        result = work(queue)
     except EverywordError as exc:
         future.set_exception(exc)
     except Exception as exc:  # noqa: BLE001 - whatever it was, the next statement is tried afresh
-        future.set_exception(SqlError(f"unable to use the database of {desk.agent!r}; {exc!r}"))
+        future.set_exception(SqlError(f"unable to use the database of {queue.agent!r}; {exc!r}"))
     else:
         future.set_result(result)
 

@@ -16,9 +16,9 @@ import msgspec
 
 from ..base import Entry
 
-__all__ = ["PACK", "Packed", "pack", "unpack"]
+__all__ = ["MAX_PACKED_BYTES", "Packed", "pack", "unpack"]
 
-PACK = 3_980
+MAX_PACKED_BYTES = 3_980
 """Bytes that are packed into one row at most: it fits a page, so that nobody who reads or deletes it has to follow a
 chain of them."""
 
@@ -60,7 +60,7 @@ def _run(entries: Sequence[Entry], begin: int) -> tuple[int, bytes]:
     if first < 0:
         return 1, b""
     lead, stem, bodies = head + _INDEX, _BODY + _stem(body), [body]
-    room, index = PACK - len(head) - len(body), first
+    room, index = MAX_PACKED_BYTES - len(head) - len(body), first
     for place in range(begin + 1, len(entries)):
         index += 1
         given, start = entries[place].body, b"%b%d%b" % (lead, index, stem)

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from ...ids import Millis
 from ...rows import AgentRow, MessageRow, TurnRow
-from .row_codec import Lasting, agent_record, message_record, turn_record
+from .row_codec import PermanentEvent, agent_record, message_record, turn_record
 from .statements import SQL, columns_of, many_rows
 
-__all__ = ["NEVER", "NOWHERE", "Sheet", "Span", "insert"]
+__all__ = ["NEVER", "NOWHERE", "PendingRows", "Span", "insert"]
 
 BLOCKS: Final = (512, 256, 128, 64)
 """So many rows are inserted by one statement, and what is left by another. Python's `executemany` lets go of the
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 NOWHERE: Final = Span(None, None, None, None)
 
 
-class Sheet:
+class PendingRows:
     """Rows that wait to be written; what concerns a row that is replaced or removed before then is never written."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -60,7 +60,7 @@ class Sheet:
             self._write_turns()  # what is known of its chunks comes from both rows
         self._turns[place] = (*turn_record(key, row), *span)
 
-    def put_message(self, key: int, row: MessageRow, events: Iterable[Lasting]) -> None:
+    def put_message(self, key: int, row: MessageRow, events: Iterable[PermanentEvent]) -> None:
         """Put a message. `events` are those of the same batch that may have all of it."""
         self._messages[key, row.node] = message_record(key, row, events)
 

@@ -11,10 +11,10 @@ from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
-from .chunk_packing import PACK, unpack
+from .chunk_packing import MAX_PACKED_BYTES, unpack
 from .row_codec import Record, message_row, to_agent_row, turn_row, turn_rows
 from .statements import SQL
-from .transaction import Grant, Head
+from .transaction import Head, TakenLease
 
 __all__ = ["Reader"]
 
@@ -42,7 +42,7 @@ class Reader:
     def close(self) -> None:
         self._connection.close()
 
-    def load(self, agent: AgentId, grant: Grant, recent: int) -> Activation:
+    def load(self, agent: AgentId, grant: TakenLease, recent: int) -> Activation:
         """Load what the holder of a lease just taken needs."""
         with self._place(agent) as place:
             assert place is not None
@@ -196,7 +196,7 @@ class Reader:
         """Yield the events between `low` and an entry of the chain; a page reads each body when it is needed."""
         rows = self._all("walk_places" if is_page else "walk", key, entry.id, low)
         for more, seq, *_ in rows:
-            if type(more) is not int or type(seq) is not int or not 0 <= more < min(seq, PACK):
+            if type(more) is not int or type(seq) is not int or not 0 <= more < min(seq, MAX_PACKED_BYTES):
                 raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq!r} is damaged")
         if rows and (rows[0][1] != entry.seq or _count(rows) != entry.seq - rows[-1][1] + rows[-1][0] + 1):
             raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")

@@ -13,14 +13,14 @@ from ...errors import LogCorrupt, LogUnavailable
 from .connection import is_damage
 from .queries import Reader
 
-__all__ = ["Readers"]
+__all__ = ["ReaderPool"]
 
 T = TypeVar("T")
 
 THREADS = 2
 
 
-class Readers:
+class ReaderPool:
     """A small pool; each thread has a connection of its own, opened when it is first needed."""
 
     def __init__(self, connect: Callable[[], Reader]) -> None:

@@ -19,7 +19,7 @@ __all__ = ["REMOVE", "Retention", "Sweep"]
 
 SLICE = 512
 """Rows looked at in one transaction: what an append that comes meanwhile has to wait for."""
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Bytes deleted in one transaction, about, for the same reason: a state may be as large as a frame."""
 
 REMOVE: Final = ("mark_cuts", "remove_marks", "remove_events", "clear_doomed")
@@ -85,14 +85,14 @@ class Retention:
 
     def _slice(self, place: _Place, sweep: Sweep, until: int) -> Pruned | None:
         execute = self._connection.execute
-        rows = execute(SQL["doom"], (place.cursor, until, sweep.before, max(sweep.room, 1), MOST_BYTES)).rowcount
+        rows = execute(SQL["doom"], (place.cursor, until, sweep.before, max(sweep.room, 1), MAX_BYTES)).rowcount
         if rows and not sweep.room:
             execute(SQL["clear_doomed"])
             self._place = place
             return sweep.result(more=True)
         if rows:
             last, count, states, size = execute(SQL["last_doomed"]).fetchone()
-            if count >= sweep.room or size >= MOST_BYTES:
+            if count >= sweep.room or size >= MAX_BYTES:
                 until = last
             if states:
                 execute(SQL["count_states"])

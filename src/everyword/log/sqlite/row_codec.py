@@ -10,7 +10,7 @@ from ...events import TurnKind
 from ...rows import AgentRow, MessageRow, TurnRow
 
 __all__ = [
-    "Lasting",
+    "PermanentEvent",
     "Record",
     "agent_record",
     "message_record",
@@ -23,14 +23,14 @@ __all__ += ["turn_rows"]
 
 log = logging.getLogger(__name__)
 
-APART = 1000
+LARGE_BODY = 1000
 """Bytes of a body that has no room in a page of the table beside others: it would lie apart from its row anyway."""
 
 Record = tuple[Any, ...]
 """One row as `sqlite3` takes and gives it."""
 
 
-class Lasting:
+class PermanentEvent:
     """An event of a batch that stays as long as its agent, where large bodies may lie.
 
     They are looked for in its order, and no more once one is missing: it is looked through once, for however many.
@@ -83,13 +83,13 @@ def turn_rows(records: Iterable[Record]) -> list[TurnRow]:
     return rows
 
 
-def message_record(key: int, row: MessageRow, events: Iterable[Lasting] = ()) -> Record:
+def message_record(key: int, row: MessageRow, events: Iterable[PermanentEvent] = ()) -> Record:
     """Return the row's columns. A body of some size that one of these events has as well is not stored twice.
 
     Then the row says where it lies: the arrival of the event, and where in its bytes.
     """
     body = row.body
-    if body is not None and len(body) > APART:
+    if body is not None and len(body) > LARGE_BODY:
         for event in events:
             if (start := event.find(body)) >= 0:
                 place = (event.arrival, start, len(body))

@@ -14,7 +14,7 @@ from typing import Final
 
 from ..views import VIEWS
 
-__all__ = ["Guard"]
+__all__ = ["SqlAuthorizer"]
 
 PRAGMAS: Final = frozenset(
     {"data_version", "foreign_key_check", "foreign_key_list", "foreign_keys", "index_info", "index_list"}
@@ -40,7 +40,7 @@ _NAMED: Final = frozenset({sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_VI
 _TRANSACTIONS: Final = frozenset({sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT})
 
 
-class Guard:
+class SqlAuthorizer:
     """An authorizer for one connection. `refusal` says why the statement that was just prepared was refused."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -12,18 +12,18 @@ from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
-from .agent_databases import Databases, FileHome
+from .agent_databases import FileBackend, SqliteAgentDatabases
 from .checkpoints import Checkpoints
 from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
 from .files import DatabaseFiles
 from .lock import FileLock
 from .migrations import load_migrations
 from .queries import Reader
-from .reader_pool import Readers
+from .reader_pool import ReaderPool
 from .retention import Sweep
-from .stream_erasure import Erasure, erase_streams
-from .transaction import Destruction, Grant, Head, Replacement, Scribe
-from .view_source import FileSource
+from .stream_erasure import StreamErasure, erase_streams
+from .transaction import Destruction, Head, Replacement, TakenLease, Transaction
+from .view_source import FileViewSource
 from .writer import Writer
 
 __all__ = ["SqliteLog"]
@@ -61,16 +61,16 @@ class SqliteLog:
         self._lock_timeout = lock_timeout
         self._factory = factory
         self._heads: dict[int, Head] = {}
-        self._opened: tuple[Writer, Readers] | None = None
+        self._opened: tuple[Writer, ReaderPool] | None = None
         self.files = DatabaseFiles(self._path)
-        self._source = FileSource(self._open_reader, self._heads)
-        self.databases = Databases(FileHome(self._path, SYNCHRONOUS[durability]), lambda: self._source)
+        self._source = FileViewSource(self._open_reader, self._heads)
+        self.databases = SqliteAgentDatabases(FileBackend(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 
     async def open(self) -> None:
         if self._opened is not None:
             raise UsageError("unable to open the store; it was opened before. Call `open` once")
         connect = partial(open_writer, self._path, self._durability, load_migrations(), self._factory)
-        readers = Readers(lambda: Reader(self._open_reader(), self._heads))
+        readers = ReaderPool(lambda: Reader(self._open_reader(), self._heads))
         writer = Writer(
             connect,
             self._heads,
@@ -91,7 +91,7 @@ class SqliteLog:
             await self._opened[0].stop()
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        grant: Grant = await self._writer.submit(Scribe.take_lease, agent, agent, ROW, is_patient=True)
+        grant: TakenLease = await self._writer.submit(Transaction.take_lease, agent, agent, ROW, is_patient=True)
         if grant.is_first:
             return Activation(Epoch(grant.epoch), Seq(0), None, [], [], [], [])
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
@@ -100,14 +100,14 @@ class SqliteLog:
         if self._opened is None:
             raise LogUnavailable("unable to use the store; it is not open")
         # What has no rows is somebody's next words.
-        return self._opened[0].submit(Scribe.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
+        return self._opened[0].submit(Transaction.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
 
     def hurry(self) -> None:
         if self._opened is not None:
             self._opened[0].hurry()
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
-        await self._writer.submit(Scribe.destroy, Destruction(agent, epoch), agent)
+        await self._writer.submit(Transaction.destroy, Destruction(agent, epoch), agent)
 
     async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
         return await self._readers.run(repr(agent), lambda reader: reader.read(agent, after, limit, size))
@@ -143,12 +143,12 @@ class SqliteLog:
         return await self._writer.sweep(Sweep(before, limit))
 
     async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
-        erased: int = await self._writer.submit(erase_streams, Erasure(agent, until, limit), agent)
+        erased: int = await self._writer.submit(erase_streams, StreamErasure(agent, until, limit), agent)
         return erased
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
         replacement = Replacement(agent, list(rows), wake)
-        await self._writer.submit(Scribe.replace, replacement, agent)
+        await self._writer.submit(Transaction.replace, replacement, agent)
 
     async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
         return await self._readers.run(repr(agent), lambda reader: reader.turns(agent, newest))
@@ -168,7 +168,7 @@ class SqliteLog:
         return self._opened[0]
 
     @property
-    def _readers(self) -> Readers:
+    def _readers(self) -> ReaderPool:
         if self._opened is None:
             raise LogUnavailable("unable to use the store; it is not open")
         return self._opened[1]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from ...ids import AgentId, Millis
 from .retention import REMOVE
 from .statements import SQL
-from .transaction import Scribe
+from .transaction import Transaction
 
-__all__ = ["Erasure", "erase_streams"]
+__all__ = ["StreamErasure", "erase_streams"]
 
 
-class Erasure(NamedTuple):
+class StreamErasure(NamedTuple):
     """Which streams of an agent are to lose their chunks, and how many of them at most."""
 
     agent: AgentId
@@ -20,10 +20,10 @@ class Erasure(NamedTuple):
     limit: int
 
 
-def erase_streams(scribe: Scribe, erasure: Erasure) -> int:
-    """Delete the chunks in the scribe's transaction; return how many streams there were."""
-    scribe.write_events()
-    execute = scribe.connection.execute
+def erase_streams(transaction: Transaction, erasure: StreamErasure) -> int:
+    """Delete the chunks in this transaction; return how many streams there were."""
+    transaction.write_pending()
+    execute = transaction.connection.execute
     found = execute(SQL["agent_by_id"], (erasure.agent,)).fetchone()
     if found is None:
         return 0

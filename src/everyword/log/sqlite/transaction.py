@@ -19,19 +19,19 @@ from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved
 from ..base import PRUNED, REPLAYED, UNCHANGED, Batch, Unchanged
 from .chunk_packing import pack
 from .connection import BUSY_SECONDS, is_damage
-from .pending_rows import NEVER, NOWHERE, Sheet, Span, insert
-from .row_codec import Lasting
+from .pending_rows import NEVER, NOWHERE, PendingRows, Span, insert
+from .row_codec import PermanentEvent
 from .statements import SQL
 
-__all__ = ["Destruction", "Grant", "Head", "Replacement", "Scribe"]
+__all__ = ["Destruction", "Head", "Replacement", "TakenLease", "Transaction"]
 
-MARK_EVERY = 256
+ROWS_PER_MARK = 256
 """A row in so many is marked: a reader walks at most that far to where it wants to begin."""
 
-MARK_FAR = 1024
+EVENTS_PER_MARK = 1024
 """And an event in so many, if they come with few rows: what lies between two marks is read at once."""
 
-CARRY_EVERY = 32_768
+SAVE_HEADS_EVERY = 32_768
 """After so many arrivals the heads are written down: what opening after a crash has to look through at most."""
 
 BODY, COLUMNS = 7, 9
@@ -48,7 +48,7 @@ class Head(msgspec.Struct, frozen=True, order=True, gc=False):  # a Struct: ther
     id: int
 
 
-class Grant(NamedTuple):
+class TakenLease(NamedTuple):
     """A lease just taken: all that a reader needs to load its agent."""
 
     key: int
@@ -112,7 +112,7 @@ class _Lease:
             self.running.discard(row.turn)
 
 
-class Scribe:
+class Transaction:
     """Everything that is written, but for retention.
 
     `heads` has the ends of the logs that grew since they were last carried into the table. Readers look at
@@ -129,7 +129,7 @@ class Scribe:
         self._marks: list[Any] = []
         self.written = 0
         """Bytes of the events in this transaction, as they are stored."""
-        self._sheet = Sheet(connection)
+        self._sheet = PendingRows(connection)
         self._next = 0
         self._committed = 0
         self._scanned = 0
@@ -159,10 +159,10 @@ class Scribe:
             self._recall()
             self._version = version
 
-    def take_lease(self, agent: AgentId) -> Grant:
+    def take_lease(self, agent: AgentId) -> TakenLease:
         """Raise the agent's epoch, which makes it known if it was not."""
         if agent in self._touched:
-            self.write_events()  # what is read of it below is to be what the batches before have made of it
+            self.write_pending()  # what is read of it below is to be what the batches before have made of it
         self._connection.execute(SQL["take_lease"], (agent,))
         lease = self._leases.pop(agent, None)
         fresh = self._lease(agent)
@@ -171,7 +171,7 @@ class Scribe:
             fresh.head, fresh.head_id, fresh.quiet = lease.head, lease.head_id, lease.quiet
             fresh.unmarked = lease.unmarked
         self._touched[agent] = fresh
-        return Grant(fresh.key, fresh.epoch, Head(fresh.head, fresh.head_id))
+        return TakenLease(fresh.key, fresh.epoch, Head(fresh.head, fresh.head_id))
 
     def append(self, batch: Batch) -> None:
         """Check the batch against its lease, write its rows, and keep its events for `flush`.
@@ -206,7 +206,7 @@ class Scribe:
         if lease is None:
             raise UsageError(f"unable to replace the rows of {replacement.agent!r}; it has no log")
         self._touched[replacement.agent] = lease
-        self.write_events()
+        self.write_pending()
         spans = {turn: Span(*span) for turn, *span in self._connection.execute(SQL["turn_spans"], (lease.key,))}
         for name in ("clear_agent", "clear_turns", "clear_messages", "clear_kept"):
             self._connection.execute(SQL[name], (lease.key,))
@@ -231,7 +231,7 @@ class Scribe:
         lease = self._lease(destruction.agent)
         if lease is None or destruction.epoch != lease.epoch:
             raise Fenced(f"unable to destroy {destruction.agent!r}; its lease has another holder")
-        self.write_events()
+        self.write_pending()
         first = children_prefix(destruction.agent)
         beyond = first[:-1] + chr(ord(first[-1]) + 1)
         below = self._connection.execute(SQL["agents_between"], (first, beyond)).fetchall()
@@ -254,11 +254,11 @@ class Scribe:
 
     def flush(self) -> None:
         """Write the events of all batches, in order of arrival; the last thing before `commit`."""
-        self.write_events()
-        if self._must_carry or self._next - self._scanned > CARRY_EVERY:
+        self.write_pending()
+        if self._must_carry or self._next - self._scanned > SAVE_HEADS_EVERY:
             self._carry()
 
-    def write_events(self) -> None:
+    def write_pending(self) -> None:
         """Write what was kept so far, for whoever looks at the file in the same transaction."""
         self.written += sum(map(len, self._events[BODY::COLUMNS]))
         insert(self._connection, SQL["append_event"], self._events)
@@ -267,7 +267,7 @@ class Scribe:
         self._marks.clear()
         self._sheet.write()
 
-    def carry_heads(self) -> None:
+    def save_heads(self) -> None:
         """Write all heads down in a transaction of its own, so that the next opening has nothing to look through."""
         self.begin(patience=BUSY_SECONDS)
         self._carry()
@@ -297,7 +297,7 @@ class Scribe:
         else:  # who was stopped in the middle of a commit cannot tell whether it counts: the file can
             self._version = None
 
-    def seal(self) -> None:
+    def overwrite_failed_commit(self) -> None:
         """Overwrite what a failed commit may have left behind.
 
         If a commit fails while it is forced to the disk, its pages are in the write-ahead log, beyond its
@@ -344,7 +344,7 @@ class Scribe:
             self._leases[agent] = lease
         return lease
 
-    def _keep(self, lease: _Lease, batch: Batch) -> tuple[set[int], list[Lasting]]:
+    def _keep(self, lease: _Lease, batch: Batch) -> tuple[set[int], list[PermanentEvent]]:
         """Keep the batch's events.
 
         Returns the turns of which something is replayed from it, and the events that stay.
@@ -352,26 +352,26 @@ class Scribe:
         key, at = lease.key, batch.at
         seq, arrival, before = lease.head, self._next, lease.head_id
         streamed: set[int] = set()
-        lasting: list[Lasting] = []
+        lasting: list[PermanentEvent] = []
         is_alone = not batch.rows and not lease.quiet  # somebody's next words: nobody asks what is returned for them
         for kind, turn, more, body in pack(batch.entries):
-            unmarked = MARK_FAR - seq % MARK_FAR
+            unmarked = EVENTS_PER_MARK - seq % EVENTS_PER_MARK
             seq += more + 1
             lease.unmarked += 1
             self._events += (arrival, key, seq, at, kind, turn, arrival - before if before else 0, body, more)
-            if more + 1 >= unmarked or lease.unmarked >= MARK_EVERY:
+            if more + 1 >= unmarked or lease.unmarked >= ROWS_PER_MARK:
                 lease.unmarked = 0
                 self._marks += (key, seq, arrival)
             if not is_alone:
                 if turn is not None and kind in REPLAYED:
                     streamed.add(turn)
                 if kind not in PRUNED:
-                    lasting.append(Lasting(arrival, body))
+                    lasting.append(PermanentEvent(arrival, body))
             before, arrival = arrival, arrival + 1
         lease.head, lease.head_id, self._next = seq, before, arrival
         return streamed, lasting
 
-    def _put(self, lease: _Lease, row: Row, span: Span, lasting: Sequence[Lasting]) -> None:
+    def _put(self, lease: _Lease, row: Row, span: Span, lasting: Sequence[PermanentEvent]) -> None:
         execute = self._connection.execute
         match row:
             case AgentRow():

@@ -14,11 +14,11 @@ from ..base import Stored
 from .queries import Reader
 from .transaction import Head
 
-__all__ = ["FileSource"]
+__all__ = ["FileViewSource"]
 
 
-class FileSource:
-    """An `AgentSource` over the log's file. Opened when it is first asked."""
+class FileViewSource:
+    """A `ViewSource` over the log's file. Opened when it is first asked."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], heads: Mapping[int, Head]) -> None:
         self._connect, self._heads = connect, heads

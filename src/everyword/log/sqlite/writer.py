@@ -32,9 +32,9 @@ from .checkpoints import Checkpoints
 from .connection import BUSY_SECONDS, is_damage
 from .files import DatabaseFiles
 from .lock import FileLock
-from .reader_pool import Readers
+from .reader_pool import ReaderPool
 from .retention import Retention, Sweep
-from .transaction import Head, Scribe
+from .transaction import Head, Transaction
 
 __all__ = ["Writer"]
 
@@ -60,7 +60,7 @@ class _Job(Receipt, eq=False):
     `size` is about how many bytes it writes; what nobody can tell is the thread's.
     """
 
-    work: Callable[[Scribe, Any], object] | None = None
+    work: Callable[[Transaction, Any], object] | None = None
     argument: object = None
     agent: str = ""
     size: int = LIGHT + 1
@@ -71,7 +71,7 @@ class _Desk(NamedTuple):
     """An open connection and those who write with it; replaced as a whole when it fails."""
 
     connection: sqlite3.Connection
-    scribe: Scribe
+    scribe: Transaction
     retention: Retention
 
 
@@ -86,7 +86,7 @@ class Writer:
         self,
         connect: Callable[[], sqlite3.Connection],
         heads: dict[int, Head],
-        readers: Readers,
+        readers: ReaderPool,
         lock: FileLock,
         lock_timeout: float,
         *,
@@ -142,7 +142,7 @@ class Writer:
 
     def submit(
         self,
-        work: Callable[[Scribe, Any], object],
+        work: Callable[[Transaction, Any], object],
         argument: object,
         agent: str,
         size: int = LIGHT + 1,
@@ -234,7 +234,7 @@ class Writer:
         finally:
             self._seat.release()
 
-    def _try(self, scribe: Scribe, jobs: Sequence[_Job]) -> bool:
+    def _try(self, scribe: Transaction, jobs: Sequence[_Job]) -> bool:
         try:
             scribe.begin()
             for job in jobs:
@@ -249,9 +249,9 @@ class Writer:
         self._note(scribe, jobs)
         return True
 
-    def _note(self, scribe: Scribe, jobs: Sequence[_Job]) -> None:
+    def _note(self, scribe: Transaction, jobs: Sequence[_Job]) -> None:
         """Count the pages that a commit wrote, about: words lie together, rows and all else in places of their own."""
-        apart = [job for job in jobs if job.is_patient or job.work is not Scribe.append]
+        apart = [job for job in jobs if job.is_patient or job.work is not Transaction.append]
         self._checkpoints.note(2 + scribe.written // PAGE + sum(2 + job.size // PAGE for job in apart))
 
     def _take_waiting(self) -> list[_Job]:
@@ -375,7 +375,7 @@ class Writer:
         if self._desk is None:
             self._files.check()
             connection = self._connect()
-            self._desk = _Desk(connection, Scribe(connection, self._heads), Retention(connection))
+            self._desk = _Desk(connection, Transaction(connection, self._heads), Retention(connection))
             try:
                 self._desk.scribe.begin(patience=BUSY_SECONDS)
                 self._desk.scribe.rollback()
@@ -410,7 +410,7 @@ class Writer:
             log.warning("unable to carry the write-ahead log over; %s", exc)
         self._stand_up()
 
-    def _take_back(self, scribe: Scribe) -> None:
+    def _take_back(self, scribe: Transaction) -> None:
         try:
             scribe.rollback()
         except sqlite3.Error:
@@ -418,7 +418,7 @@ class Writer:
 
     def _seal(self) -> None:
         try:
-            self._sit_down().scribe.seal()
+            self._sit_down().scribe.overwrite_failed_commit()
         except (sqlite3.Error, EverywordError) as exc:
             log.warning("unable to write again after a failed commit; %s", exc)
             self._stand_up()
@@ -430,7 +430,7 @@ class Writer:
         self._checkpoints.close()
         if self._desk is not None:
             try:
-                self._desk.scribe.carry_heads()
+                self._desk.scribe.save_heads()
                 self._desk.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error as exc:  # the next opening finds out by itself
                 log.warning("unable to tidy up while closing; %s", exc)
@@ -447,7 +447,7 @@ def _is_light(jobs: Sequence[_Job]) -> bool:
     return size <= LIGHT or (len(jobs) >= CROWD and size <= CROWDED)
 
 
-def _write(scribe: Scribe, job: _Job) -> None:
+def _write(scribe: Transaction, job: _Job) -> None:
     """Let the scribe do the job; what it refuses before writing anything concerns this job only."""
     assert job.work is not None
     job.result = job.error = None
