@@ -13,13 +13,13 @@ from everyword.core.commands import Answer
 from everyword.events import CallAnswered, TurnAccepted, TurnEnded, TurnKind, decode_event
 from everyword.ids import CallId, RequestId, Seq
 from everyword.log.memory import MemoryLog
-from everyword.messages.tool_calls import CallAnswer, ToolError, ToolResult, open_calls, tool_parts
+from everyword.messages.tool_calls import CallAnswer, ErrorAnswer, OutputAnswer, open_calls, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, dying, served
 from tests.crash.test_answers_mid_stream import HOLDERS
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
-OSLO: CallAnswer = ToolResult("Oslo")
+OSLO: CallAnswer = OutputAnswer("Oslo")
 
 
 class Guide:
@@ -82,7 +82,7 @@ async def at_rest(serving: Served) -> None:
     await serving.agent._port.wait_until_idle()
 
 
-@pytest.mark.parametrize("answer", [OSLO, ToolError("no signal")], ids=["result", "error"])
+@pytest.mark.parametrize("answer", [OSLO, ErrorAnswer("no signal")], ids=["result", "error"])
 @pytest.mark.parametrize(("base", "holder"), HOLDERS)
 async def test_without_auto_continue_the_answer_ends_with_its_step(base: str, holder: str, answer: CallAnswer) -> None:
     prepare(holder, "c1")

@@ -17,7 +17,7 @@ from everyword.ids import CallId, MessageId, RequestId, Seq
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.repair_tool_calls import INTERRUPTED, NOT_ANSWERED, STOPPED
-from everyword.messages.tool_calls import Approval, ToolResult, find_call, tool_parts
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer, find_call, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, dying, served
 from tests.agents.test_think_toolsets import shop
@@ -25,7 +25,7 @@ from tests.agents.think_kit import Script, call, thinker
 from tests.patience import PATIENCE
 from tests.runtime.kit import soon
 
-YES, NO = Approval(True), Approval(False, "too much")
+YES, NO = ApprovalAnswer(True), ApprovalAnswer(False, "too much")
 POLICIES = ["queue", "latest", "merge", "drop", "debounce", "steer"]
 
 
@@ -100,7 +100,7 @@ class Client:
         policy = Policy(self.policy if number > 1 else "queue")  # type: ignore[arg-type]
         await self._tell(Submit(request, answer, [message], policy=policy))
 
-    async def answer(self, call: str, answer: Approval | ToolResult = YES, **more: Any) -> None:
+    async def answer(self, call: str, answer: ApprovalAnswer | OutputAnswer = YES, **more: Any) -> None:
         await self._tell(Answer(CallId(call), answer, RequestId(f"more-{call}"), **more))
 
     async def _tell(self, command: Any) -> None:
@@ -282,7 +282,7 @@ async def test_of_two_calls_each_runs_when_it_is_approved(base: str) -> None:
 
 @pytest.mark.parametrize("first", [YES, NO], ids=["approved", "denied"])
 @pytest.mark.parametrize("base", BASES)
-async def test_the_first_word_on_a_late_call_counts(base: str, first: Approval) -> None:
+async def test_the_first_word_on_a_late_call_counts(base: str, first: ApprovalAnswer) -> None:
     async with served(answering(base, Bank)) as serving:
         client = Client(serving)
         await client.ask(1, "refund 200")
@@ -291,7 +291,7 @@ async def test_the_first_word_on_a_late_call_counts(base: str, first: Approval) 
         await client.until(no_chat)
         await client.answer("c200", first)
         await client.answer("c200", NO if first is YES else YES)
-        await client.answer("c200", ToolResult("forged"))
+        await client.answer("c200", OutputAnswer("forged"))
         await client.idle()
         part = client.part("c200")
         assert (part["state"], Bank.effects) == (

@@ -15,7 +15,7 @@ from everyword.errors import BadChunk
 from everyword.events import Event, TurnEnded, decode_event
 from everyword.ids import Seq
 from everyword.messages.chunks import NEWER_TYPES
-from everyword.models.errors import classify_report, model_error
+from everyword.models.errors import classify_error_report, model_error
 from tests.agents.kit import AGENT, Served, served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
@@ -200,7 +200,7 @@ async def test_the_cure_of_a_models_failure_is_in_the_log_line_and_not_in_the_pu
     class Chat(AIChatAgent):
         async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
             yield "Well, "
-            raise model_error(classify_report({"error": {"code": "invalid_api_key"}}, provider="openai"))
+            raise model_error(classify_error_report({"error": {"code": "invalid_api_key"}}, provider="openai"))
 
     async with served(Chat) as serving:
         result = await serving.agent.save_messages([QUESTION])

@@ -17,7 +17,7 @@ from everyword.errors import ChatError
 from everyword.ids import CallId, RequestId
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from tests.agents.kit import AGENT, Served, served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
@@ -158,7 +158,7 @@ async def test_a_call_that_needs_approval_waits_and_runs_once_it_is_given() -> N
         message = await ask(serving)
         assert calls_of(message)["c1"]["state"] == "approval-requested"
         assert Clerk.effects == [] and await serving.agent.has_pending_interaction()
-        await answer(serving, "c1", Approval(True))
+        await answer(serving, "c1", ApprovalAnswer(True))
         assert Clerk.effects == [500.0]
         last = serving.agent.messages[-1]
     assert calls_of(last)["c1"]["output"] == "refunded"
@@ -170,7 +170,7 @@ async def test_a_denied_call_is_not_run_and_the_model_is_asked_again() -> None:
     Clerk.script = [step(call("refund", amount=500)), step("as you wish")]
     async with served(Clerk) as serving:
         await ask(serving)
-        await answer(serving, "c1", Approval(False, "too much"))
+        await answer(serving, "c1", ApprovalAnswer(False, "too much"))
         last = serving.agent.messages[-1]
     assert Clerk.effects == []
     assert calls_of(last)["c1"]["state"] == "output-denied"
@@ -188,11 +188,11 @@ async def test_a_client_tool_is_left_to_the_page_and_a_forged_result_of_ours_is_
     Clerk.script = [step(call("where", "c1"), call("refund", "c2", amount=500)), step("done")]
     async with served(Clerk) as serving:
         await ask(serving)
-        await answer(serving, "c2", ToolResult("forged"), is_last=False)
+        await answer(serving, "c2", OutputAnswer("forged"), is_last=False)
         assert calls_of(serving.agent.messages[-1])["c2"]["state"] == "approval-requested"
-        await answer(serving, "c1", ToolResult("Oslo"), is_last=False)
+        await answer(serving, "c1", OutputAnswer("Oslo"), is_last=False)
         assert calls_of(serving.agent.messages[-1])["c1"]["output"] == "Oslo"
-        await answer(serving, "c2", Approval(True))
+        await answer(serving, "c2", ApprovalAnswer(True))
         last = serving.agent.messages[-1]
     assert Clerk.effects == [500.0]
     assert calls_of(last)["c2"]["output"] == "refunded" and last.text == "done"
@@ -235,7 +235,7 @@ async def test_tools_called_by_hand_are_recorded_and_not_run_again_when_the_turn
         message = await ask(serving)
         calls = calls_of(message)
         assert [part["state"] for part in calls.values()] == ["output-available", "approval-requested"]
-        await answer(serving, next(reversed(calls)), Approval(True))
+        await answer(serving, next(reversed(calls)), ApprovalAnswer(True))
         last = serving.agent.messages[-1]
     assert Hand.effects == [4, 8]
     assert last.text == "paid 8"

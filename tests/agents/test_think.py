@@ -16,7 +16,7 @@ from everyword.errors import ChatError, UsageError
 from everyword.events import to_raw
 from everyword.ids import MessageId, RequestId
 from everyword.messages.message import Chunk
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, calls_of, think, thinker
 
@@ -116,7 +116,7 @@ async def test_a_call_that_needs_approval_ends_the_turn_and_runs_once_when_it_is
         assert result.status == "completed"
         assert calls_of(result.message)["c1"]["state"] == "approval-requested"
         assert len(script.asked) == 1
-        await answer(serving, "c1", Approval(True))
+        await answer(serving, "c1", ApprovalAnswer(True))
         _, last = serving.agent.messages
     assert calls_of(last)["c1"]["output"] == "refunded 500.0"
     assert last.text == "done" and script.said(1)[-1] == "refunded 500.0"
@@ -126,7 +126,7 @@ async def test_a_refusal_is_told_to_the_model() -> None:
     script = Script([call("refund", amount=500)], ["as you wish"])
     async with served(thinker(script, Support)) as serving:
         await think(serving).run_turn("refund me")
-        await answer(serving, "c1", Approval(False, "too much"))
+        await answer(serving, "c1", ApprovalAnswer(False, "too much"))
         assert serving.agent.messages[-1].text == "as you wish"
     assert script.said(1)[-1] == "too much"
 
@@ -136,7 +136,7 @@ async def test_a_tool_of_the_page_waits_for_the_page() -> None:
     async with served(thinker(script, Support)) as serving:
         await think(serving).run_turn("where am I?")
         assert await serving.agent.has_pending_interaction()
-        await answer(serving, "c1", ToolResult("Oslo"))
+        await answer(serving, "c1", OutputAnswer("Oslo"))
         assert serving.agent.messages[-1].text == "in Oslo"
     assert script.said(1)[-1] == "Oslo"
 
@@ -150,7 +150,7 @@ async def test_a_tool_that_the_page_brings_is_offered_and_left_to_it() -> None:
             await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), [question], client_tools=to_raw(declared)))
         await serving.agent._port.wait_until_idle()
         assert await serving.agent.has_pending_interaction()
-        await answer(serving, "c1", ToolResult("done"))
+        await answer(serving, "c1", OutputAnswer("done"))
         assert serving.agent.messages[-1].text == "picked"
     assert script.infos[0].function_tools[-1].name == "pick"
 

@@ -13,7 +13,7 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolse
 from everyword.agents.think import Think
 from everyword.agents.tools import tool
 from everyword.log.memory import MemoryLog
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, calls_of, think, thinker
 
@@ -96,7 +96,7 @@ async def test_a_toolsets_approval_is_asked_for_and_runs_the_call_once() -> None
     async with served(thinker(script, tools=[shop])) as serving:
         result = await think(serving).run_turn("tea, please")
         assert calls_of(result.message)["c1"]["state"] == "approval-requested"
-        await answer(serving, "c1", Approval(True))
+        await answer(serving, "c1", ApprovalAnswer(True))
         last = serving.agent.messages[-1]
     assert (calls_of(last)["c1"]["output"], last.text) == ("bought tea", "enjoy")
 
@@ -112,7 +112,7 @@ async def test_a_toolset_that_decides_call_by_call_is_asked_before_the_call() ->
         result = await think(serving).run_turn("go")
         states = {name: part["state"] for name, part in calls_of(result.message).items()}
         assert states == {"c1": "output-available", "c2": "approval-requested", "c3": "output-error"}
-        await answer(serving, "c2", Approval(True))
+        await answer(serving, "c2", ApprovalAnswer(True))
         assert calls_of(serving.agent.messages[-1])["c2"]["output"] == "ann pays 5 for gold (c2)"
 
 
@@ -138,7 +138,7 @@ async def test_an_external_tool_is_left_to_the_page() -> None:
     async with served(thinker(script, tools=[external])) as serving:
         await think(serving).run_turn("where am I?")
         assert await serving.agent.has_pending_interaction()
-        await answer(serving, "c1", ToolResult("Oslo"))
+        await answer(serving, "c1", OutputAnswer("Oslo"))
         assert serving.agent.messages[-1].text == "in Oslo"
 
 

@@ -14,7 +14,7 @@ from everyword.core.commands import Submit
 from everyword.ids import MessageId, RequestId
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
-from everyword.messages.tool_calls import Approval
+from everyword.messages.tool_calls import ApprovalAnswer
 from everyword.testing import CrashingLog
 from tests.agents.kit import AGENT, served
 from tests.agents.think_kit import Script, answer, call, think, thinker
@@ -97,7 +97,7 @@ async def test_a_message_that_goes_on_after_an_answer_keeps_the_steps_that_it_ha
             await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), [asked]))
         await think(serving)._port.wait_until_idle()
         before = think(serving).messages[-1].metadata["steps"]
-        await answer(serving, "c1", Approval(True))
+        await answer(serving, "c1", ApprovalAnswer(True))
         message: UIMessage = think(serving).messages[-1]
         assert (await recorded(store, "r1")) == before[0]["usage"]
         assert (await recorded(store, "go on c1")) == message.metadata["steps"][1]["usage"]

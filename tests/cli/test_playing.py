@@ -18,7 +18,7 @@ from everyword.cli.readonly import ReadOnlyLog
 from everyword.core.commands import Answer
 from everyword.errors import LogCorrupt, UsageError
 from everyword.ids import AgentId, CallId, RequestId, TurnId
-from everyword.messages.tool_calls import Approval, tool_parts
+from everyword.messages.tool_calls import ApprovalAnswer, tool_parts
 from tests.cli.kit import PAY, damage
 from tests.server.kit import PATIENCE, ask, chat, question, scripted
 
@@ -80,7 +80,9 @@ async def _answered(path: Path) -> None:
     ):
         await ask(client, question("u1", "pay"), idempotency_key="pay")
         async with (await app.start()).directory.attach(ANN) as loaded:
-            await loaded.actor.ask(Answer(CallId("k1"), Approval(True), RequestId("go on"), owner="page", origin="s1"))
+            await loaded.actor.ask(
+                Answer(CallId("k1"), ApprovalAnswer(True), RequestId("go on"), owner="page", origin="s1")
+            )
         assert await app.get(agent, "ann").wait_until_stable(PATIENCE)
 
 
@@ -125,7 +127,7 @@ async def _approved_late(path: Path) -> None:
         await ask(client, question("u1", "pay"), idempotency_key="pay")
         await ask(client, question("u2", "else"), idempotency_key="else")
         async with (await app.start()).directory.attach(ANN) as loaded:
-            await loaded.actor.ask(Answer(CallId("k1"), Approval(True), RequestId("late")))
+            await loaded.actor.ask(Answer(CallId("k1"), ApprovalAnswer(True), RequestId("late")))
         assert await app.get(Payer, "ann").wait_until_stable(PATIENCE)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from everyword.codec.accumulator import MessageAccumulator
-from everyword.codec.aisdk import ChunkWriter, aisdk_decoder
+from everyword.codec.aisdk import DeliveryWriter, aisdk_decoder
 from everyword.codec.decoder import Action, Decoded, Delivery
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
@@ -60,7 +60,7 @@ def test_interleaved_messages_come_out_as_if_each_had_come_alone(rng: Random) ->
 @given(seeded())
 def test_a_late_reader_of_the_history_has_the_messages_of_a_live_one(rng: Random) -> None:
     chunks = legal_sequence(rng)
-    writer, live, late = ChunkWriter("r", "m1"), MessageAccumulator(), MessageAccumulator()
+    writer, live, late = DeliveryWriter("r", "m1"), MessageAccumulator(), MessageAccumulator()
     decoder = aisdk_decoder()
     for index, chunk in enumerate(chunks):
         for delivery in writer.write(index, chunk):

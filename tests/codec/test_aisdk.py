@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from everyword.codec.aisdk import ChunkWriter, aisdk_decoder
-from everyword.codec.decoder import Action, Decoder, Delivery, Status, Stream, decode_history
+from everyword.codec.aisdk import DeliveryWriter, aisdk_decoder
+from everyword.codec.decoder import Action, Decoder, Delivery, Status, StreamedMessage, decode_history
 from everyword.errors import FoldError
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
@@ -46,7 +46,7 @@ def discrete(chunk: Chunk, scope: str = "r", message_id: str | None = "m") -> De
     )
 
 
-def written(writer: ChunkWriter, chunks: list[Chunk], first: int = 0) -> list[Delivery]:
+def written(writer: DeliveryWriter, chunks: list[Chunk], first: int = 0) -> list[Delivery]:
     return [delivery for index, chunk in enumerate(chunks, first) for delivery in writer.write(index, chunk)]
 
 
@@ -145,7 +145,7 @@ def test_one_text_from_first_contact_to_the_next_step() -> None:
 def test_observers_hear_of_replaced_and_deleted_messages() -> None:
     heard: list[str] = []
 
-    def deleted(serial: str, stream: Stream | None) -> None:
+    def deleted(serial: str, stream: StreamedMessage | None) -> None:
         heard.append(f"{serial} is gone")
 
     decoder = aisdk_decoder(on_replaced=lambda stream: heard.append(stream.text), on_deleted=deleted)
@@ -176,7 +176,7 @@ def test_a_whole_input_is_read_from_its_text_where_nobody_sent_it(text: str, enc
 @given(seeded())
 def test_what_was_written_is_read_as_it_was(rng: Random) -> None:
     chunks = legal_sequence(rng, newer=rng.random() < 0.5)
-    assert seen(aisdk_decoder(), *written(ChunkWriter("r", "m1"), chunks)) == chunks
+    assert seen(aisdk_decoder(), *written(DeliveryWriter("r", "m1"), chunks)) == chunks
 
 
 @pytest.mark.obligation("002-15")
@@ -184,7 +184,7 @@ def test_what_was_written_is_read_as_it_was(rng: Random) -> None:
 def test_history_and_what_follows_fold_like_the_whole(rng: Random) -> None:
     chunks = legal_sequence(rng, newer=rng.random() < 0.5)
     cut = rng.randrange(len(chunks) + 1)
-    writer, decoder = ChunkWriter("r", "m1"), aisdk_decoder()
+    writer, decoder = DeliveryWriter("r", "m1"), aisdk_decoder()
     written(writer, chunks[:cut])
     told = [decoded.event for decoded in decode_history(decoder, writer.history())]
     told += seen(decoder, *written(writer, chunks[cut:], cut))
@@ -195,7 +195,7 @@ def test_history_and_what_follows_fold_like_the_whole(rng: Random) -> None:
 @given(seeded())
 def test_history_adds_nothing_to_a_live_feed_that_saw_it_all(rng: Random) -> None:
     chunks = legal_sequence(rng)
-    writer, decoder = ChunkWriter("r", "m1"), aisdk_decoder()
+    writer, decoder = DeliveryWriter("r", "m1"), aisdk_decoder()
     deliveries = written(writer, chunks)
     seen(decoder, *deliveries)
     assert decode_history(decoder, writer.history()) == []
@@ -203,7 +203,7 @@ def test_history_adds_nothing_to_a_live_feed_that_saw_it_all(rng: Random) -> Non
 
 
 def test_an_input_that_was_streamed_is_closed_and_one_that_was_not_is_discrete() -> None:
-    writer = ChunkWriter("r")
+    writer = DeliveryWriter("r")
     streamed_input = written(writer, [CALL, WHOLE])
     assert [delivery.action for delivery in streamed_input] == [Action.CREATE, Action.APPEND]
     assert streamed_input[1].status is Status.COMPLETE
@@ -212,7 +212,7 @@ def test_an_input_that_was_streamed_is_closed_and_one_that_was_not_is_discrete()
 
 
 def test_an_abort_cancels_what_is_open_and_then_says_so() -> None:
-    writer = ChunkWriter("r")
+    writer = DeliveryWriter("r")
     written(writer, [START, STEP, TEXT, CALL, delta("a")])
     *cancelled, abort = writer.write(5, {"type": "abort"})
     assert [delivery.status for delivery in cancelled] == [Status.CANCELLED, Status.CANCELLED]
@@ -225,25 +225,25 @@ def test_an_abort_cancels_what_is_open_and_then_says_so() -> None:
 @pytest.mark.parametrize("chunk", [delta("a"), {"type": "text-end", "id": "t"}, {"type": "reasoning-end", "id": "t"}])
 def test_a_part_that_is_not_open_cannot_be_written_on(chunk: Chunk) -> None:
     with pytest.raises(FoldError, match=r"unable to write .*; no open part 't'"):
-        ChunkWriter("r").write(0, chunk)
+        DeliveryWriter("r").write(0, chunk)
 
 
 def test_a_tool_input_and_a_text_with_one_id_do_not_meet() -> None:
     reasoning = {"type": "reasoning-start", "id": "t"}
     chunks = [START, STEP, TEXT, reasoning, delta("a"), {"type": "reasoning-end", "id": "t"}, delta("b")]
-    assert seen(aisdk_decoder(), *written(ChunkWriter("r", "m"), chunks)) == chunks
+    assert seen(aisdk_decoder(), *written(DeliveryWriter("r", "m"), chunks)) == chunks
 
 
 def test_an_id_that_comes_again_is_another_message() -> None:
     end = {"type": "text-end", "id": "t"}
     chunks = [START, STEP, TEXT, delta("a"), end, END_STEP, STEP, TEXT, delta("b"), end]
-    writer = ChunkWriter("r", "m")
+    writer = DeliveryWriter("r", "m")
     assert seen(aisdk_decoder(), *written(writer, chunks)) == chunks
     assert [each.content for each in writer.history() if each.name == "text"] == ["b", "a"]
 
 
 def test_transient_parts_are_delivered_and_not_kept() -> None:
     note = {"type": "data-note", "data": 1, "transient": True}
-    writer = ChunkWriter("r")
+    writer = DeliveryWriter("r")
     assert [delivery.content for delivery in writer.write(0, note)] == [note]
     assert writer.history() == []

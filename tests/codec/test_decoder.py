@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from everyword.codec.decoder import Action, Decoded, Decoder, Delivery, Status, Stream, decode_history
+from everyword.codec.decoder import Action, Decoded, Decoder, Delivery, Status, StreamedMessage, decode_history
 
 CREATE, APPEND, UPDATE, DELETE = Action.CREATE, Action.APPEND, Action.UPDATE, Action.DELETE
 STREAMING, COMPLETE, CANCELLED = Status.STREAMING, Status.COMPLETE, Status.CANCELLED
@@ -13,13 +13,13 @@ STREAMING, COMPLETE, CANCELLED = Status.STREAMING, Status.COMPLETE, Status.CANCE
 class Letters:
     """Hooks that spell what they are asked for: S, D(piece), E, and X(content) for what is discrete."""
 
-    def start(self, stream: Stream) -> list[str]:
+    def start(self, stream: StreamedMessage) -> list[str]:
         return ["S"]
 
-    def delta(self, stream: Stream, piece: str) -> list[str]:
+    def delta(self, stream: StreamedMessage, piece: str) -> list[str]:
         return [f"D({piece})"]
 
-    def end(self, stream: Stream) -> list[str]:
+    def end(self, stream: StreamedMessage) -> list[str]:
         return [f"E{''.join(stream.headers)}"]
 
     def discrete(self, delivery: Delivery) -> list[str]:
@@ -34,10 +34,10 @@ class Reader:
         self.deleted: list[tuple[str, str | None]] = []
         self.decoder: Decoder[str] = Decoder(Letters(), on_replaced=self.on_replaced, on_deleted=self.on_deleted)
 
-    def on_replaced(self, stream: Stream) -> None:
+    def on_replaced(self, stream: StreamedMessage) -> None:
         self.replaced.append(stream.text)
 
-    def on_deleted(self, serial: str, stream: Stream | None) -> None:
+    def on_deleted(self, serial: str, stream: StreamedMessage | None) -> None:
         self.deleted.append((serial, None if stream is None else stream.text))
 
     def sees(self, action: Action, content: Any = "", status: Status = STREAMING, **fields: Any) -> list[str]:

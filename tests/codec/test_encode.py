@@ -11,7 +11,7 @@ from everyword.messages.chunks import encode_chunk
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
 from everyword.messages.normaliser import Normaliser
-from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
 from tests.messages.sequences import Chunk, hostile_sequence, json_value, legal_sequence, seeded
 
 
@@ -52,10 +52,10 @@ def test_a_message_whose_calls_were_answered_comes_back_whole(rng: Random) -> No
     for part in fold.message().parts:
         if "toolCallId" in part and rng.random() < 0.7:
             answers: list[CallAnswer] = [
-                ToolResult(json_value(rng)),
-                ToolError("no"),
-                Approval(True),
-                Approval(False, "why"),
+                OutputAnswer(json_value(rng)),
+                ErrorAnswer("no"),
+                ApprovalAnswer(True),
+                ApprovalAnswer(False, "why"),
             ]
             fold.answer(part["toolCallId"], rng.choice(answers))
     message = fold.message()

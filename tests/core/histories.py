@@ -43,7 +43,14 @@ from everyword.errors import Rejected
 from everyword.events import Event, Identity, Outcome, TurnKind, to_raw
 from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
 from everyword.messages.message import UIMessage
-from everyword.messages.tool_calls import Approval, ToolError, ToolResult, open_calls, own_approval_id, tool_parts
+from everyword.messages.tool_calls import (
+    ApprovalAnswer,
+    ErrorAnswer,
+    OutputAnswer,
+    open_calls,
+    own_approval_id,
+    tool_parts,
+)
 from everyword.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
 T = TypeVar("T")
@@ -411,7 +418,7 @@ def answer(choices: Choices, history: History) -> Command:
             calls += [part["toolCallId"] for part in open_calls(UIMessage.decode(node.body))] * 2
     return Answer(
         CallId(choices.of(calls)),
-        choices.of([ToolResult({"ok": 1}), ToolError("no"), Approval(True), Approval(False, "why")]),
+        choices.of([OutputAnswer({"ok": 1}), ErrorAnswer("no"), ApprovalAnswer(True), ApprovalAnswer(False, "why")]),
         RequestId(history.fresh("c")),
         auto_continue=choices.of([True, True, False]),
         owner="pk",

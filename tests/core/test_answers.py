@@ -8,7 +8,7 @@ from msgspec import Raw
 from everyword.core.continuations import is_held
 from everyword.events import ABSENT, CallAnswered, Chunk, TurnAccepted, TurnKind, TurnRetargeted
 from everyword.ids import TurnId
-from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
 from tests.core.histories import user
 from tests.core.stage import (
     Stage,
@@ -27,8 +27,8 @@ from tests.core.stage import (
     the,
 )
 
-OK = ToolResult({"ok": 1})
-YES, NO = Approval(True), Approval(False, "too dear")
+OK = OutputAnswer({"ok": 1})
+YES, NO = ApprovalAnswer(True), ApprovalAnswer(False, "too dear")
 
 
 def streaming(*calls: str) -> Stage:
@@ -60,7 +60,7 @@ def call_states(told: Stage) -> dict[str, str]:
     ("answer", "chunk", "after"),
     [
         (OK, {"type": "tool-output-available", "output": {"ok": 1}}, "output-available"),
-        (ToolError("no luck"), {"type": "tool-output-error", "errorText": "no luck"}, "output-error"),
+        (ErrorAnswer("no luck"), {"type": "tool-output-error", "errorText": "no luck"}, "output-error"),
     ],
 )
 def test_a_result_for_a_streaming_call_is_an_answer_and_a_chunk_in_one_batch(
@@ -115,8 +115,8 @@ def test_a_denied_call_never_gets_an_output() -> None:
     assert told.answer("k1", OK) == []
 
 
-@pytest.mark.parametrize("first", [OK, ToolError("no"), YES, NO])
-@pytest.mark.parametrize("second", [ToolError("late"), YES, NO])
+@pytest.mark.parametrize("first", [OK, ErrorAnswer("no"), YES, NO])
+@pytest.mark.parametrize("second", [ErrorAnswer("late"), YES, NO])
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_the_first_answer_to_a_streaming_call_wins(first: CallAnswer, second: CallAnswer, *, is_asked: bool) -> None:
     told = streaming("k1")
@@ -125,14 +125,14 @@ def test_the_first_answer_to_a_streaming_call_wins(first: CallAnswer, second: Ca
     told.answer("k1", first, auto_continue=False)
     before = call_states(told)
     events = told.answer("k1", second, auto_continue=False)
-    if first == YES and isinstance(second, ToolError):  # an approved call takes its result
+    if first == YES and isinstance(second, ErrorAnswer):  # an approved call takes its result
         assert kinds(events) == ["CallAnswered", "Chunk"]
     else:
         assert events == []
         assert call_states(told) == before
 
 
-@pytest.mark.parametrize("answer", [OK, ToolError("no"), YES, NO])
+@pytest.mark.parametrize("answer", [OK, ErrorAnswer("no"), YES, NO])
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_an_answer_means_the_same_while_the_message_streams_and_afterwards(
     answer: CallAnswer, *, is_asked: bool
@@ -148,7 +148,7 @@ def test_an_answer_means_the_same_while_the_message_streams_and_afterwards(
     assert early.message(2) == late.message(2)
 
 
-@pytest.mark.parametrize("answer", [OK, ToolError("no"), NO])
+@pytest.mark.parametrize("answer", [OK, ErrorAnswer("no"), NO])
 def test_a_result_that_the_model_brings_after_a_persons_answer_is_not_written(answer: CallAnswer) -> None:
     told = streaming("k1")
     told.answer("k1", answer, auto_continue=False)
@@ -249,8 +249,8 @@ def test_an_answer_to_a_stored_call_changes_the_message_and_is_no_chunk() -> Non
     assert states(told.message(2)) == {"k1": "output-available"}
 
 
-@pytest.mark.parametrize("first", [OK, ToolError("no"), NO])
-@pytest.mark.parametrize("second", [OK, ToolError("late"), YES, NO])
+@pytest.mark.parametrize("first", [OK, ErrorAnswer("no"), NO])
+@pytest.mark.parametrize("second", [OK, ErrorAnswer("late"), YES, NO])
 def test_the_first_answer_to_a_stored_call_wins(first: CallAnswer, second: CallAnswer) -> None:
     told = stored("k1")
     told.answer("k1", first, auto_continue=False)
@@ -372,7 +372,7 @@ def test_an_answer_without_auto_continue_delays_the_continuation_but_does_not_ta
     told.answer("k1", OK, "c1", owner="pk-1", origin="s1")
     told.wait(40)
     moved = the(
-        TurnRetargeted, told.answer("k2", ToolError("no"), "c2", owner="pk-2", origin="s2", auto_continue=False)
+        TurnRetargeted, told.answer("k2", ErrorAnswer("no"), "c2", owner="pk-2", origin="s2", auto_continue=False)
     )
     assert (moved.owner, moved.origin, moved.not_before) == ("pk-1", "s1", told.now + 50)
 
@@ -441,7 +441,7 @@ def test_an_answer_given_while_a_question_waits_goes_on_before_it() -> None:
     assert kinds(told.begin(3)) == ["AttemptStarted"]
 
 
-@pytest.mark.parametrize("answer", [OK, ToolError("no"), YES, NO])
+@pytest.mark.parametrize("answer", [OK, ErrorAnswer("no"), YES, NO])
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_an_answer_given_once_the_next_answer_has_begun_only_changes_the_message(
     answer: CallAnswer, *, has_ended: bool

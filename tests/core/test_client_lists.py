@@ -12,7 +12,7 @@ from everyword.errors import MessageRefused
 from everyword.events import MessageReplaced, MessagesPut
 from everyword.ids import NodeId
 from everyword.messages.server_fields import without_fields
-from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, decoded, kinds, open_text, stage, the
 
@@ -31,7 +31,7 @@ APPROVED = {**WAITING, "state": "approval-responded", "approval": {"id": "a1", "
 STREAMING = {"type": "tool-pay", "toolCallId": "k1", "state": "input-streaming", "input": {"amount": 9}}
 PROGRESS = {**OUTPUT, "preliminary": True}
 RUNNABLE = [WAITING, ASKED, APPROVED, PROGRESS]
-ANSWERS: list[CallAnswer] = [ToolResult("paid"), ToolError("no"), Approval(True), Approval(False)]
+ANSWERS: list[CallAnswer] = [OutputAnswer("paid"), ErrorAnswer("no"), ApprovalAnswer(True), ApprovalAnswer(False)]
 
 
 def answer_of(name: str, *parts: Any) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from everyword.core.evolve import evolve
 from everyword.errors import MessageRefused
 from everyword.events import MessageReplaced, MessagesPut, TurnAccepted, TurnKind
 from everyword.ids import Millis, NodeId, RequestId, TurnId
-from everyword.messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, decoded, endings, kinds, stage, text, the
 
 CALL = {"type": "tool-pay", "toolCallId": "k1", "state": "input-available", "input": {"amount": 9}}
-ANSWERS: list[CallAnswer] = [ToolResult("paid"), ToolError("no"), Approval(True), Approval(False)]
+ANSWERS: list[CallAnswer] = [OutputAnswer("paid"), ErrorAnswer("no"), ApprovalAnswer(True), ApprovalAnswer(False)]
 
 
 def forged(name: str, part: Any = CALL) -> dict[str, Any]:

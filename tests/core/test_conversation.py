@@ -6,7 +6,7 @@ import json
 
 from everyword.core.conversation import conversation, has_gap, with_reserved
 from everyword.core.state import State
-from everyword.messages.tool_calls import Approval
+from everyword.messages.tool_calls import ApprovalAnswer
 from tests.core.histories import user
 from tests.core.stage import Stage, open_text, stage, text
 
@@ -101,7 +101,7 @@ def test_a_message_that_asks_for_approval_is_shown_as_it_is_now() -> None:
     told.emit(1, {"type": "tool-approval-request", "toolCallId": "k1", "approvalId": "p1"})
     told.ask("r2", user("u2"))
     told.emit(1, *open_text("and more"))
-    told.answer("k1", Approval(approved=True))
+    told.answer("k1", ApprovalAnswer(approved=True))
     assert shown(told.state) == [("u1", "hi", False), ("a-r1", "and more", True), ("u2", "hi", False)]
     (_, body, _) = conversation(told.state)[1]
     states = [part.get("state") for part in json.loads(body)["parts"] if "toolCallId" in part]

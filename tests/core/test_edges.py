@@ -8,7 +8,7 @@ import pytest
 
 from everyword.errors import Rejected
 from everyword.events import Outcome
-from everyword.messages.tool_calls import ToolError, ToolResult
+from everyword.messages.tool_calls import ErrorAnswer, OutputAnswer
 from tests.core.histories import assistant, user
 from tests.core.stage import call, kinds, stage
 
@@ -45,8 +45,8 @@ def test_a_failed_call_of_an_older_message_does_not_take_the_waiting_continuatio
     told.run(1, call("k1"), finish_reason="tool-calls")
     told.ask("r2", user("u2"))
     told.run(2, call("k2"), finish_reason="tool-calls")
-    told.answer("k2", ToolResult(1), "c1")
-    told.answer("k1", ToolError("late"), "c2", auto_continue=False)
+    told.answer("k2", OutputAnswer(1), "c1")
+    told.answer("k1", ErrorAnswer("late"), "c2", auto_continue=False)
     assert kinds(told.begin(3)) == ["AttemptStarted"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everyword.events import AttemptStarted, MessagesRemoved, Outcome, TurnEnded
-from everyword.messages.tool_calls import ToolResult
+from everyword.messages.tool_calls import OutputAnswer
 from tests.core.histories import user
 from tests.core.stage import (
     Stage,
@@ -56,7 +56,7 @@ def test_a_continuation_that_is_forgotten_keeps_its_message() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.run(1, *text("first"), call("c1"), finish_reason="tool-calls")
-    told.answer("c1", ToolResult("done"))
+    told.answer("c1", OutputAnswer("done"))
     told.wait(50)
     told.begin(2)
     told.emit(2, *open_text("more", "t2"))

@@ -25,12 +25,12 @@ from everyword.events import (
 from everyword.ids import Attempt, CallId, TurnId
 from everyword.messages.message import UIMessage
 from everyword.messages.repair_tool_calls import INTERRUPTED, STOPPED
-from everyword.messages.tool_calls import Approval, ToolResult, own_approval_id, tool_parts
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer, own_approval_id, tool_parts
 from tests.core.histories import History, histories, user, walk
 from tests.core.stage import Stage, chunks_of, ended_message, endings, kinds, pick, stage, states, text, the
 from tests.core.test_agreement import again
 
-YES, NO = Approval(True), Approval(False)
+YES, NO = ApprovalAnswer(True), ApprovalAnswer(False)
 MANY = settings(max_examples=150, deadline=None)
 
 
@@ -157,8 +157,8 @@ def test_a_late_call_is_nobodys_overlap() -> None:
     assert not accepted.dropped
 
 
-@pytest.mark.parametrize("answer", [NO, ToolResult({"ok": 1})])
-def test_what_else_comes_late_only_changes_the_message(answer: Approval | ToolResult) -> None:
+@pytest.mark.parametrize("answer", [NO, OutputAnswer({"ok": 1})])
+def test_what_else_comes_late_only_changes_the_message(answer: ApprovalAnswer | OutputAnswer) -> None:
     told = overtaken("k1")
     events = told.answer("k1", answer)
     # The result of a tool that runs here is nobody's to give.

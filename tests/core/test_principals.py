@@ -11,12 +11,12 @@ from everyword.core.restore import restore
 from everyword.core.state import State
 from everyword.events import CallAnswered, FiberStarted, Identity, JobAdded, RunStarted, TurnAccepted
 from everyword.ids import CallId, FiberId, JobId, Millis, RunId
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from tests.core.histories import ANN, BOB, user
 from tests.core.stage import Stage, call, endings, stage, text, the
 from tests.core.test_late_calls import pays
 
-YES, NO = Approval(True), Approval(False)
+YES, NO = ApprovalAnswer(True), ApprovalAnswer(False)
 
 
 def asked_by(principal: Identity | None) -> Stage:
@@ -92,7 +92,7 @@ def test_an_answer_goes_on_for_who_asked_and_not_for_who_approved() -> None:
 def test_an_answer_that_still_streams_goes_on_for_who_asked() -> None:
     told = asked_by(ANN)
     told.emit(1, call("look-1"))
-    accepted = the(TurnAccepted, told.answer("look-1", ToolResult("seen"), principal=BOB))
+    accepted = the(TurnAccepted, told.answer("look-1", OutputAnswer("seen"), principal=BOB))
     assert (accepted.during, accepted.principal) == (1, ANN)
 
 

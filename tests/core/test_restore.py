@@ -11,7 +11,7 @@ from everyword.core.state import State
 from everyword.core.transitions import Status
 from everyword.events import Chunk, HookDone, encode_event
 from everyword.ids import Attempt, Millis, NodeId, TurnId
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from everyword.rows import MessageRow, TurnRow
 from tests.core.histories import fingerprint, user
 from tests.core.stage import Stage, approval, call, decoded, kinds, open_text, stage, states, text
@@ -64,8 +64,8 @@ def test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was() -> None:
     told.ask("r3", user("u3"))
     told.begin(3)
     told.emit(3, call("k1"), call("k2"), approval("k1"), *open_text("meanwhile"))
-    told.answer("k1", Approval(True))
-    told.answer("k2", ToolResult(1))
+    told.answer("k1", ApprovalAnswer(True))
+    told.answer("k2", OutputAnswer(1))
     told.begin(3, "crash")
     told.ask("r4", user("u4"), policy="debounce")
     told.defer("r5")
@@ -140,7 +140,7 @@ def test_an_answer_given_before_the_crash_is_in_the_draft_after_it() -> None:
     told.ask("r1", user("u1"))
     told.begin(1)
     told.emit(1, call("k1"), approval("k1"))
-    told.answer("k1", Approval(False, "no"), auto_continue=False)
+    told.answer("k1", ApprovalAnswer(False, "no"), auto_continue=False)
     draft = told.restored()[0].tree.nodes[NodeId(2)].draft
     assert draft is not None
     assert states(decoded(draft)) == {"k1": "output-denied"}

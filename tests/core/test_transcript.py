@@ -12,7 +12,7 @@ from everyword.core.transcript import Ending, Transcript
 from everyword.events import AttemptStarted, Chunk, Event, Outcome, StateSet, TurnKind, TurnRetargeted, to_raw
 from everyword.ids import Attempt, MessageId, Millis, NodeId, TurnId
 from everyword.messages.server_fields import without_fields
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from tests.core.histories import assistant, user
 from tests.core.stage import Stage, approval, call, open_text, stage, states, text, text_of
 
@@ -65,7 +65,7 @@ def test_what_is_seen_in_the_end_is_what_is_stored() -> None:
     told.put(assistant("x1", "put again"))
     told.ask("r2", user("u2"))
     told.run(2, call("k1"), finish_reason="tool-calls")
-    told.answer("k1", ToolResult(1))
+    told.answer("k1", OutputAnswer(1))
     told.run(3, *text("so"))
     assert watched(told).messages == {node: told.stored(node) for node in (1, 2, 3, 4, 5)}
 
@@ -107,7 +107,7 @@ def test_an_answer_to_a_stored_call_is_seen_at_once() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.run(1, call("k1"), approval("k1"))
-    told.answer("k1", Approval(True), auto_continue=False)
+    told.answer("k1", ApprovalAnswer(True), auto_continue=False)
     assert watched(told).messages[2] == told.message(2)  # type: ignore[index]
 
 
@@ -116,7 +116,7 @@ def test_a_denial_of_a_streaming_call_is_seen_in_the_chunks_and_in_the_end() -> 
     told.ask("r1", user("u1"))
     told.begin(1)
     told.emit(1, call("k1"), approval("k1"))
-    told.answer("k1", Approval(False, "no"), auto_continue=False)
+    told.answer("k1", ApprovalAnswer(False, "no"), auto_continue=False)
     assert states(watched(told).messages[2]) == {"k1": "output-denied"}  # type: ignore[index]
     told.finish(1)
     assert watched(told).messages[2] == told.message(2)  # type: ignore[index]

@@ -49,7 +49,7 @@ from everyword.events import (
     turn_of,
 )
 from everyword.ids import Attempt, CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
-from everyword.messages.tool_calls import ToolResult
+from everyword.messages.tool_calls import OutputAnswer
 from tests.core.histories import user
 from tests.core.stage import Stage, call, open_text, stage, text
 
@@ -86,14 +86,14 @@ def a_life() -> Stage:
     told.begin(1)
     told.emit(1, call("k1"), call("k2"), call("k3"), call("k4"), *open_text("half"))
     told.tell(StartCall(TURN, Attempt(1), CallId("k4"), "find"))
-    told.answer("k1", ToolResult(1), "c1")  # turn 2 waits
-    told.answer("k2", ToolResult(1), "c2")  # and is retargeted
+    told.answer("k1", OutputAnswer(1), "c1")  # turn 2 waits
+    told.answer("k2", OutputAnswer(1), "c2")  # and is retargeted
     told.delay(1, "crash")
     told.begin(1, "crash")
     told.interrupt(1, attempt=2)
     told.begin(1)
     told.cancel("r1")
-    told.answer("k3", ToolResult(1), auto_continue=False)
+    told.answer("k3", OutputAnswer(1), auto_continue=False)
     told.emit(1, *text("late", "t2"), attempt=3)
     told.finish(1, attempt=3)
     told.tell(MarkHookDone(TURN))

@@ -8,11 +8,11 @@ from everyword.core.continuations import continuation_is_due
 from everyword.core.wanted import NOW, Wanted, wanted
 from everyword.events import Outcome
 from everyword.ids import Millis, TurnId
-from everyword.messages.tool_calls import ToolResult
+from everyword.messages.tool_calls import OutputAnswer
 from tests.core.histories import user
 from tests.core.stage import Stage, call, endings, kinds, open_text, stage, text
 
-OK = ToolResult({"ok": 1})
+OK = OutputAnswer({"ok": 1})
 
 
 def parked() -> Stage:
@@ -246,5 +246,5 @@ def test_what_waits_for_its_time_is_looked_at_then_although_a_hook_is_still_due(
     told = stage(has_response_hook=True)
     told.ask("r1", user("u1"))
     told.run(1, call("k1"))
-    told.answer("k1", ToolResult(1), "c1")
+    told.answer("k1", OutputAnswer(1), "c1")
     assert told.wanted() == Wanted(hooks=(TurnId(1),), wake=NOW, later=Millis(told.now + told.rules.continuation_delay))

@@ -26,7 +26,7 @@ from everyword.events import CallAnswered
 from everyword.ids import AgentId, CallId, MessageId, RequestId
 from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.message import UIMessage
-from everyword.messages.tool_calls import Approval, open_calls, tool_parts
+from everyword.messages.tool_calls import ApprovalAnswer, open_calls, tool_parts
 from everyword.runtime.clock import Clock, SystemClock
 from everyword.runtime.directory import Directory, Loaded, Settings
 from everyword.runtime.port import Port
@@ -101,7 +101,7 @@ async def live(base: str, path: str, clock: Clock, action: str, what: str) -> No
             question = {"id": f"u{number}", "role": "user", "parts": [{"type": "text", "text": what}]}
             await loaded.actor.ask(Submit(RequestId(f"r{number}"), MessageId(f"a{number}"), [question]))
         if action == "approve":
-            events = await loaded.actor.ask(Answer(CallId(what), Approval(True), RequestId("r2")))
+            events = await loaded.actor.ask(Answer(CallId(what), ApprovalAnswer(True), RequestId("r2")))
             report("answered" if any(isinstance(event, CallAnswered) for event in events) else "refused")
         await settle(loaded)
         report("asks" if await loaded.actor.inspect(_asks) else "settled")

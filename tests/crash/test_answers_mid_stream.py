@@ -11,16 +11,16 @@ import pytest
 from everyword.agents.tools import tool
 from everyword.core.commands import Answer
 from everyword.ids import CallId, RequestId
-from everyword.messages.tool_calls import Approval, CallAnswer, ToolResult, open_calls, tool_parts
+from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, OutputAnswer, open_calls, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
 
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
 ANSWERS: dict[str, tuple[str, CallAnswer, str, list[int]]] = {
     # tool, answer, state in the end, effects
-    "approved": ("refund", Approval(True), "output-available", [5]),
-    "refused": ("refund", Approval(False, "no"), "output-denied", []),
-    "answered by the page": ("where", ToolResult("Oslo"), "output-available", []),
+    "approved": ("refund", ApprovalAnswer(True), "output-available", [5]),
+    "refused": ("refund", ApprovalAnswer(False, "no"), "output-denied", []),
+    "answered by the page": ("where", OutputAnswer("Oslo"), "output-available", []),
 }
 
 

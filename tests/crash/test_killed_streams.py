@@ -28,7 +28,7 @@ from everyword.events import Chunk, TurnAccepted, TurnEnded, TurnKind, decode_ev
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
-from everyword.messages.managed_stream import fold_stream
+from everyword.messages.managed_stream import fold_managed_stream
 from everyword.runtime.tail import Committed
 from everyword.wire.streams import StreamView
 from tests.agents.stream_kit import PageStream, Talk, talking
@@ -100,7 +100,7 @@ async def read_kept(store: LogStore) -> Kept:
     for row in rows:
         if row.generation == last:
             stored = [(each.at, bytes(chunk_of(each.body).body)) for each in await store.read_turn(AGENT, row.turn)]
-            streams.append((row.status, fold_stream(stored).text))
+            streams.append((row.status, fold_managed_stream(stored).text))
     messages = [msgspec.json.decode(row.body) for row in (await store.conversation(AGENT))[1] if row.body is not None]
     return Kept([(each["role"], each["parts"][0]["text"]) for each in messages], streams)
 

@@ -21,14 +21,14 @@ from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.repair_tool_calls import INTERRUPTED
-from everyword.messages.tool_calls import Approval, tool_parts
+from everyword.messages.tool_calls import ApprovalAnswer, tool_parts
 from tests.agents.bases import BASES
 from tests.crash.clerk import Clerk, Effects, clerk_process, family, was_made
 from tests.crash.proofs import check_log, check_projections, of_kind, read_all
 from tests.crash.world import Crash, Person, Step, World, bodies, play
 from tests.runtime.kit import AGENT
 
-YES = Approval(True)
+YES = ApprovalAnswer(True)
 
 
 async def after(person: Person) -> None:

@@ -23,7 +23,7 @@ from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.repair_tool_calls import INTERRUPTED
-from everyword.messages.tool_calls import Approval, ToolResult, tool_parts
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer, tool_parts
 from tests.agents.bases import BASES
 from tests.crash.clerk import CALLS, Clerk, Effects, clerk_process, family, verdict, was_made
 from tests.crash.proofs import check_log, check_projections, of_kind, read_all
@@ -38,13 +38,13 @@ AGAIN = ["k-look", "k-brew", "k-both-2", "k-early-2"]
 
 async def refund(person: Person) -> None:
     await person.ask("refund")
-    await person.answer("k-refund", Approval(True), "refund-more")
+    await person.answer("k-refund", ApprovalAnswer(True), "refund-more")
     await person.over("refund-more")
 
 
 async def refuse(person: Person) -> None:
     await person.ask("refuse")
-    await person.answer("k-refuse", Approval(False, "too much"), "refuse-more")
+    await person.answer("k-refuse", ApprovalAnswer(False, "too much"), "refuse-more")
     await person.over("refuse-more")
 
 
@@ -52,7 +52,7 @@ async def early(person: Person) -> None:
     """Approve while the answer that asks still streams."""
     await person.submit("early")
     await person.until(lambda: person.world.said("early", b"tool-approval-request"))
-    await person.answer("k-early", Approval(True), "early-more")
+    await person.answer("k-early", ApprovalAnswer(True), "early-more")
     person.world.hold("early").set()
     await person.over("early", "early-more")
 
@@ -61,7 +61,7 @@ async def twice(person: Person) -> None:
     """Approve in two tabs at once: each knows only its own continuation."""
     await person.ask("twice")
     call = CallId(person.world.asked_for("k-twice"))
-    answers = [Answer(call, Approval(True), RequestId(f"twice-more-{tab}")) for tab in (1, 2)]
+    answers = [Answer(call, ApprovalAnswer(True), RequestId(f"twice-more-{tab}")) for tab in (1, 2)]
     await asyncio.gather(*(person._actor.ask(answer) for answer in answers))
     await person.until(lambda: person.world.has(CallAnswered, call))
     person.world.clock.advance(0.05)
@@ -70,7 +70,7 @@ async def twice(person: Person) -> None:
 
 async def where(person: Person) -> None:
     await person.ask("where")
-    await person.answer("k-where", ToolResult("Oslo"), "where-more")
+    await person.answer("k-where", OutputAnswer("Oslo"), "where-more")
     await person.over("where-more")
 
 

@@ -26,7 +26,7 @@ from everyword.events import (
 )
 from everyword.ids import AgentId, CallId, RequestId, Seq, TurnId
 from everyword.log.base import LogStore
-from everyword.messages.tool_calls import Approval, CallAnswer, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, OutputAnswer
 from everyword.runtime.api import Responder, TurnResult
 from everyword.runtime.directory import Directory, Loaded
 from everyword.runtime.port import Port
@@ -160,26 +160,26 @@ class Person:
 
 async def _client_tool(person: Person) -> None:
     await person.ask("locate")
-    await person.answer("k-locate", ToolResult({"lat": 54}), "locate-more")
+    await person.answer("k-locate", OutputAnswer({"lat": 54}), "locate-more")
     await person.over("locate-more")
 
 
 async def _approve(person: Person) -> None:
     await person.ask("pay")
-    await person.answer("k-pay", Approval(True), "pay-more")
+    await person.answer("k-pay", ApprovalAnswer(True), "pay-more")
     await person.over("pay-more")
 
 
 async def _deny(person: Person) -> None:
     await person.ask("wipe")
-    await person.answer("k-wipe", Approval(False, "no"), "wipe-more")
+    await person.answer("k-wipe", ApprovalAnswer(False, "no"), "wipe-more")
     await person.over("wipe-more")
 
 
 async def _answer_mid_stream(person: Person) -> None:
     await person.submit("browse")
     await person.until(lambda: person.world.said("browse", b"k-browse"))
-    await person.answer("k-browse", ToolResult("a page"), "browse-more")
+    await person.answer("k-browse", OutputAnswer("a page"), "browse-more")
     person.world.hold("browse").set()
     await person.over("browse", "browse-more")
 

@@ -9,7 +9,7 @@ import pytest
 from everyword.errors import BadMessage
 from everyword.messages.client_messages import RESERVED, check_client_message, read_client_messages
 from everyword.messages.message import Part
-from everyword.models.pydantic_parts import CARRIER
+from everyword.models.pydantic_ai_parts import DATA_PART_TYPE
 from tests.messages.test_part_schemas import ACCEPTED
 
 TEXT = {"type": "text", "text": "hi"}
@@ -76,9 +76,9 @@ def test_a_part_of_another_shape_is_refused_with_its_place(part: Any) -> None:
 
 
 def test_a_data_part_that_only_the_server_writes_is_refused() -> None:
-    assert CARRIER in RESERVED
+    assert DATA_PART_TYPE in RESERVED
     with pytest.raises(BadMessage, match="is the server's to write"):
-        check_client_message(message({"type": CARRIER, "data": {"kind": "request", "parts": []}}))
+        check_client_message(message({"type": DATA_PART_TYPE, "data": {"kind": "request", "parts": []}}))
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "語", "🦊"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from everyword.errors import FoldError
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from tests.messages.sequences import Chunk, damaged_sequence, legal_sequence, seeded
 
 
@@ -268,10 +268,10 @@ def test_an_answer_reaches_a_call_whose_input_was_still_read_lazily() -> None:
         tool("input-delta", inputTextDelta='{"a":1}'),
         tool("approval-request", approvalId="a"),
     )
-    assert fold.answer("c", Approval(True))
-    assert fold.answer("c", ToolResult("r"))
-    assert not fold.answer("c", ToolResult("again"))
-    assert not fold.answer("nobody", ToolResult("r"))
+    assert fold.answer("c", ApprovalAnswer(True))
+    assert fold.answer("c", OutputAnswer("r"))
+    assert not fold.answer("c", OutputAnswer("again"))
+    assert not fold.answer("nobody", OutputAnswer("r"))
     approval = {"id": "a", "approved": True}
     assert fold.message().parts == [
         {"type": "tool-x", "toolCallId": "c", "state": "output-available", "input": {"a": 1}, "output": "r",

@@ -8,15 +8,15 @@ import pytest
 
 from everyword.codec.encode import encode_message
 from everyword.messages.fold import MessageFold
-from everyword.messages.lazy_messages import History
+from everyword.messages.lazy_messages import LazyMessages
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.normaliser import Normaliser
-from everyword.messages.readable_parts import is_readable, readable, unreadable_parts
+from everyword.messages.readable_parts import is_readable, keep_readable_parts, unreadable_parts
 from everyword.messages.repair_tool_calls import repair_calls
 from everyword.messages.tool_calls import (
-    Approval,
-    ToolError,
-    ToolResult,
+    ApprovalAnswer,
+    ErrorAnswer,
+    OutputAnswer,
     is_mid_batch,
     is_tool_part,
     open_calls,
@@ -56,14 +56,16 @@ def test_a_tool_part_with_impossible_types_is_no_call(change: dict[str, Any]) ->
     message = UIMessage("m", "assistant", [part, TEXT])
     assert not is_tool_part(part) and not is_readable(part)
     assert list(tool_parts(message)) == open_calls(message) == []
-    assert all(settle(message, "c", answer) is None for answer in (ToolResult(1), ToolError("no"), Approval(True)))
+    assert all(
+        settle(message, "c", answer) is None for answer in (OutputAnswer(1), ErrorAnswer("no"), ApprovalAnswer(True))
+    )
 
 
 @pytest.mark.parametrize("part", NEAR_MISSES)
 def test_no_reader_fails_on_a_near_miss(part: Part) -> None:
     message = UIMessage.from_dict({"id": "m", "role": "assistant", "parts": [TEXT, part, CALL]})
     assert message.text.startswith("hi")
-    for answer in (ToolResult(1), ToolError("no"), Approval(True), Approval(False)):
+    for answer in (OutputAnswer(1), ErrorAnswer("no"), ApprovalAnswer(True), ApprovalAnswer(False)):
         settle(message, "c", answer)
     is_mid_batch(message)
     assert len(repair_calls([message], answerable=lambda part: False)) == 1
@@ -78,7 +80,7 @@ def test_no_reader_fails_on_a_near_miss(part: Part) -> None:
 def test_a_history_leaves_unreadable_parts_out_and_names_them() -> None:
     broken = {**CALL, "approval": 5}
     bodies = [UIMessage("u1", "user", [TEXT]).encode(), UIMessage("m1", "assistant", [broken, TEXT]).encode()]
-    history = History(bodies, UIMessage("m2", "assistant", [{"type": "text", "text": 5}]))
+    history = LazyMessages(bodies, UIMessage("m2", "assistant", [{"type": "text", "text": 5}]))
     assert history.skipped == []
     assert [message.parts for message in history] == [[TEXT], [TEXT], []]
     assert history.skipped == ["part 0 (tool-x) of message 'm1'", "part 0 (text) of message 'm2'"]
@@ -86,7 +88,7 @@ def test_a_history_leaves_unreadable_parts_out_and_names_them() -> None:
 
 def test_a_message_that_can_be_read_is_not_copied() -> None:
     message = UIMessage("m", "assistant", [TEXT, CALL])
-    assert readable(message) is message and unreadable_parts(message) == []
+    assert keep_readable_parts(message) is message and unreadable_parts(message) == []
 
 
 def test_the_text_of_a_message_passes_over_what_is_none() -> None:

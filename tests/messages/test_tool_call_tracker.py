@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from everyword.messages.message import Chunk, Part
-from everyword.messages.tool_call_tracker import CallLedger
+from everyword.messages.tool_call_tracker import ToolCallTracker
 
 
 def tool(kind: str, **fields: Any) -> Chunk:
     return {"type": f"tool-{kind}", "toolCallId": "c", **fields}
 
 
-def ledger() -> CallLedger:
-    return CallLedger([], last_step_is_open=False)
+def ledger() -> ToolCallTracker:
+    return ToolCallTracker([], last_step_is_open=False)
 
 
 START = tool("input-start", toolName="x")
@@ -50,7 +50,7 @@ def test_a_name_is_known_once_the_call_is_announced() -> None:
 def test_a_request_of_the_base_is_repeated_with_all_that_it_said() -> None:
     part: Part = {"type": "tool-x", "toolCallId": "c", "state": "approval-requested", "rawInput": "{"}
     part["approval"] = {"id": "a", "descriptor": {"d": 1}, "signature": "s", "requestReason": "why"}
-    calls = CallLedger([part], last_step_is_open=True)
+    calls = ToolCallTracker([part], last_step_is_open=True)
     request = tool("approval-request", approvalId="a", approvalDescriptor={"d": 1}, signature="s", reason="why")
     assert calls.end_input(dict(WHOLE), 0) == [WHOLE, request]
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.tool_calls import (
-    Approval,
+    ApprovalAnswer,
     CallAnswer,
-    ToolError,
-    ToolResult,
+    ErrorAnswer,
+    OutputAnswer,
     answer_chunks,
     find_call,
     is_mid_batch,
@@ -84,30 +84,30 @@ def test_a_batch_is_half_answered_when_its_step_has_both_kinds() -> None:
 @pytest.mark.parametrize("state", ["input-available", "approval-requested", "approval-responded"])
 def test_a_result_ends_a_call_that_waits(state: str) -> None:
     part = call(state=state, preliminary=True, rawInput="{}", errorText="old")
-    assert settled_part(part, ToolResult({"r": 1})) == call(state="output-available", output={"r": 1})
+    assert settled_part(part, OutputAnswer({"r": 1})) == call(state="output-available", output={"r": 1})
     failed = call(state="output-error", errorText="no", rawInput="{}")
-    assert settled_part(part, ToolError("no")) == failed
+    assert settled_part(part, ErrorAnswer("no")) == failed
 
 
 @pytest.mark.parametrize("state", ["input-streaming", "output-available", "output-error", "output-denied"])
 def test_the_first_answer_wins(state: str) -> None:
-    for answer in (ToolResult(1), ToolError("no"), Approval(True), Approval(False)):
+    for answer in (OutputAnswer(1), ErrorAnswer("no"), ApprovalAnswer(True), ApprovalAnswer(False)):
         assert settled_part(call(state=state), answer) is None
 
 
 def test_a_denied_call_never_gets_an_output() -> None:
-    denied = settle(message(STEP, call(state="approval-requested", approval={"id": "a"})), "c", Approval(False))
+    denied = settle(message(STEP, call(state="approval-requested", approval={"id": "a"})), "c", ApprovalAnswer(False))
     assert denied is not None
     assert denied.parts[1]["approval"] == {"id": "a", "approved": False}
-    assert settle(denied, "c", ToolResult(1)) is None
+    assert settle(denied, "c", OutputAnswer(1)) is None
     refused = call(state="approval-responded", approval={"id": "a", "approved": False})
-    assert settled_part(refused, ToolResult(1)) is None
-    assert settled_part(refused, ToolError("no")) is None
+    assert settled_part(refused, OutputAnswer(1)) is None
+    assert settled_part(refused, ErrorAnswer("no")) is None
 
 
 def test_an_approval_is_noted_with_its_reason_and_keeps_what_was_known() -> None:
     asked = call(state="approval-requested", approval={"id": "a", "descriptor": {"d": 1}})
-    assert settled_part(asked, Approval(True, "fine")) == call(
+    assert settled_part(asked, ApprovalAnswer(True, "fine")) == call(
         state="approval-responded",
         approval={"id": "a", "descriptor": {"d": 1}, "approved": True, "reason": "fine"},
     )
@@ -115,24 +115,26 @@ def test_an_approval_is_noted_with_its_reason_and_keeps_what_was_known() -> None
 
 def test_an_approval_that_was_never_asked_for_goes_by_the_calls_id() -> None:
     denied = call(state="output-denied", approval={"id": "c", "approved": False})
-    assert settled_part(call(), Approval(False)) == denied
-    assert settled_part(call(state="approval-responded"), Approval(True)) is None
+    assert settled_part(call(), ApprovalAnswer(False)) == denied
+    assert settled_part(call(state="approval-responded"), ApprovalAnswer(True)) is None
 
 
 def test_settling_an_unknown_call_changes_nothing_and_settling_copies() -> None:
     before = message(STEP, call())
-    assert settle(before, "nobody", ToolResult(1)) is None
-    assert settle(before, "c", ToolResult(1)) != before
+    assert settle(before, "nobody", OutputAnswer(1)) is None
+    assert settle(before, "c", OutputAnswer(1)) != before
     assert before == message(STEP, call())
 
 
 def test_answers_are_told_in_chunks_except_an_approval() -> None:
-    assert answer_chunks("c", ToolResult(None)) == [
+    assert answer_chunks("c", OutputAnswer(None)) == [
         {"type": "tool-output-available", "toolCallId": "c", "output": None}
     ]
-    assert answer_chunks("c", ToolError("no")) == [{"type": "tool-output-error", "toolCallId": "c", "errorText": "no"}]
-    assert answer_chunks("c", Approval(False)) == [{"type": "tool-output-denied", "toolCallId": "c"}]
-    assert answer_chunks("c", Approval(True)) == []
+    assert answer_chunks("c", ErrorAnswer("no")) == [
+        {"type": "tool-output-error", "toolCallId": "c", "errorText": "no"}
+    ]
+    assert answer_chunks("c", ApprovalAnswer(False)) == [{"type": "tool-output-denied", "toolCallId": "c"}]
+    assert answer_chunks("c", ApprovalAnswer(True)) == []
 
 
 @given(seeded())
@@ -140,7 +142,12 @@ def test_an_answers_chunks_say_what_settling_does(rng: Random) -> None:
     fold = MessageFold("m1")
     for chunk in legal_sequence(rng):
         fold.apply(chunk)
-    answers: list[CallAnswer] = [ToolResult(json_value(rng)), ToolError("no"), Approval(False), Approval(True)]
+    answers: list[CallAnswer] = [
+        OutputAnswer(json_value(rng)),
+        ErrorAnswer("no"),
+        ApprovalAnswer(False),
+        ApprovalAnswer(True),
+    ]
     answer = rng.choice(answers)
     for part in fold.message().parts:
         settled = settle(fold.message(), part["toolCallId"], answer) if "toolCallId" in part else None
@@ -149,7 +156,7 @@ def test_an_answers_chunks_say_what_settling_does(rng: Random) -> None:
         told = MessageFold("m1", base=fold.message())
         for chunk in answer_chunks(part["toolCallId"], answer):
             told.apply(chunk)
-        if not isinstance(answer, Approval):
+        if not isinstance(answer, ApprovalAnswer):
             assert told.message() == settled
         # The chunk of a denial does not carry who said no; the answer itself does.
         assert fold.answer(part["toolCallId"], answer)

@@ -11,7 +11,7 @@ import pytest
 
 from everyword.agents import AIChatAgent, Turn
 from everyword.messages.message import Chunk, UIMessage
-from everyword.messages.tool_calls import ToolError, ToolResult, settle
+from everyword.messages.tool_calls import ErrorAnswer, OutputAnswer, settle
 from everyword.models import anthropic_tools, from_anthropic, to_anthropic
 from tests.agents.kit import served
 from tests.models import recordings as r
@@ -104,8 +104,8 @@ async def test_thinking_goes_back_signed_and_calls_go_back_answered(provider: Fa
     async with client(provider) as sdk:
         chunks = await collected(ask(sdk, provider, recorded(r.CLAUDE_THINKING_CALL)))
         assert chunks[-1]["finishReason"] == "tool-calls"
-        message = settle(folded(chunks), "toolu_a", ToolResult("sunny"))
-        message = message and settle(message, "toolu_b", ToolError("no clock"))
+        message = settle(folded(chunks), "toolu_a", OutputAnswer("sunny"))
+        message = message and settle(message, "toolu_b", ErrorAnswer("no clock"))
         assert message is not None
         tools: Any = anthropic_tools([{"name": "weather", "parameters": {"type": "object"}}])
         again = [

@@ -18,7 +18,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from everyword.errors import ChatError
 from everyword.messages.message import Chunk
 from everyword.models import classify, failure_of, from_anthropic, from_openai, from_pydantic_ai
-from everyword.models.errors import classify_report, dropped, model_error
+from everyword.models.errors import classify_error_report, model_error, stream_dropped
 from tests.models import recordings as r
 from tests.models.checks import failed
 from tests.models.provider import FakeProvider, Reply, sse
@@ -134,12 +134,12 @@ def test_a_failure_is_found_again_on_the_error_that_carries_it() -> None:
 
 @pytest.mark.parametrize("report", [None, "", {}, {"message": None}, 3])
 def test_an_error_that_says_nothing_is_still_an_error(report: Any) -> None:
-    failure = classify_report(report, provider="openai")
+    failure = classify_error_report(report, provider="openai")
     assert (failure.kind, failure.retryable) == ("provider", True)
 
 
 def test_every_text_says_what_to_do() -> None:
-    failure = dropped("openai")
+    failure = stream_dropped("openai")
     assert failure.text == (
         "unable to get an answer from the openai model; the stream ended before the answer did; "
         "the connection to the provider broke; try again"

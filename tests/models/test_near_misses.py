@@ -9,7 +9,7 @@ import pytest
 from everyword.messages.message import Part, UIMessage
 from everyword.models.anthropic_messages import to_anthropic
 from everyword.models.openai_messages import to_openai, to_openai_responses
-from everyword.models.pydantic_messages import deferred_results, to_pydantic_ai
+from everyword.models.pydantic_ai_messages import deferred_results, to_pydantic_ai
 from tests.messages.near_misses import NEAR_MISSES
 
 CONVERSIONS = [to_openai, to_openai_responses, to_anthropic, to_pydantic_ai]

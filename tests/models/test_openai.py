@@ -14,7 +14,7 @@ import pytest
 from everyword.agents import AIChatAgent, Turn
 from everyword.errors import UsageError
 from everyword.messages.message import Chunk, UIMessage
-from everyword.messages.tool_calls import ToolResult, settle
+from everyword.messages.tool_calls import OutputAnswer, settle
 from everyword.models import from_openai, openai_tools, to_openai
 from tests.agents.kit import served
 from tests.models import recordings as r
@@ -109,7 +109,7 @@ async def test_parallel_calls_stream_their_arguments_side_by_side(provider: Fake
 
 async def test_what_was_said_and_done_goes_back_with_the_next_call(provider: FakeProvider) -> None:
     message = folded(await collected(ask(provider, recorded(r.CHAT_CALLS))))
-    answered = settle(message, "call_a", ToolResult({"sky": "clear"}))
+    answered = settle(message, "call_a", OutputAnswer({"sky": "clear"}))
     assert answered is not None
     tools = openai_tools([{"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}])
     await collected(ask(provider, recorded(r.CHAT_TEXT), [question(), answered], tools=tools))

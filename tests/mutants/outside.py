@@ -67,14 +67,14 @@ OUTSIDE = [
         "a scripted model calls twice",
     ),
     Mutant(
-        "observe/tap.py",
+        "observe/dispatcher.py",
         "        if len(self._waiting) >= self._room:\n",
         "        if False:\n",
         f"{OBSERVE}::test_what_a_slow_hook_has_no_room_for_is_counted_and_said_once",
         "a slow hook fills the memory",
     ),
     Mutant(
-        "observe/tap.py",
+        "observe/dispatcher.py",
         '        append = getattr(store.append, "untapped", store.append)\n',
         "        append = store.append\n",
         f"{OBSERVE}::test_nobody_who_watches_means_that_the_log_is_left_alone",

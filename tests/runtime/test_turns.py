@@ -13,7 +13,7 @@ from everyword.errors import AgentStopped, ChatError, MailboxFull, Rejected
 from everyword.events import AttemptStarted, Chunk, MessageEnded, Outcome, TurnAccepted, TurnEnded
 from everyword.ids import CallId, MessageId, RequestId, TurnId
 from everyword.log.memory import MemoryLog
-from everyword.messages.tool_calls import Approval, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from everyword.runtime.agency import LET_GO
 from everyword.runtime.api import TurnCall, TurnResult
 from everyword.testing import Gate, ManualClock, ScriptedResponder
@@ -271,7 +271,7 @@ async def test_an_approval_survives_a_restart_and_its_continuation_extends_the_m
             await watcher.ended(1)
     async with running(store, responder, clock) as directory, directory.attach(AGENT) as loaded:
         async with watching(loaded) as watcher:
-            answer = Answer(CallId("k1"), Approval(True), RequestId("c1"))
+            answer = Answer(CallId("k1"), ApprovalAnswer(True), RequestId("c1"))
             assert await loaded.actor.ask(answer) != []
             assert await loaded.actor.ask(answer) == []
             clock.advance(0.05)
@@ -285,7 +285,7 @@ async def test_an_approval_survives_a_restart_and_its_continuation_extends_the_m
 
 async def test_an_unknown_tool_call_causes_no_event() -> None:
     async with running(MemoryLog(), ScriptedResponder(["x"])) as directory, directory.attach(AGENT) as loaded:
-        answer = Answer(CallId("nobody"), ToolResult(1), RequestId("c1"))
+        answer = Answer(CallId("nobody"), OutputAnswer(1), RequestId("c1"))
         assert await loaded.actor.ask(answer) == []
 
 
@@ -413,7 +413,7 @@ async def test_a_tools_output_after_its_call_was_answered_from_outside_is_left_o
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await gate.reached.wait()
-            await loaded.actor.ask(Answer(CallId("k1"), ToolResult("first"), RequestId("c1"), auto_continue=False))
+            await loaded.actor.ask(Answer(CallId("k1"), OutputAnswer("first"), RequestId("c1"), auto_continue=False))
             gate.open()
             await watcher.ended(1)
             outputs = [e for e in watcher.events if isinstance(e, Chunk) and b"tool-output" in bytes(e.body)]

@@ -16,7 +16,7 @@ from everyword.messages.prune_messages import prune_messages
 from everyword.messages.repair_tool_calls import repair_calls
 from everyword.models.anthropic_messages import to_anthropic
 from everyword.models.openai_messages import to_openai, to_openai_responses
-from everyword.models.pydantic_messages import deferred_results, to_pydantic_ai
+from everyword.models.pydantic_ai_messages import deferred_results, to_pydantic_ai
 from everyword.server import Limits
 from everyword.testing import LocalServer
 from everyword.testing.network import Socket

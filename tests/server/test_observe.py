@@ -21,8 +21,8 @@ from everyword.ids import AgentId, Millis, Seq, TurnId
 from everyword.log.base import Batch, Entry
 from everyword.log.memory import MemoryLog
 from everyword.observe import Happened, JsonFormatter, Observer
+from everyword.observe.dispatcher import EventDispatcher
 from everyword.observe.logs import PlainFormatter, configure_logging
-from everyword.observe.tap import Tap
 from everyword.server import Principal
 from everyword.testing import Gate, LocalServer, ScriptedModel
 from tests.server.kit import talking
@@ -115,7 +115,7 @@ async def test_what_a_slow_hook_has_no_room_for_is_counted_and_said_once(caplog:
             is_through.set()
 
     store = MemoryLog()
-    tap = Tap([hear], [], room=3)
+    tap = EventDispatcher([hear], [], room=3)
     tap.attach(store)
     body = b'{"t":"hook.done","turn":1}'
     for seq in range(1, 11):

@@ -14,7 +14,7 @@ from everyword.errors import BadMessage
 from everyword.events import ABSENT
 from everyword.messages.client_messages import read_client_messages
 from everyword.messages.message import UIMessage
-from everyword.messages.tool_calls import Approval, ToolError, ToolResult
+from everyword.messages.tool_calls import ApprovalAnswer, ErrorAnswer, OutputAnswer
 from everyword.wire import parse as module
 from everyword.wire.parse import (
     AnswerCall,
@@ -110,16 +110,16 @@ def test_the_small_frames_are_read(text: str, expected: object) -> None:
 @pytest.mark.obligation("003-53")
 def test_a_tool_result_carries_any_json_or_an_error() -> None:
     found = parse(frame("cf_agent_tool_result", toolCallId="k", toolName="", output=None, autoContinue=True))
-    assert found == AnswerCall("k", ToolResult(None), True)  # type: ignore[arg-type]
+    assert found == AnswerCall("k", OutputAnswer(None), True)  # type: ignore[arg-type]
     found = parse(frame("cf_agent_tool_result", toolCallId="k", state="output-error", errorText="no"))
-    assert found == AnswerCall("k", ToolError("no"), False)  # type: ignore[arg-type]
+    assert found == AnswerCall("k", ErrorAnswer("no"), False)  # type: ignore[arg-type]
 
 
 @pytest.mark.obligation("003-54")
 @pytest.mark.parametrize("approved", [True, False])
 def test_an_approval_is_yes_or_no(approved: bool) -> None:
     found = parse(frame("cf_agent_tool_approval", toolCallId="k", approved=approved, autoContinue=True))
-    assert found == AnswerCall("k", Approval(approved), True)  # type: ignore[arg-type]
+    assert found == AnswerCall("k", ApprovalAnswer(approved), True)  # type: ignore[arg-type]
     assert isinstance(parse(frame("cf_agent_tool_approval", toolCallId="k", approved="yes")), Other)
 
 

@@ -17,7 +17,7 @@ from everyword import AIChatAgent, Connecting, Everyword, Limits, ToolContext, T
 from everyword.messages.model_messages import convert_to_model_messages
 from everyword.models.anthropic_messages import to_anthropic
 from everyword.models.openai_messages import to_openai, to_openai_responses
-from everyword.models.pydantic_messages import to_pydantic_ai
+from everyword.models.pydantic_ai_messages import to_pydantic_ai
 
 FAULT: Final = os.environ.get("ATTACK_FAULT", "")
 FRAME: Final = 4 * 1024 * 1024

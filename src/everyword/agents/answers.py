@@ -15,7 +15,7 @@ import msgspec
 from ..errors import UsageError
 from ..messages.chunks import ChunkStruct, DataChunk, as_chunk, type_problem
 from ..messages.message import Chunk
-from ..messages.sse import StreamDecoder
+from ..messages.sse import UIMessageStreamDecoder
 from ..messages.stream_closing import closing
 
 __all__ = ["answer_items"]
@@ -51,7 +51,7 @@ async def answer_items(
     try:
         if inspect.isawaitable(answer):
             answer = await answer
-        decoder = StreamDecoder(is_sse=_is_event_stream(answer))
+        decoder = UIMessageStreamDecoder(is_sse=_is_event_stream(answer))
         body = _body(answer)
         pieces = aiter(body) if isinstance(body, AsyncIterable) else _pieces(body, source)
         async with closing(body) if body is not pieces else nullcontext(), closing(pieces):

@@ -16,7 +16,7 @@ from ..errors import AgentStopped, LogError, Rejected, UsageError, public_text
 from ..events import Outcome
 from ..ids import Attempt, JobId, MessageId, Millis, RequestId, TurnId
 from ..messages.json_values import plain_json, scrub_text
-from ..messages.managed_stream import ManagedStream, encode_piece, fold_stream
+from ..messages.managed_stream import ManagedStream, encode_record, fold_managed_stream
 from ..messages.message import UIMessage
 from ..runtime.api import ManagedRecord, ManagedStreamPort
 from .agent import Agent
@@ -118,7 +118,7 @@ class ResumableStreamManager:
         found = await self._streams.find(RequestId(stream_id))
         if found is None:
             return {"chunks": [], "metadata": None}
-        stream = fold_stream(await self._streams.pieces(found.turn))
+        stream = fold_managed_stream(await self._streams.pieces(found.turn))
         chunks: list[ResumableStreamChunk] = [
             {
                 "id": f"{stream_id}:{chunk.index}",
@@ -176,7 +176,7 @@ class ResumableStreamManager:
         if attempt is None:
             log.error("stream %s of %r is given up; it was begun too often", found.stream, self._agent)
             return
-        stored = fold_stream(await self._streams.pieces(found.turn))
+        stored = fold_managed_stream(await self._streams.pieces(found.turn))
         pen = _Pen(self._streams, found.turn, attempt, stored)
         options = GenerateAIResponseOptions(
             messages=_asked(await self.load_messages(), question),
@@ -212,7 +212,9 @@ class ResumableStreamManager:
         for found in streams:
             if found.stream in waiting:
                 continue
-            pen = _Pen(self._streams, found.turn, found.attempt, fold_stream(await self._streams.pieces(found.turn)))
+            pen = _Pen(
+                self._streams, found.turn, found.attempt, fold_managed_stream(await self._streams.pieces(found.turn))
+            )
             try:
                 await pen.fail(ABANDONED, "no job of the queue fills it")
             except AgentStopped:
@@ -287,13 +289,13 @@ class _Pen:
         elif place in self._said:
             return []
         self._said[place] = content
-        return [*bodies, encode_piece(place, content, self._restarts)]
+        return [*bodies, encode_record(place, content, self._restarts)]
 
     def _cut(self, place: int) -> list[bytes]:
         self._restarts += 1
         self._said = {index: said for index, said in self._said.items() if index < place}
         self._inherited = set()  # none is left below a cut
-        return [encode_piece(place, None, self._restarts)]
+        return [encode_record(place, None, self._restarts)]
 
     async def finish(self, message: dict[str, Any]) -> None:
         """End the stream well: what an earlier attempt said beyond this one's last word goes."""

@@ -11,16 +11,16 @@ from weakref import WeakKeyDictionary
 
 from ..errors import UsageError
 from ..messages.message import Chunk, UIMessage
-from ..models.pydantic_messages import to_pydantic_ai
-from ..models.pydantic_stream import from_pydantic_ai
-from ..models.streams import require
+from ..models.provider_stream import import_pydantic_ai
+from ..models.pydantic_ai_messages import to_pydantic_ai
+from ..models.pydantic_ai_stream import from_pydantic_ai
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.usage import RunUsage
 
-__all__ = ["Question", "ask", "inferred_model", "no_usage", "require", "resolved_model"]
+__all__ = ["Question", "ask", "import_pydantic_ai", "inferred_model", "no_usage", "resolved_model"]
 
 GO_ON: Final = (
     "Your last message was cut off before it was complete. Go on exactly where it stops, without repeating any of it "
@@ -48,7 +48,7 @@ class Question:
 
 def no_usage() -> RunUsage:
     """Return a count of tokens to begin with."""
-    counted: RunUsage = require("pydantic_ai.usage").RunUsage()
+    counted: RunUsage = import_pydantic_ai("pydantic_ai.usage").RunUsage()
     return counted
 
 
@@ -60,7 +60,7 @@ def resolved_model(given: Any) -> Model:
     """
     if isinstance(given, str):
         return _named_model(given)
-    kind = require("pydantic_ai.models").Model
+    kind = import_pydantic_ai("pydantic_ai.models").Model
     if not isinstance(given, kind):
         raise UsageError(
             f"unable to use {given!r} as a model; set `model` to a name such as 'openai:gpt-5.2' or to a model object "
@@ -83,7 +83,7 @@ def inferred_model(name: str) -> Model:
     Raises:
         UsageError: Pydantic AI does not know it, or what it needs (a package, a key) is not there.
     """
-    models = require("pydantic_ai.models")
+    models = import_pydantic_ai("pydantic_ai.models")
     try:
         model: Model = models.infer_model(name)
     except Exception as error:
@@ -102,7 +102,7 @@ def ask(question: Question, usage: RunUsage) -> AsyncIterator[Chunk]:
 
 
 async def _events(question: Question, usage: RunUsage) -> AsyncIterator[Any]:
-    direct = require("pydantic_ai.direct")
+    direct = import_pydantic_ai("pydantic_ai.direct")
     request = direct.model_request_stream(
         question.model,
         _history(question),
@@ -122,13 +122,13 @@ def _history(question: Question) -> list[ModelMessage]:
     history = to_pydantic_ai(question.messages)
     if history and history[-1].kind == "response":
         # Nothing was asked since: an attempt died mid-sentence, or somebody wants the answer to go on.
-        kinds = require("pydantic_ai.messages")
+        kinds = import_pydantic_ai("pydantic_ai.messages")
         history.append(kinds.ModelRequest(parts=[kinds.UserPromptPart(GO_ON)]))
     return history
 
 
 def _parameters(question: Question) -> ModelRequestParameters:
-    models, kinds = require("pydantic_ai.models"), require("pydantic_ai.messages")
+    models, kinds = import_pydantic_ai("pydantic_ai.models"), import_pydantic_ai("pydantic_ai.messages")
     output = question.output
     parameters: ModelRequestParameters = models.ModelRequestParameters(
         function_tools=[_definition(each) for each in question.tools],
@@ -141,7 +141,7 @@ def _parameters(question: Question) -> ModelRequestParameters:
 
 
 def _definition(tool: Mapping[str, Any], **more: Any) -> Any:
-    return require("pydantic_ai.tools").ToolDefinition(
+    return import_pydantic_ai("pydantic_ai.tools").ToolDefinition(
         name=tool["name"],
         description=tool.get("description") or None,
         parameters_json_schema=dict(tool.get("parameters") or {"type": "object", "properties": {}}),

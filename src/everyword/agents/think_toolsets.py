@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ToolError, UsageError
 from ..messages.repair_tool_calls import INTERRUPTED
-from .think_model import require
+from .think_model import import_pydantic_ai
 from .tools import AnyTool, Tool, ToolContext, _problems
 
 __all__ = ["is_toolset", "opened_tools"]
@@ -28,7 +28,7 @@ async def opened_tools(toolsets: Iterable[Any], stack: AsyncExitStack, *, agent:
     """
     found: list[AnyTool] = []
     for toolset in toolsets:
-        context = require("pydantic_ai.tools").RunContext(deps=agent, model=model, usage=_usage())
+        context = import_pydantic_ai("pydantic_ai.tools").RunContext(deps=agent, model=model, usage=_usage())
         await stack.enter_async_context(toolset)
         made = await toolset.get_tools(context)
         found += [_tool(toolset, each, context) for each in made.values()]
@@ -36,7 +36,7 @@ async def opened_tools(toolsets: Iterable[Any], stack: AsyncExitStack, *, agent:
 
 
 def _usage() -> Any:
-    return require("pydantic_ai.usage").RunUsage()
+    return import_pydantic_ai("pydantic_ai.usage").RunUsage()
 
 
 def _tool(toolset: Any, made: Any, context: Any) -> AnyTool:
@@ -48,7 +48,7 @@ def _tool(toolset: Any, made: Any, context: Any) -> AnyTool:
 
     async def call(_call_context: ToolContext, **given: Any) -> Any:
         own = _of_call(toolset, made, context, _call_context)
-        with require("pydantic_ai").Agent.using_thread_executor(_call_context.threads):
+        with import_pydantic_ai("pydantic_ai").Agent.using_thread_executor(_call_context.threads):
             return await _called(toolset, made, own, _call_context, given)
 
     return Tool(
@@ -106,7 +106,7 @@ async def _called(toolset: Any, made: Any, context: Any, call: ToolContext, give
             await checked
     try:
         output = await toolset.call_tool(name, arguments, context, made)
-    except require("pydantic_ai.exceptions").ModelRetry as error:
+    except import_pydantic_ai("pydantic_ai.exceptions").ModelRetry as error:
         if isinstance(error.__context__, TimeoutError) and getattr(call.threads, "has_begun", False):
             raise ToolError(INTERRUPTED) from error  # the toolset's own timeout, and the thread goes on
         raise  # it reaches the model as it is

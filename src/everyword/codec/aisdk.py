@@ -13,10 +13,10 @@ from typing import Any, Final
 from ..errors import FoldError
 from ..messages.message import Chunk
 from ..messages.partial_json import UNREADABLE, parse_partial_json, repair_json
-from .decoder import Action, Decoder, Delivery, Status, Stream
+from .decoder import Action, Decoder, Delivery, Status, StreamedMessage
 from .lifecycle import LifecycleTracker, Phase, create_lifecycle_tracker
 
-__all__ = ["ENDINGS", "ChunkWriter", "aisdk_decoder", "chunk_tracker"]
+__all__ = ["ENDINGS", "DeliveryWriter", "aisdk_decoder", "chunk_tracker"]
 
 _START: Final = "start"
 _START_STEP: Final = "start-step"
@@ -56,8 +56,8 @@ def _start(message_id: str | None) -> Chunk:
 
 def aisdk_decoder(
     *,
-    on_replaced: Callable[[Stream], object] | None = None,
-    on_deleted: Callable[[str, Stream | None], object] | None = None,
+    on_replaced: Callable[[StreamedMessage], object] | None = None,
+    on_deleted: Callable[[str, StreamedMessage | None], object] | None = None,
 ) -> Decoder[Chunk]:
     """Return a decoder whose events are chunks; what a scope has missed is made up before its content."""
     return Decoder(_ChunkHooks(), on_replaced=on_replaced, on_deleted=on_deleted)
@@ -69,12 +69,12 @@ class _ChunkHooks:
     def __init__(self) -> None:
         self._tracker = chunk_tracker()
 
-    def start(self, stream: Stream) -> list[Chunk]:
+    def start(self, stream: StreamedMessage) -> list[Chunk]:
         start = [*self._ensure(stream), {"type": f"{stream.name}-start", **stream.headers["part"]}]
         # An input of which an empty piece has come is not the same as one of which none has.
         return [*start, *self.delta(stream, "")] if stream.headers.get("is_blank") else start
 
-    def delta(self, stream: Stream, piece: str) -> list[Chunk]:
+    def delta(self, stream: StreamedMessage, piece: str) -> list[Chunk]:
         key, grows = _STREAMED[stream.name]
         chunk = {"type": f"{stream.name}-delta", key: stream.headers["part"][key], grows: piece}
         written: Chunk = stream.headers.get("chunk") or {}
@@ -82,7 +82,7 @@ class _ChunkHooks:
             chunk["providerMetadata"] = written["providerMetadata"]
         return [chunk]
 
-    def end(self, stream: Stream) -> list[Chunk]:
+    def end(self, stream: StreamedMessage) -> list[Chunk]:
         written: Chunk = stream.headers.get("chunk") or {}
         if _CLOSES.get(written.get("type", "")) == stream.name:
             return [written]
@@ -106,11 +106,11 @@ class _ChunkHooks:
                 pass
         return [*made_up, delivery.content]
 
-    def _ensure(self, seen: Stream | Delivery) -> list[Chunk]:
+    def _ensure(self, seen: StreamedMessage | Delivery) -> list[Chunk]:
         return self._tracker.ensure_phases(seen.scope, {"messageId": seen.message_id})
 
 
-def _input_of(stream: Stream) -> Any:
+def _input_of(stream: StreamedMessage) -> Any:
     """Return a whole input from its text: None when there is none, the text itself when it is not JSON."""
     if not stream.text:
         return None
@@ -124,7 +124,7 @@ def _whole_json(text: str) -> Any:
     return parse_partial_json(text) if repair_json(text) == text else UNREADABLE
 
 
-class ChunkWriter:
+class DeliveryWriter:
     """Writes the chunks of one scope as deliveries, in the order of their indexes.
 
     Ids of parts may come again: each opening is a message of its own.

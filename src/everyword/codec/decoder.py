@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, assert_never
 
-__all__ = ["Action", "Decoded", "Decoder", "Delivery", "Hooks", "Status", "Stream", "decode_history"]
+__all__ = ["Action", "Decoded", "Decoder", "Delivery", "Hooks", "Status", "StreamedMessage", "decode_history"]
 
 E = TypeVar("E")
 T_co = TypeVar("T_co", covariant=True)
@@ -59,7 +59,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Stream:
+class StreamedMessage:
     """A streamed message as far as it is known."""
 
     serial: str
@@ -88,9 +88,9 @@ class Decoded(Generic[T_co]):
 class Hooks(Protocol[T_co]):
     """What the codec makes of streamed and discrete messages."""
 
-    def start(self, stream: Stream) -> Iterable[T_co]: ...
-    def delta(self, stream: Stream, piece: str) -> Iterable[T_co]: ...
-    def end(self, stream: Stream) -> Iterable[T_co]: ...
+    def start(self, stream: StreamedMessage) -> Iterable[T_co]: ...
+    def delta(self, stream: StreamedMessage, piece: str) -> Iterable[T_co]: ...
+    def end(self, stream: StreamedMessage) -> Iterable[T_co]: ...
     def discrete(self, delivery: Delivery) -> Iterable[T_co]: ...
 
 
@@ -99,7 +99,7 @@ class _Place:
     """What is kept of a serial; the stream is dropped once it is closed."""
 
     version: int | None
-    stream: Stream | None
+    stream: StreamedMessage | None
 
 
 class Decoder(Generic[E]):
@@ -115,8 +115,8 @@ class Decoder(Generic[E]):
         self,
         hooks: Hooks[E],
         *,
-        on_replaced: Callable[[Stream], object] | None = None,
-        on_deleted: Callable[[str, Stream | None], object] | None = None,
+        on_replaced: Callable[[StreamedMessage], object] | None = None,
+        on_deleted: Callable[[str, StreamedMessage | None], object] | None = None,
     ) -> None:
         self._hooks = hooks
         self._on_replaced = on_replaced
@@ -152,7 +152,7 @@ class Decoder(Generic[E]):
         serial = delivery.serial
         if serial is None:
             return []
-        stream = Stream(serial, delivery.name, delivery.scope, delivery.message_id, delivery.headers)
+        stream = StreamedMessage(serial, delivery.name, delivery.scope, delivery.message_id, delivery.headers)
         place = self._places[serial] = _Place(delivery.version, stream)
         events = list(self._hooks.start(stream))
         if delivery.action is Action.CREATE:  # what a new message says of itself comes with the appends
@@ -192,11 +192,11 @@ class Decoder(Generic[E]):
                     self._on_replaced(stream)
         return [*events, *self._close(place, stream, delivery)]
 
-    def _grow(self, stream: Stream, piece: str) -> list[E]:
+    def _grow(self, stream: StreamedMessage, piece: str) -> list[E]:
         stream.pieces.append(piece)
         return list(self._hooks.delta(stream, piece))
 
-    def _close(self, place: _Place, stream: Stream, delivery: Delivery) -> list[E]:
+    def _close(self, place: _Place, stream: StreamedMessage, delivery: Delivery) -> list[E]:
         if delivery.status is Status.STREAMING:
             return []
         place.stream = None

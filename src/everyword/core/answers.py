@@ -23,10 +23,10 @@ from ..events import (
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.message import UIMessage
 from ..messages.tool_calls import (
-    Approval,
+    ApprovalAnswer,
     CallAnswer,
-    ToolError,
-    ToolResult,
+    ErrorAnswer,
+    OutputAnswer,
     answer_chunks,
     answered_part,
     find_call,
@@ -91,7 +91,7 @@ def _takes(message: UIMessage, command: Answer, rules: Rules, running: Container
     part = find_call(message, command.call)
     if part is None:
         return False
-    if not isinstance(command.answer, Approval):
+    if not isinstance(command.answer, ApprovalAnswer):
         asked = (part.get("approval") or {}).get("id")
         if tool_name(part) in rules.server_tools or command.call in running or asked == own_approval_id(command.call):
             return False
@@ -116,11 +116,11 @@ def _answered(state: State, command: Answer, node: NodeId, turn: TurnId | None) 
 
 def _encoded(answer: CallAnswer) -> tuple[AnswerKind, object]:
     match answer:
-        case ToolResult():
+        case OutputAnswer():
             return "result", answer.output
-        case ToolError():
+        case ErrorAnswer():
             return "error", answer.error_text
-        case Approval():
+        case ApprovalAnswer():
             reason = {} if answer.reason is None else {"reason": answer.reason}
             return "approval", {"approved": answer.approved, **reason}
         case _:
@@ -178,7 +178,7 @@ def _late(state: State, command: Answer, node: NodeId, streaming: Turn | None, r
 
     `autoContinue` does not matter: the model is not asked, and no other turn would run the call.
     """
-    if not isinstance(command.answer, Approval) or not command.answer.approved:
+    if not isinstance(command.answer, ApprovalAnswer) or not command.answer.approved:
         return []
     body = state.tree.nodes[node].body
     message = streaming.fold.message() if streaming is not None and streaming.fold is not None else None

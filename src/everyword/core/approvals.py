@@ -8,7 +8,7 @@ import msgspec
 
 from ..events import CallAnswered, Identity
 from ..ids import CallId, Millis
-from ..messages.tool_calls import Approval
+from ..messages.tool_calls import ApprovalAnswer
 from ..rows import KeptRow
 from .commands import Answer
 from .state import Approved, State
@@ -31,7 +31,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def forgotten_by(state: State, command: Answer) -> CallId | None:
     """Return the call whose approval is forgotten for the one that an answer gives; None if there is room."""
-    if command.principal is None or not isinstance(command.answer, Approval) or not command.answer.approved:
+    if command.principal is None or not isinstance(command.answer, ApprovalAnswer) or not command.answer.approved:
         return None
     return next(iter(state.approvals)) if len(state.approvals) >= RECENT_APPROVALS else None
 

@@ -15,7 +15,7 @@ from ..events import ABSENT, CallAnswered, Chunk, Event, Identity, Outcome, Turn
 from ..ids import Attempt, CallId, NodeId, RequestId, TurnId
 from ..messages.message import Part, UIMessage
 from ..messages.tool_calls import (
-    ToolError,
+    ErrorAnswer,
     answer_chunks,
     is_mid_batch,
     is_tool_part,
@@ -194,7 +194,7 @@ def stop_calls(state: State, stopped: Collection[Turn], by: str | None, rules: R
 
 
 def _stopped_calls(state: State, node: NodeId, by: str | None, rules: Rules) -> list[Event]:
-    answer, writer = ToolError(rules.stopped_text), state.writer(node)
+    answer, writer = ErrorAnswer(rules.stopped_text), state.writer(node)
     if writer is None or writer.fold is None:
         calls = [CallId(part["toolCallId"]) for part in _approved_in(state, node, rules)]
         return [CallAnswered(node, call, "error", to_raw(answer.error_text), by=by) for call in calls]

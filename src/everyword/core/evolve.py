@@ -51,7 +51,7 @@ from ..events import (
 from ..ids import Millis
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
-from ..messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult, settle
+from ..messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer, settle
 from .approvals import evolve_approval
 from .attempts import PROGRESS_CHUNKS, Tries
 from .fibers import evolve_fiber
@@ -156,11 +156,11 @@ def answer_of(event: CallAnswered) -> CallAnswer:
     value = _decode.decode(bytes(event.value))
     match event.kind:
         case "result":
-            return ToolResult(value)
+            return OutputAnswer(value)
         case "error":
-            return ToolError(str(value))
+            return ErrorAnswer(str(value))
         case "approval":
-            return Approval(bool(value.get("approved")), value.get("reason"))
+            return ApprovalAnswer(bool(value.get("approved")), value.get("reason"))
         case _:
             assert_never(event.kind)
 

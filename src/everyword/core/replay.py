@@ -17,7 +17,15 @@ from ..events import Chunk, Event, Outcome, TurnAccepted, decode_event
 from ..ids import CallId, MessageId, NodeId, RequestId, Seq, TurnId
 from ..messages.chunks import encode_chunk
 from ..messages.message import Part, UIMessage
-from ..messages.tool_calls import Approval, answer_chunks, is_settled, is_tool_part, last_step, tool_name, tool_parts
+from ..messages.tool_calls import (
+    ApprovalAnswer,
+    answer_chunks,
+    is_settled,
+    is_tool_part,
+    last_step,
+    tool_name,
+    tool_parts,
+)
 from ..rows import TurnRow
 from .state import State, Turn
 
@@ -150,7 +158,7 @@ def announced(message: UIMessage | None, chunks: Chunks, denied: Collection[Call
             dynamic = {"dynamic": True} if part["type"] == "dynamic-tool" else {}
             told.append((None, encode_chunk({**chunk, "input": part.get("input", {}), **dynamic})))
         if call in denied:
-            told += [(None, encode_chunk(each)) for each in answer_chunks(call, Approval(approved=False))]
+            told += [(None, encode_chunk(each)) for each in answer_chunks(call, ApprovalAnswer(approved=False))]
     return told
 
 

@@ -10,7 +10,7 @@ import msgspec
 from ..errors import BadMessage
 from ..events import Chunk, TurnKind, decode_event
 from ..ids import AgentId, Generation, Millis, NodeId, TurnId
-from ..messages.managed_stream import fold_stream
+from ..messages.managed_stream import fold_managed_stream
 from ..messages.message import UIMessage
 from ..rows import AgentRow, MessageRow, TurnRow
 from .base import Stored
@@ -57,7 +57,7 @@ def _chunks(source: ViewSource, agent: AgentId) -> list[ViewRow]:
     return [
         (f"{turn.request}:{chunk.index}", turn.request, chunk.content, chunk.index, chunk.at)
         for turn in _turns(source, agent, managed=True)
-        for chunk in fold_stream(_bodies(source, agent, turn)).chunks
+        for chunk in fold_managed_stream(_bodies(source, agent, turn)).chunks
     ]
 
 
@@ -143,6 +143,6 @@ def _chunk_bodies(stored: Sequence[Stored]) -> list[tuple[Millis, bytes]]:
 
 def _total(source: ViewSource, agent: AgentId, turn: TurnRow) -> int:
     if turn.is_open:
-        return len(fold_stream(_bodies(source, agent, turn)).chunks)
+        return len(fold_managed_stream(_bodies(source, agent, turn)).chunks)
     usage = msgspec.json.decode(turn.usage) if turn.usage is not None else None
     return int(usage["totalChunks"]) if isinstance(usage, dict) and "totalChunks" in usage else turn.chunks

@@ -19,7 +19,7 @@ from .message import Chunk
 
 __all__ = ["CHUNK_TYPES", "NEWER_FIELDS", "NEWER_TYPES", "NULLABLE", "AbortChunk", "ChunkStruct", "Citation"]
 __all__ += ["CustomChunk", "DataChunk", "DocumentSource", "ErrorChunk", "FileChunk", "FinishChunk", "FinishReason"]
-__all__ += ["FinishStep", "Keyed", "MessageMetadata", "NewerFinishReason", "ReasoningDelta", "ReasoningEnd"]
+__all__ += ["FinishStep", "MessageMetadata", "NewerFinishReason", "ProviderMetadata", "ReasoningDelta", "ReasoningEnd"]
 __all__ += ["ReasoningFile", "ReasoningStart", "ResetStep", "SourceDocument", "SourceUrl", "StartChunk"]
 __all__ += ["StartStep", "SteeringFile", "SteeringMessage", "SteeringText", "TextDelta", "TextEnd", "TextStart"]
 __all__ += ["ToolApprovalRequest"]
@@ -27,7 +27,7 @@ __all__ += ["ToolApprovalResponse", "ToolInputAvailable", "ToolInputDelta", "Too
 __all__ += ["ToolInputStart", "ToolOutputAvailable", "ToolOutputDenied", "ToolOutputError", "as_chunk"]
 __all__ += ["UrlSource", "check_chunk", "encode_chunk", "known_chunk", "type_problem"]
 
-Keyed = dict[str, dict[str, Any]]
+ProviderMetadata = dict[str, dict[str, Any]]
 """Provider metadata: `{provider: {name: JSON}}`."""
 
 FinishReason = Literal["stop", "length", "content-filter", "tool-calls", "error", "other"]
@@ -40,7 +40,7 @@ class UrlSource(msgspec.Struct, tag_field="sourceType", tag="url", rename="camel
     id: str
     url: str
     title: str | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class DocumentSource(msgspec.Struct, tag_field="sourceType", tag="document", rename="camel", omit_defaults=True):
@@ -49,7 +49,7 @@ class DocumentSource(msgspec.Struct, tag_field="sourceType", tag="document", ren
     media_type: str
     title: str
     filename: str | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class Citation(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -63,7 +63,7 @@ class Citation(msgspec.Struct, rename="camel", omit_defaults=True):
 
 class SteeringText(msgspec.Struct, tag_field="type", tag="text", rename="camel", omit_defaults=True):
     text: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class SteeringFile(msgspec.Struct, tag_field="type", tag="file", rename="camel", omit_defaults=True):
@@ -71,7 +71,7 @@ class SteeringFile(msgspec.Struct, tag_field="type", tag="file", rename="camel",
     url: str
     filename: str | None = None
     provider_reference: dict[str, str] | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class ChunkStruct(msgspec.Struct, tag_field="type", rename="camel", omit_defaults=True, kw_only=True):
@@ -85,35 +85,35 @@ class StartChunk(ChunkStruct, tag="start"):
 
 class TextStart(ChunkStruct, tag="text-start"):
     id: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class TextDelta(ChunkStruct, tag="text-delta"):
     id: str
     delta: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class TextEnd(ChunkStruct, tag="text-end"):
     id: str
     citations: list[Citation] | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class ReasoningStart(ChunkStruct, tag="reasoning-start"):
     id: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class ReasoningDelta(ChunkStruct, tag="reasoning-delta"):
     id: str
     delta: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class ReasoningEnd(ChunkStruct, tag="reasoning-end"):
     id: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class ToolInputStart(ChunkStruct, tag="tool-input-start"):
@@ -121,7 +121,7 @@ class ToolInputStart(ChunkStruct, tag="tool-input-start"):
     tool_name: str
     input_encoding: InputEncoding | None = None
     provider_executed: bool | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
     tool_metadata: dict[str, Any] | None = None
     dynamic: bool | None = None
     title: str | None = None
@@ -137,7 +137,7 @@ class ToolInputAvailable(ChunkStruct, tag="tool-input-available"):
     tool_name: str
     input: Any
     provider_executed: bool | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
     tool_metadata: dict[str, Any] | None = None
     dynamic: bool | None = None
     title: str | None = None
@@ -149,7 +149,7 @@ class ToolInputError(ChunkStruct, tag="tool-input-error"):
     input: Any
     error_text: str
     provider_executed: bool | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
     tool_metadata: dict[str, Any] | None = None
     dynamic: bool | None = None
     title: str | None = None
@@ -170,14 +170,14 @@ class ToolApprovalResponse(ChunkStruct, tag="tool-approval-response"):
     approved: bool
     reason: str | None = None
     provider_executed: bool | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class ToolOutputAvailable(ChunkStruct, tag="tool-output-available"):
     tool_call_id: str
     output: Any
     provider_executed: bool | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
     tool_metadata: dict[str, Any] | None = None
     dynamic: bool | None = None
     preliminary: bool | None = None
@@ -187,7 +187,7 @@ class ToolOutputError(ChunkStruct, tag="tool-output-error"):
     tool_call_id: str
     error_text: str
     provider_executed: bool | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
     tool_metadata: dict[str, Any] | None = None
     dynamic: bool | None = None
 
@@ -200,7 +200,7 @@ class SourceUrl(ChunkStruct, tag="source-url"):
     source_id: str
     url: str
     title: str | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class SourceDocument(ChunkStruct, tag="source-document"):
@@ -208,24 +208,24 @@ class SourceDocument(ChunkStruct, tag="source-document"):
     media_type: str
     title: str
     filename: str | None = None
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class FileChunk(ChunkStruct, tag="file"):
     url: str
     media_type: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class ReasoningFile(ChunkStruct, tag="reasoning-file"):
     url: str
     media_type: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class CustomChunk(ChunkStruct, tag="custom"):
     kind: str
-    provider_metadata: Keyed | None = None
+    provider_metadata: ProviderMetadata | None = None
 
 
 class SteeringMessage(ChunkStruct, tag="steering-message"):

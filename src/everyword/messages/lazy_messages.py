@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from typing import overload
 
 from .message import UIMessage
-from .readable_parts import readable, unreadable_parts
+from .readable_parts import keep_readable_parts, unreadable_parts
 
-__all__ = ["History"]
+__all__ = ["LazyMessages"]
 
 
-class History(Sequence[UIMessage]):
+class LazyMessages(Sequence[UIMessage]):
     """Messages as a list has them, decoded at the first look; `partial` is the last of them, if there is one.
 
     Parts that cannot be read are left out, and named in `skipped`.
@@ -33,7 +33,7 @@ class History(Sequence[UIMessage]):
         return self._read
 
     def _readable(self, message: UIMessage) -> UIMessage:
-        kept = readable(message)
+        kept = keep_readable_parts(message)
         if kept is not message:
             self.skipped += unreadable_parts(message)
         return kept
@@ -51,7 +51,7 @@ class History(Sequence[UIMessage]):
         return len(self._bodies) + (self._partial is not None)
 
     def __eq__(self, other: object) -> bool:
-        return self._messages == (other._messages if isinstance(other, History) else other)
+        return self._messages == (other._messages if isinstance(other, LazyMessages) else other)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -13,10 +13,10 @@ import msgspec
 from ..ids import Millis
 from .json_values import encode_json, scrub_text
 
-__all__ = ["ManagedChunk", "ManagedPiece", "ManagedStream", "decode_piece", "encode_piece", "fold_stream"]
+__all__ = ["ManagedChunk", "ManagedRecord", "ManagedStream", "decode_record", "encode_record", "fold_managed_stream"]
 
 
-class ManagedPiece(msgspec.Struct, frozen=True, array_like=True):
+class ManagedRecord(msgspec.Struct, frozen=True, array_like=True):
     """One chunk event of a managed stream, as its body says it. Without content it is a cut at `index`."""
 
     index: int
@@ -44,16 +44,16 @@ class ManagedStream(msgspec.Struct, frozen=True):
         return "".join(chunk.content for chunk in self.chunks)
 
 
-_decoder = msgspec.json.Decoder(ManagedPiece)
+_decoder = msgspec.json.Decoder(ManagedRecord)
 
 
-def encode_piece(index: int, content: str | None, restarts: int) -> bytes:
+def encode_record(index: int, content: str | None, restarts: int) -> bytes:
     """Return the body of the chunk event that says this."""
     said = scrub_text(content) if content is not None else None
     return encode_json([index, said, restarts])
 
 
-def decode_piece(body: bytes) -> ManagedPiece | None:
+def decode_record(body: bytes) -> ManagedRecord | None:
     """Return what a body says; None for one that is not of a managed stream."""
     try:
         return _decoder.decode(body)
@@ -61,12 +61,12 @@ def decode_piece(body: bytes) -> ManagedPiece | None:
         return None
 
 
-def fold_stream(said: Iterable[tuple[Millis, bytes]]) -> ManagedStream:
+def fold_managed_stream(said: Iterable[tuple[Millis, bytes]]) -> ManagedStream:
     """Return the stream that bodies, with the times when they were said, fold to; the first of an index counts."""
     chunks: dict[int, ManagedChunk] = {}
     restarts = 0
     for at, body in said:
-        piece = decode_piece(body)
+        piece = decode_record(body)
         if piece is None:
             continue
         restarts = max(restarts, piece.restarts)

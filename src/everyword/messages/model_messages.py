@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..errors import BadMessage
 from .json_values import encode_json
 from .message import ROLES, Part, UIMessage, is_part
-from .readable_parts import is_readable, readable
+from .readable_parts import is_readable, keep_readable_parts
 from .tool_calls import is_tool_part, tool_name
 
 __all__ = ["ConvertPart", "ModelMessage", "convert_to_model_messages"]
@@ -64,7 +64,7 @@ def convert_to_model_messages(
 
 def _read(index: int, message: UIMessage | Mapping[str, Any]) -> tuple[str, list[Part]]:
     if isinstance(message, UIMessage):
-        return _known_role(index, message.role), readable(message).parts
+        return _known_role(index, message.role), keep_readable_parts(message).parts
     parts = message.get("parts")
     role = _known_role(index, message.get("role"))
     if not isinstance(parts, list):

@@ -11,7 +11,7 @@ from .chunks import CHUNK_TYPES, NEWER_TYPES, FinishReason, NewerFinishReason, a
 from .json_values import encode_json, scrub_text
 from .message import Chunk, UIMessage
 from .metadata import merge_metadata
-from .tool_call_tracker import CallLedger
+from .tool_call_tracker import ToolCallTracker
 
 __all__ = ["Normaliser"]
 
@@ -53,7 +53,7 @@ class Normaliser:
         self._step = 0
         self._open: dict[tuple[str, str | None], str] = {}  # (family, the handler's id) → our id
         self._used: set[tuple[str, str]] = set()  # (family, our id) within the step
-        self._calls = CallLedger(parts, last_step_is_open=self._in_step)
+        self._calls = ToolCallTracker(parts, last_step_is_open=self._in_step)
         self._is_fed = False
         self._finish: Chunk = {"type": "finish"}
         self._stem = ("", b"")  # a part that plain text goes to, and how the encoded chunks of it begin

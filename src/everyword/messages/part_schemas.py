@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from .chunks import Keyed
+from .chunks import ProviderMetadata
 from .message import Part
 
 __all__ = ["checked_part"]
@@ -19,17 +19,17 @@ __all__ = ["checked_part"]
 Never = UnsetType
 Text = str | UnsetType
 Flag = bool | UnsetType
-Metadata = Keyed | UnsetType
+Metadata = ProviderMetadata | UnsetType
 Position = (
     Annotated[int, Meta(ge=0, le=2**53 - 1)] | Annotated[float, Meta(ge=0, le=2**53 - 1, multiple_of=1)] | UnsetType
 )
 
 
-class Shape(msgspec.Struct, rename="camel", omit_defaults=True):
+class PartSchema(msgspec.Struct, rename="camel", omit_defaults=True):
     """The fields of one kind of part."""
 
 
-class CitedUrl(Shape, kw_only=True, tag_field="sourceType", tag="url"):
+class CitedUrl(PartSchema, kw_only=True, tag_field="sourceType", tag="url"):
     type: Literal["source"]
     id: str
     url: str
@@ -37,7 +37,7 @@ class CitedUrl(Shape, kw_only=True, tag_field="sourceType", tag="url"):
     provider_metadata: Metadata = UNSET
 
 
-class CitedDocument(Shape, kw_only=True, tag_field="sourceType", tag="document"):
+class CitedDocument(PartSchema, kw_only=True, tag_field="sourceType", tag="document"):
     type: Literal["source"]
     id: str
     media_type: str
@@ -46,22 +46,22 @@ class CitedDocument(Shape, kw_only=True, tag_field="sourceType", tag="document")
     provider_metadata: Metadata = UNSET
 
 
-class CitationShape(Shape, kw_only=True):
+class CitationSchema(PartSchema, kw_only=True):
     source: CitedUrl | CitedDocument
     start_index: Position = UNSET
     end_index: Position = UNSET
     cited_text: Text = UNSET
 
 
-class TextShape(Shape, kw_only=True):
+class TextSchema(PartSchema, kw_only=True):
     type: str
     text: str
-    citations: list[CitationShape] | UnsetType = UNSET
+    citations: list[CitationSchema] | UnsetType = UNSET
     state: Literal["streaming", "done"] | UnsetType = UNSET
     provider_metadata: Metadata = UNSET
 
 
-class ReasoningShape(Shape, kw_only=True):
+class ReasoningSchema(PartSchema, kw_only=True):
     type: str
     id: Text = UNSET
     text: str
@@ -69,13 +69,13 @@ class ReasoningShape(Shape, kw_only=True):
     provider_metadata: Metadata = UNSET
 
 
-class CustomShape(Shape, kw_only=True):
+class CustomSchema(PartSchema, kw_only=True):
     type: str
     kind: str
     provider_metadata: Metadata = UNSET
 
 
-class SourceUrlShape(Shape, kw_only=True):
+class SourceUrlSchema(PartSchema, kw_only=True):
     type: str
     source_id: str
     url: str
@@ -83,7 +83,7 @@ class SourceUrlShape(Shape, kw_only=True):
     provider_metadata: Metadata = UNSET
 
 
-class SourceDocumentShape(Shape, kw_only=True):
+class SourceDocumentSchema(PartSchema, kw_only=True):
     type: str
     source_id: str
     media_type: str
@@ -92,7 +92,7 @@ class SourceDocumentShape(Shape, kw_only=True):
     provider_metadata: Metadata = UNSET
 
 
-class FileShape(Shape, kw_only=True):
+class FileSchema(PartSchema, kw_only=True):
     type: str
     media_type: str
     filename: Text = UNSET
@@ -101,19 +101,19 @@ class FileShape(Shape, kw_only=True):
     provider_metadata: Metadata = UNSET
 
 
-class ReasoningFileShape(Shape, kw_only=True):
+class ReasoningFileSchema(PartSchema, kw_only=True):
     type: str
     media_type: str
     url: str
     provider_metadata: Metadata = UNSET
 
 
-class SaidText(Shape, kw_only=True, tag_field="type", tag="text"):
+class SteeringTextSchema(PartSchema, kw_only=True, tag_field="type", tag="text"):
     text: str
     provider_metadata: Metadata = UNSET
 
 
-class SaidFile(Shape, kw_only=True, tag_field="type", tag="file"):
+class SteeringFileSchema(PartSchema, kw_only=True, tag_field="type", tag="file"):
     media_type: str
     filename: Text = UNSET
     url: str
@@ -121,23 +121,23 @@ class SaidFile(Shape, kw_only=True, tag_field="type", tag="file"):
     provider_metadata: Metadata = UNSET
 
 
-class SteeringShape(Shape, kw_only=True):
+class SteeringSchema(PartSchema, kw_only=True):
     type: str
     id: str
-    parts: list[SaidText | SaidFile]
+    parts: list[SteeringTextSchema | SteeringFileSchema]
 
 
-class StepStartShape(Shape, kw_only=True):
+class StepStartSchema(PartSchema, kw_only=True):
     type: str
 
 
-class DataShape(Shape, kw_only=True):
+class DataSchema(PartSchema, kw_only=True):
     type: str
     id: Text = UNSET
     data: Any
 
 
-class Asked(Shape, kw_only=True):
+class ApprovalAsked(PartSchema, kw_only=True):
     """The approval of a call that waits for it."""
 
     id: str
@@ -150,7 +150,7 @@ class Asked(Shape, kw_only=True):
     input_schema_input: Any = UNSET
 
 
-class Answered(Shape, kw_only=True):
+class ApprovalAnswered(PartSchema, kw_only=True):
     id: str
     approved: bool
     descriptor: Any = UNSET
@@ -161,19 +161,19 @@ class Answered(Shape, kw_only=True):
     input_schema_input: Any = UNSET
 
 
-class Granted(Answered):
+class ApprovalGranted(ApprovalAnswered):
     def __post_init__(self) -> None:
         if not self.approved:
             raise ValueError("the call has an outcome, so its approval must have been granted")
 
 
-class Denied(Answered):
+class ApprovalDenied(ApprovalAnswered):
     def __post_init__(self) -> None:
         if self.approved:
             raise ValueError("the call was denied, so its approval cannot have been granted")
 
 
-class CallShape(Shape, kw_only=True):
+class ToolCallSchema(PartSchema, kw_only=True):
     """What calls have in every state. Only dynamic ones have a tool name, and `dynamic` if their tool is gone."""
 
     type: str
@@ -193,7 +193,7 @@ class CallShape(Shape, kw_only=True):
             raise ValueError("dynamic may only be false: its type says that the call is dynamic")
 
 
-class InputStreaming(CallShape, kw_only=True):
+class InputStreaming(ToolCallSchema, kw_only=True):
     input: Any = UNSET
     raw_input: Text = UNSET
     input_encoding: Literal["json", "text"] | UnsetType = UNSET
@@ -202,64 +202,64 @@ class InputStreaming(CallShape, kw_only=True):
     approval: Never = UNSET
 
 
-class InputAvailable(CallShape, kw_only=True):
+class InputAvailable(ToolCallSchema, kw_only=True):
     input: Any
     output: Never = UNSET
     error_text: Never = UNSET
     approval: Never = UNSET
 
 
-class ApprovalRequested(CallShape, kw_only=True):
+class ApprovalRequested(ToolCallSchema, kw_only=True):
     input: Any
     output: Never = UNSET
     error_text: Never = UNSET
-    approval: Asked
+    approval: ApprovalAsked
 
 
-class ApprovalResponded(CallShape, kw_only=True):
+class ApprovalResponded(ToolCallSchema, kw_only=True):
     input: Any
     output: Never = UNSET
     error_text: Never = UNSET
-    approval: Answered
+    approval: ApprovalAnswered
 
 
-class OutputAvailable(CallShape, kw_only=True):
+class OutputAvailable(ToolCallSchema, kw_only=True):
     input: Any
     output: Any
     error_text: Never = UNSET
     result_provider_metadata: Metadata = UNSET
     preliminary: Flag = UNSET
-    approval: Granted | UnsetType = UNSET
+    approval: ApprovalGranted | UnsetType = UNSET
 
 
-class OutputError(CallShape, kw_only=True):
+class OutputError(ToolCallSchema, kw_only=True):
     input: Any = UNSET
     raw_input: Any = UNSET
     output: Never = UNSET
     error_text: str
     result_provider_metadata: Metadata = UNSET
-    approval: Granted | UnsetType = UNSET
+    approval: ApprovalGranted | UnsetType = UNSET
 
 
-class OutputDenied(CallShape, kw_only=True):
+class OutputDenied(ToolCallSchema, kw_only=True):
     input: Any
     output: Never = UNSET
     error_text: Never = UNSET
-    approval: Denied
+    approval: ApprovalDenied
 
 
-_SHAPES: Final[dict[str, type[Shape]]] = {
-    "text": TextShape,
-    "reasoning": ReasoningShape,
-    "custom": CustomShape,
-    "source-url": SourceUrlShape,
-    "source-document": SourceDocumentShape,
-    "file": FileShape,
-    "reasoning-file": ReasoningFileShape,
-    "steering-message": SteeringShape,
-    "step-start": StepStartShape,
+_SCHEMAS: Final[dict[str, type[PartSchema]]] = {
+    "text": TextSchema,
+    "reasoning": ReasoningSchema,
+    "custom": CustomSchema,
+    "source-url": SourceUrlSchema,
+    "source-document": SourceDocumentSchema,
+    "file": FileSchema,
+    "reasoning-file": ReasoningFileSchema,
+    "steering-message": SteeringSchema,
+    "step-start": StepStartSchema,
 }
-_CALL_SHAPES: Final[dict[str, type[CallShape]]] = {
+_CALL_SCHEMAS: Final[dict[str, type[ToolCallSchema]]] = {
     "input-streaming": InputStreaming,
     "input-available": InputAvailable,
     "approval-requested": ApprovalRequested,
@@ -276,17 +276,17 @@ def checked_part(part: Any) -> Part:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
         raise msgspec.ValidationError("it is not an object with a type")
-    shape: type[Shape] | None = _SHAPES.get(kind)
+    schema: type[PartSchema] | None = _SCHEMAS.get(kind)
     if kind.startswith("data-"):
-        shape = DataShape
+        schema = DataSchema
     elif kind == "dynamic-tool" or kind.startswith("tool-"):
         state = part.get("state")
-        shape = _CALL_SHAPES.get(state) if isinstance(state, str) else None
-        if shape is None:
+        schema = _CALL_SCHEMAS.get(state) if isinstance(state, str) else None
+        if schema is None:
             raise msgspec.ValidationError(f"{state!r} is not a state of a call")
         if kind != "dynamic-tool":
             part = {name: value for name, value in part.items() if name not in _DYNAMIC_ONLY}
-    if shape is None:
+    if schema is None:
         raise msgspec.ValidationError("there is no such type")
-    checked: Part = msgspec.to_builtins(msgspec.convert(part, shape))
+    checked: Part = msgspec.to_builtins(msgspec.convert(part, schema))
     return checked

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from .message import Part, UIMessage, is_part
 from .tool_calls import is_tool_part
 
-__all__ = ["is_readable", "readable", "unreadable_parts"]
+__all__ = ["is_readable", "keep_readable_parts", "unreadable_parts"]
 
 
 def is_readable(part: Part) -> bool:
@@ -29,7 +29,7 @@ def is_readable(part: Part) -> bool:
     return test is None or test(part)
 
 
-def readable(message: UIMessage) -> UIMessage:
+def keep_readable_parts(message: UIMessage) -> UIMessage:
     """Return the message without the parts that cannot be read: itself when there are none."""
     for part in message.parts:
         # Nearly all parts are these, and a call for each of a long conversation would be felt.
@@ -40,7 +40,7 @@ def readable(message: UIMessage) -> UIMessage:
 
 
 def unreadable_parts(message: UIMessage) -> list[str]:
-    """Return a phrase for each part that `readable` leaves out."""
+    """Return a phrase for each part that `keep_readable_parts` leaves out."""
     return [
         f"part {position} ({part['type'][:64]}) of message {message.id[:64]!r}"
         for position, part in enumerate(message.parts)

@@ -9,7 +9,7 @@ import msgspec
 
 from .message import Chunk
 
-__all__ = ["SseEvent", "SseParser", "StreamDecoder"]
+__all__ = ["SseEvent", "SseParser", "UIMessageStreamDecoder"]
 
 
 class SseEvent(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class SseParser:
         self._data, self._event, self._id = [], "", None
 
 
-class StreamDecoder:
+class UIMessageStreamDecoder:
     """Turns the bytes of an answer into chunks or text.
 
     Server-sent events are recognised by how they begin, unless `is_sse` says what they are; anything else is plain

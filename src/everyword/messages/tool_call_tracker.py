@@ -10,7 +10,7 @@ from .json_values import encode_json
 from .message import Chunk, Part
 from .tool_calls import approval_request, is_tool_part, last_step, tool_name
 
-__all__ = ["CallLedger"]
+__all__ = ["ToolCallTracker"]
 
 
 class _State(Enum):
@@ -51,7 +51,7 @@ class _Call:
         self.request: Chunk | None = None
 
 
-class CallLedger:
+class ToolCallTracker:
     """The calls of one message, by id. Every method returns the chunks that may go out, often none.
 
     `step` is the number of the step that the chunk would land in: clients look for a call's input in the

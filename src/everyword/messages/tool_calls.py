@@ -9,32 +9,32 @@ import msgspec
 
 from .message import Chunk, Part, UIMessage
 
-__all__ = ["Approval", "CallAnswer", "ToolError", "ToolResult", "answer_chunks", "answered_part"]
+__all__ = ["ApprovalAnswer", "CallAnswer", "ErrorAnswer", "OutputAnswer", "answer_chunks", "answered_part"]
 __all__ += ["approval_request", "own_approval_id"]
 __all__ += ["find_call", "find_tool_part", "is_mid_batch", "is_open", "is_settled", "is_tool_part"]
 __all__ += ["last_step", "open_calls", "settle", "tool_name", "tool_parts"]
 
 
-class ToolResult(msgspec.Struct, frozen=True, tag="result"):
+class OutputAnswer(msgspec.Struct, frozen=True, tag="result"):
     """A call's output, as JSON."""
 
     output: Any = None
 
 
-class ToolError(msgspec.Struct, frozen=True, tag="error"):
+class ErrorAnswer(msgspec.Struct, frozen=True, tag="error"):
     """A call that failed, with a text that clients and the model may read."""
 
     error_text: str
 
 
-class Approval(msgspec.Struct, frozen=True, tag="approval"):
+class ApprovalAnswer(msgspec.Struct, frozen=True, tag="approval"):
     """A person's word on a call that asked for one."""
 
     approved: bool
     reason: str | None = None
 
 
-CallAnswer = ToolResult | ToolError | Approval
+CallAnswer = OutputAnswer | ErrorAnswer | ApprovalAnswer
 
 # Fields of an approval request → what the part's approval calls them.
 _REQUEST_FIELDS: Final = {
@@ -141,17 +141,17 @@ def answered_part(part: Part, answer: CallAnswer) -> Part | None:
     """
     state, approval = part.get("state"), part.get("approval") or {}
     match answer:
-        case ToolResult(output):
+        case OutputAnswer(output):
             if state not in _TAKES_RESULT or approval.get("approved") is False:
                 return None
             return _without({**part, "state": "output-available", "output": output}, "errorText", "rawInput")
-        case ToolError(error_text):
+        case ErrorAnswer(error_text):
             if state not in _TAKES_RESULT or approval.get("approved") is False:
                 return None
             # The stock client keeps a static call's raw input beside its error, and drops a dynamic call's.
             raw_input = ["rawInput"] if part["type"] == "dynamic-tool" else []
             return _without({**part, "state": "output-error", "errorText": error_text}, "output", *raw_input)
-        case Approval(approved, reason):
+        case ApprovalAnswer(approved, reason):
             if state not in _TAKES_APPROVAL:
                 return None
             said = {**approval, "id": approval.get("id") or part["toolCallId"], "approved": approved}
@@ -175,11 +175,11 @@ def settle(message: UIMessage, call_id: str, answer: CallAnswer) -> UIMessage | 
 def answer_chunks(call_id: str, answer: CallAnswer) -> list[Chunk]:
     """Return the chunks that tell an answer to whoever folds the stream; an approval has none before ai 7."""
     match answer:
-        case ToolResult(output):
+        case OutputAnswer(output):
             return [{"type": "tool-output-available", "toolCallId": call_id, "output": output}]
-        case ToolError(error_text):
+        case ErrorAnswer(error_text):
             return [{"type": "tool-output-error", "toolCallId": call_id, "errorText": error_text}]
-        case Approval(approved):
+        case ApprovalAnswer(approved):
             return [] if approved else [{"type": "tool-output-denied", "toolCallId": call_id}]
         case _:
             assert_never(answer)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from ..messages.message import Chunk
-from .errors import classify_report, dropped, model_error
-from .step import StepWriter
-from .streams import as_event, decoded, usage_counts
+from .errors import classify_error_report, model_error, stream_dropped
+from .provider_stream import decode_stream, event_fields, usage_counts
+from .step_writer import StepWriter
 
 __all__ = ["AnthropicDecoder", "from_anthropic"]
 
@@ -31,7 +31,7 @@ def from_anthropic(stream: Any) -> AsyncIterator[Chunk]:
     next call (signatures, redacted thinking, results of the provider's own tools) is kept as provider metadata, where
     `to_anthropic` finds it. Raises ChatError when the provider fails; `failure_of` tells why.
     """
-    return decoded(stream, AnthropicDecoder(), provider="anthropic")
+    return decode_stream(stream, AnthropicDecoder(), provider="anthropic")
 
 
 class AnthropicDecoder:
@@ -49,12 +49,12 @@ class AnthropicDecoder:
         kind = event.get("type", "") if isinstance(event, dict) else getattr(event, "type", "")
         take = _TAKES.get(kind)
         if take is not None:
-            take(self, as_event(event))
+            take(self, event_fields(event))
         return self._step.take()
 
     def finish(self) -> list[Chunk]:
         if not self._is_done:
-            raise model_error(dropped("anthropic"))
+            raise model_error(stream_dropped("anthropic"))
         if self._usage:
             self._metadata["usage"] = _usage(self._usage)
         self._metadata["rawFinishReason"] = self._reason or "end_turn"
@@ -84,7 +84,7 @@ class AnthropicDecoder:
         self._is_done = True
 
     def _error(self, event: dict[str, Any]) -> None:
-        raise model_error(classify_report(event.get("error"), provider="anthropic"))
+        raise model_error(classify_error_report(event.get("error"), provider="anthropic"))
 
     # -- blocks ------------------------------------------------------------------------------------
 

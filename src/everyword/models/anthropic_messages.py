@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ..messages.message import Part, UIMessage
-from .history import Call, as_messages, as_text, call_of, metadata_of, read_data_url, steps
+from .message_reader import (
+    ToolCall,
+    output_text,
+    provider_metadata,
+    read_data_url,
+    read_messages,
+    read_tool_call,
+    split_steps,
+)
 
 __all__ = ["to_anthropic"]
 
@@ -26,7 +34,7 @@ def to_anthropic(messages: Iterable[UIMessage | Mapping[str, Any]]) -> dict[str,
     """
     system: list[str] = []
     out: list[dict[str, Any]] = []
-    taken = as_messages(messages)
+    taken = read_messages(messages)
     for position, message in enumerate(taken):
         if message.role == "system":
             system += [message.text] if message.text else []
@@ -34,7 +42,7 @@ def to_anthropic(messages: Iterable[UIMessage | Mapping[str, Any]]) -> dict[str,
             _add(out, "user", [block for part in message.parts for block in _user_blocks(part)])
         else:
             is_last = position == len(taken) - 1
-            for step in steps(message):
+            for step in split_steps(message):
                 said, results = _step_blocks(step, message.parts[-1] if is_last else None)
                 _add(out, "assistant", said)
                 _add(out, "user", results)
@@ -55,7 +63,7 @@ def _step_blocks(step: list[Part], last: Part | None) -> tuple[list[Block], list
     said: list[Block] = []
     results: list[Block] = []
     for part in step:
-        call = call_of(part)
+        call = read_tool_call(part)
         if call is not None and call.is_executed:
             said += _executed_blocks(call, is_last=part is last)
         elif call is not None:
@@ -65,20 +73,20 @@ def _step_blocks(step: list[Part], last: Part | None) -> tuple[list[Block], list
             said += _thinking(part)
         elif part["type"] == "text" and part.get("text"):
             block = {"type": "text", "text": part["text"]}
-            citations = metadata_of(part, "anthropic").get("citations")
+            citations = provider_metadata(part, "anthropic").get("citations")
             said.append(block | ({"citations": citations} if citations else {}))
     return said, results
 
 
-def _result(call: Call) -> Block:
-    block = {"type": "tool_result", "tool_use_id": _id(call.id), "content": as_text(call.answer.value)}
+def _result(call: ToolCall) -> Block:
+    block = {"type": "tool_result", "tool_use_id": _id(call.id), "content": output_text(call.answer.value)}
     return block | ({"is_error": True} if call.answer.outcome != "success" else {})
 
 
-def _executed_blocks(call: Call, *, is_last: bool) -> Iterator[Block]:
+def _executed_blocks(call: ToolCall, *, is_last: bool) -> Iterator[Block]:
     """Yield a call that the provider ran, with its result; without one only where the provider is to go on."""
-    asked = metadata_of(call.part, "anthropic", "callProviderMetadata")
-    block = metadata_of(call.part, "anthropic", "resultProviderMetadata").get("block")
+    asked = provider_metadata(call.part, "anthropic", "callProviderMetadata")
+    block = provider_metadata(call.part, "anthropic", "resultProviderMetadata").get("block")
     if not asked.get("type") or not (block or is_last):
         return
     yield {**asked, "id": call.id, "name": call.tool, "input": call.input}
@@ -87,7 +95,7 @@ def _executed_blocks(call: Call, *, is_last: bool) -> Iterator[Block]:
 
 
 def _thinking(part: Part) -> Iterator[Block]:
-    own = metadata_of(part, "anthropic")
+    own = provider_metadata(part, "anthropic")
     if own.get("redactedData"):
         yield {"type": "redacted_thinking", "data": own["redactedData"]}
     elif own.get("signature"):

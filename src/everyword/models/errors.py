@@ -9,7 +9,15 @@ import msgspec
 
 from ..errors import ModelError
 
-__all__ = ["FailureKind", "ModelFailure", "classify", "classify_report", "dropped", "failure_of", "model_error"]
+__all__ = [
+    "FailureKind",
+    "ModelFailure",
+    "classify",
+    "classify_error_report",
+    "failure_of",
+    "model_error",
+    "stream_dropped",
+]
 
 FailureKind = Literal[
     "key", "quota", "model", "rate-limit", "overloaded", "timeout", "context-length", "refused", "request"
@@ -158,13 +166,13 @@ def classify(error: BaseException, *, provider: str = "") -> ModelFailure | None
     return _failure(kind, str(error) or type(error).__name__, provider or library, status, _retry_after(error))
 
 
-def classify_report(report: Any, *, provider: str) -> ModelFailure:
+def classify_error_report(report: Any, *, provider: str) -> ModelFailure:
     """Return what an error that came inside the stream means: the provider's error object, or its text."""
     kind = _of_report(report) or "provider"
     return _failure(kind, _report_text(report), provider)
 
 
-def dropped(provider: str) -> ModelFailure:
+def stream_dropped(provider: str) -> ModelFailure:
     """Return the failure of a stream that ended before the model said that it was done."""
     return _failure("connection", "the stream ended before the answer did", provider)
 

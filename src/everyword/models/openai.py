@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from ..messages.message import Chunk
-from .errors import classify_report, dropped, model_error
-from .responses import ResponsesDecoder
-from .step import StepWriter
-from .streams import Decoder, as_event, decoded, usage_counts
+from .errors import classify_error_report, model_error, stream_dropped
+from .openai_responses import ResponsesDecoder
+from .provider_stream import ProviderDecoder, decode_stream, event_fields, usage_counts
+from .step_writer import StepWriter
 
-__all__ = ["ChatDecoder", "OpenAIDecoder", "from_openai"]
+__all__ = ["ChatCompletionsDecoder", "OpenAIDecoder", "from_openai"]
 
 _REASONS: Final = {
     "stop": "stop",
@@ -31,14 +31,14 @@ def from_openai(stream: Any) -> AsyncIterator[Chunk]:
     give them with `stream_options={"include_usage": True}`). Raises ChatError when the provider fails; `failure_of`
     tells why.
     """
-    return decoded(stream, OpenAIDecoder(), provider="openai")
+    return decode_stream(stream, OpenAIDecoder(), provider="openai")
 
 
 class OpenAIDecoder:
     """Looks at the first event to find out which of the two kinds of stream it is."""
 
     def __init__(self) -> None:
-        self._decoder: Decoder | None = None
+        self._decoder: ProviderDecoder | None = None
 
     def feed(self, event: Any) -> list[Chunk]:
         kind = event.get("type") if isinstance(event, dict) else getattr(event, "type", None)
@@ -48,19 +48,19 @@ class OpenAIDecoder:
         elif isinstance(kind, str) and not kind.startswith(("response.", "error")):
             return []  # what that stream says beside the chunks
         if self._decoder is None:
-            self._decoder = ChatDecoder() if kind is None else ResponsesDecoder()
-        return self._decoder.feed(as_event(event))
+            self._decoder = ChatCompletionsDecoder() if kind is None else ResponsesDecoder()
+        return self._decoder.feed(event_fields(event))
 
     def finish(self) -> list[Chunk]:
         if self._decoder is None:
-            raise model_error(dropped("openai"))
+            raise model_error(stream_dropped("openai"))
         return self._decoder.finish()
 
     def close(self) -> list[Chunk]:
         return [] if self._decoder is None else self._decoder.close()
 
 
-class ChatDecoder:
+class ChatCompletionsDecoder:
     """Chunks of a chat completion. Only the first choice is read: a message has one answer."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class ChatDecoder:
 
     def feed(self, event: dict[str, Any]) -> list[Chunk]:
         if event.get("error"):
-            raise model_error(classify_report(event["error"], provider="openai"))
+            raise model_error(classify_error_report(event["error"], provider="openai"))
         self._begin(event)
         if event.get("usage"):
             self._metadata["usage"] = _usage(event["usage"])
@@ -85,7 +85,7 @@ class ChatDecoder:
 
     def finish(self) -> list[Chunk]:
         if self._reason is None:
-            raise model_error(dropped("openai"))
+            raise model_error(stream_dropped("openai"))
         self._end_calls()
         self._metadata["rawFinishReason"] = self._reason
         reason = _REASONS.get(self._reason, "other")

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ..messages.message import Part, UIMessage
-from .history import Call, as_messages, as_text, call_of, metadata_of, read_data_url, steps
+from .message_reader import (
+    ToolCall,
+    output_text,
+    provider_metadata,
+    read_data_url,
+    read_messages,
+    read_tool_call,
+    split_steps,
+)
 
 __all__ = ["to_openai", "to_openai_responses"]
 
@@ -23,9 +31,9 @@ def to_openai(messages: Iterable[UIMessage | Mapping[str, Any]], *, reasoning: b
     itself have no form here and are left out.
     """
     out: list[Item] = []
-    for message in as_messages(messages):
+    for message in read_messages(messages):
         if message.role == "assistant":
-            for step in steps(message):
+            for step in split_steps(message):
                 out += _chat_step(step, reasoning=reasoning)
         elif message.role == "system":
             out.append({"role": "system", "content": message.text})
@@ -41,15 +49,15 @@ def to_openai(messages: Iterable[UIMessage | Mapping[str, Any]], *, reasoning: b
 def _chat_step(step: list[Part], *, reasoning: bool) -> Iterator[Item]:
     said: Item = {"role": "assistant"}
     texts = [part for part in step if part["type"] == "text" and part.get("text")]
-    plain = "".join(part["text"] for part in texts if not metadata_of(part, "openai").get("refusal"))
-    refusal = "".join(part["text"] for part in texts if metadata_of(part, "openai").get("refusal"))
-    calls = [call for call in map(call_of, step) if call is not None and not call.is_executed]
+    plain = "".join(part["text"] for part in texts if not provider_metadata(part, "openai").get("refusal"))
+    refusal = "".join(part["text"] for part in texts if provider_metadata(part, "openai").get("refusal"))
+    calls = [call for call in map(read_tool_call, step) if call is not None and not call.is_executed]
     if plain or not refusal:
         said["content"] = plain or None
     if refusal:
         said["refusal"] = refusal
     for part in step if reasoning else []:
-        field = metadata_of(part, "openai").get("field")
+        field = provider_metadata(part, "openai").get("field")
         if part["type"] == "reasoning" and field:
             said[field] = said.get(field, "") + part.get("text", "")
     if calls:
@@ -57,10 +65,10 @@ def _chat_step(step: list[Part], *, reasoning: bool) -> Iterator[Item]:
     if plain or refusal or calls:
         yield said
     for call in calls:
-        yield {"role": "tool", "tool_call_id": call.id, "content": as_text(call.answer.value)}
+        yield {"role": "tool", "tool_call_id": call.id, "content": output_text(call.answer.value)}
 
 
-def _chat_call(call: Call) -> Item:
+def _chat_call(call: ToolCall) -> Item:
     return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": call.raw_input}}
 
 
@@ -96,12 +104,14 @@ def to_openai_responses(messages: Iterable[UIMessage | Mapping[str, Any]]) -> li
     `include=["reasoning.encrypted_content"]`. A call without a result gets one that says so.
     """
     out: list[Item] = []
-    for message in as_messages(messages):
+    for message in read_messages(messages):
         if message.role == "assistant":
             images = {
-                metadata_of(part, "openai").get("itemId"): part for part in message.parts if part["type"] == "file"
+                provider_metadata(part, "openai").get("itemId"): part
+                for part in message.parts
+                if part["type"] == "file"
             }
-            for step in steps(message):
+            for step in split_steps(message):
                 out += _items(step, images)
         elif message.role == "system":
             out.append({"role": "system", "content": message.text})
@@ -115,8 +125,8 @@ def _items(step: list[Part], images: Mapping[Any, Part]) -> list[Item]:
     out: list[Item] = []
     results: list[Item] = []
     for part in step:
-        call = call_of(part)
-        item = metadata_of(part, "openai", "callProviderMetadata").get("item")
+        call = read_tool_call(part)
+        item = provider_metadata(part, "openai", "callProviderMetadata").get("item")
         if call is not None and item:
             pair = _asked_items(call, item)
             out += pair[:1]
@@ -134,19 +144,19 @@ def _items(step: list[Part], images: Mapping[Any, Part]) -> list[Item]:
     return out + results
 
 
-def _call_items(call: Call) -> tuple[Item, Item]:
-    own = metadata_of(call.part, "openai", "callProviderMetadata")
+def _call_items(call: ToolCall) -> tuple[Item, Item]:
+    own = provider_metadata(call.part, "openai", "callProviderMetadata")
     name = {"id": own["itemId"]} if own.get("itemId") else {}
-    output = as_text(call.answer.value)
+    output = output_text(call.answer.value)
     if own.get("kind") == "custom_tool_call":
-        said = as_text(call.part.get("input") or "")
+        said = output_text(call.part.get("input") or "")
         asked = {"type": "custom_tool_call", "call_id": call.id, "name": call.tool, "input": said, **name}
         return asked, {"type": "custom_tool_call_output", "call_id": call.id, "output": output}
     asked = {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": call.raw_input, **name}
     return asked, {"type": "function_call_output", "call_id": call.id, "output": output}
 
 
-def _asked_items(call: Call, item: Item) -> list[Item]:
+def _asked_items(call: ToolCall, item: Item) -> list[Item]:
     """Return a call of the provider's own tools and its answer; nothing if there is none in the shape it wants."""
     kind, answer = item["type"], call.answer
     if kind == "mcp_approval_request":
@@ -155,7 +165,7 @@ def _asked_items(call: Call, item: Item) -> list[Item]:
         return [item, {"type": "mcp_approval_response", "approval_request_id": call.id, "approve": approve}]
     if kind == "apply_patch_call":
         status = "completed" if answer.outcome == "success" else "failed"
-        output = as_text(answer.value)
+        output = output_text(answer.value)
         return [item, {"type": f"{kind}_output", "call_id": call.id, "status": status, "output": output}]
     if answer.outcome != "success":
         return []
@@ -164,7 +174,7 @@ def _asked_items(call: Call, item: Item) -> list[Item]:
 
 
 def _executed_item(part: Part, images: Mapping[Any, Part]) -> Iterator[Item]:
-    item = metadata_of(part, "openai", "resultProviderMetadata").get("item")
+    item = provider_metadata(part, "openai", "resultProviderMetadata").get("item")
     if not isinstance(item, dict):
         return
     image = images.get(item.get("id"))
@@ -175,7 +185,7 @@ def _executed_item(part: Part, images: Mapping[Any, Part]) -> Iterator[Item]:
 
 
 def _add_reasoning(out: list[Item], part: Part) -> None:
-    own = metadata_of(part, "openai")
+    own = provider_metadata(part, "openai")
     if not own.get("itemId"):
         return
     item = out[-1] if out and out[-1].get("type") == "reasoning" and out[-1]["id"] == own["itemId"] else None
@@ -191,7 +201,7 @@ def _add_reasoning(out: list[Item], part: Part) -> None:
 
 
 def _add_text(out: list[Item], part: Part) -> None:
-    own = metadata_of(part, "openai")
+    own = provider_metadata(part, "openai")
     if own.get("refusal"):
         content = {"type": "refusal", "refusal": part["text"]}
     else:

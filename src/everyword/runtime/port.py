@@ -25,7 +25,7 @@ from ..ids import (
     TurnId,
 )
 from ..messages.message import UIMessage
-from ..messages.readable_parts import readable
+from ..messages.readable_parts import keep_readable_parts
 from ..principals import acting_for
 from ..trace_context import current_trace
 from .api import Evaluate, TurnResult
@@ -59,7 +59,7 @@ class Port:
         loaded = self._directory.peek(self._agent)
         if loaded is None:
             raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. Use a handle.")
-        return [readable(UIMessage.decode(body)) for _, body, _ in loaded.agency.shown]
+        return [keep_readable_parts(UIMessage.decode(body)) for _, body, _ in loaded.agency.shown]
 
     @property
     def work(self) -> JobDesk:

@@ -20,7 +20,7 @@ from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, U
 from ..events import AttemptCause, AttemptStarted, Identity, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.chunks import as_chunk, encode_chunk
-from ..messages.lazy_messages import History
+from ..messages.lazy_messages import LazyMessages
 from ..messages.message import Chunk, UIMessage
 from ..messages.normaliser import Normaliser
 from ..messages.stream_closing import closing
@@ -344,7 +344,7 @@ class Runner:
     def _report(self, call: TurnCall, normaliser: Normaliser) -> None:
         for problem in normaliser.problems:
             log.warning("turn %d of %r: %s", self.turn, self._actor.agent, problem)
-        skipped = call.messages.skipped if isinstance(call.messages, History) else []
+        skipped = call.messages.skipped if isinstance(call.messages, LazyMessages) else []
         if skipped:
             named = ", ".join(skipped[:NAMED]) + (f" and {len(skipped) - NAMED} more" if len(skipped) > NAMED else "")
             log.warning("turn %d of %r skipped stored parts that cannot be read: %s", self.turn, call.agent, named)
@@ -458,9 +458,9 @@ def _was_told_to_stop(exc: BaseException) -> bool:
     return isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-def _messages(state: State, leaf: NodeId | None, partial: UIMessage | None = None) -> History:
+def _messages(state: State, leaf: NodeId | None, partial: UIMessage | None = None) -> LazyMessages:
     path = state.tree.shown_path(leaf) if leaf is not None else ()
-    return History(_Bodies(path), partial)
+    return LazyMessages(_Bodies(path), partial)
 
 
 class _Bodies(Collection[bytes]):

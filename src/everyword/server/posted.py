@@ -26,10 +26,10 @@ from ..ids import AgentId, CallId, MessageId, RequestId
 from ..messages.chunks import encode_chunk
 from ..messages.message import Chunk, Part, UIMessage, is_part
 from ..messages.tool_calls import (
-    Approval,
+    ApprovalAnswer,
     CallAnswer,
-    ToolError,
-    ToolResult,
+    ErrorAnswer,
+    OutputAnswer,
     answer_chunks,
     find_call,
     is_open,
@@ -195,11 +195,11 @@ def _answer_in(part: Part) -> CallAnswer | None:
     approval = part.get("approval")
     match part.get("state"):
         case "output-available" if not part.get("preliminary"):
-            return ToolResult(part.get("output"))
+            return OutputAnswer(part.get("output"))
         case "output-error":
-            return ToolError(_text(part.get("errorText")) or "The tool failed.")
+            return ErrorAnswer(_text(part.get("errorText")) or "The tool failed.")
         case "approval-responded" if isinstance(approval, dict) and isinstance(approval.get("approved"), bool):
-            return Approval(approval["approved"], _text(approval.get("reason")))
+            return ApprovalAnswer(approval["approved"], _text(approval.get("reason")))
         case _:
             return None
 
@@ -247,11 +247,11 @@ def _corrected(part: Part, stored: UIMessage) -> list[Chunk]:
         return []
     match found.get("state"):
         case "output-available":
-            return answer_chunks(call, ToolResult(found.get("output")))
+            return answer_chunks(call, OutputAnswer(found.get("output")))
         case "output-error":
-            return answer_chunks(call, ToolError(str(found.get("errorText", ""))))
+            return answer_chunks(call, ErrorAnswer(str(found.get("errorText", ""))))
         case "output-denied":
-            return answer_chunks(call, Approval(approved=False))
+            return answer_chunks(call, ApprovalAnswer(approved=False))
         case _:
             return []
 

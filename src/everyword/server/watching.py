@@ -16,8 +16,8 @@ from ..errors import EverywordError, LogError
 from ..ids import Millis
 from ..log.base import LogStore
 from ..observe.api import EventHook, LoopBlocked, Observer
+from ..observe.dispatcher import EventDispatcher
 from ..observe.logs import TurnLog
-from ..observe.tap import Tap
 from ..runtime.api import Responder
 from ..runtime.directory import Directory
 from .access import Door, why_not_local
@@ -44,7 +44,7 @@ class Watch:
         self._hooks = [on_event] if on_event is not None else []
         self._observers = list(observers)
         self._threads = threads
-        self._tap: Tap | None = None
+        self._tap: EventDispatcher | None = None
         self._unhear: Callable[[], None] | None = None
 
     # -- hearing ----------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ class Watch:
         if self._observers and self._unhear is None:
             self._unhear = hear_blocks(self._loop_blocked)
         if self._hooks or observers:
-            self._tap = Tap(self._hooks, observers)
+            self._tap = EventDispatcher(self._hooks, observers)
             self._tap.attach(store)
 
     async def end(self) -> None:

@@ -15,7 +15,7 @@ from msgspec import Raw
 from ..events import absent, to_raw
 from ..ids import CallId, RequestId, cut_id, id_problem
 from ..messages.client_messages import read_client_messages
-from ..messages.tool_calls import Approval, CallAnswer, ToolError, ToolResult
+from ..messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
 
 __all__ = ["AnswerCall", "BadCall", "BadRequest", "CallMethod", "CancelTurn", "ChatRequest", "ClearChat"]
 __all__ += ["ClientFrame", "Other", "ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]
@@ -213,9 +213,9 @@ def _tool_result(frame: JsonObject) -> ClientFrame | None:
     call = frame.get("toolCallId")
     if not isinstance(call, str):
         return None
-    answer: CallAnswer = ToolResult(frame.get("output"))
+    answer: CallAnswer = OutputAnswer(frame.get("output"))
     if frame.get("state") == "output-error":
-        answer = ToolError(_string(frame.get("errorText")) or "Tool execution denied by user")
+        answer = ErrorAnswer(_string(frame.get("errorText")) or "Tool execution denied by user")
     return AnswerCall(CallId(call), answer, frame.get("autoContinue") is True, _tools(frame.get("clientTools")))
 
 
@@ -223,7 +223,7 @@ def _tool_approval(frame: JsonObject) -> ClientFrame | None:
     call, approved = frame.get("toolCallId"), frame.get("approved")
     if not isinstance(call, str) or not isinstance(approved, bool):
         return None
-    answer = Approval(approved, _string(frame.get("reason")) or None)
+    answer = ApprovalAnswer(approved, _string(frame.get("reason")) or None)
     return AnswerCall(CallId(call), answer, frame.get("autoContinue") is True)
 
 

@@ -16,7 +16,7 @@ import msgspec
 from ...errors import FoldError
 from ...messages.fold import MessageFold
 from ...messages.message import UIMessage
-from ...messages.tool_calls import Approval, tool_parts
+from ...messages.tool_calls import ApprovalAnswer, tool_parts
 from .unconfirmed_frames import UnconfirmedFrames
 
 __all__ = ["ChatProtocol", "Ended"]
@@ -448,8 +448,8 @@ def _is_ahead(shown: JsonObject, message: UIMessage) -> bool:
     return len(shown["parts"]) >= len(message.parts) and len(text) > len(message.text) and text.startswith(message.text)
 
 
-def _approvals(message: JsonObject) -> Iterable[tuple[str, Approval]]:
+def _approvals(message: JsonObject) -> Iterable[tuple[str, ApprovalAnswer]]:
     for part in tool_parts(UIMessage.from_dict(message)):
         approval = part.get("approval")
         if part.get("state") == "approval-responded" and isinstance(approval, dict):
-            yield part["toolCallId"], Approval(bool(approval.get("approved")), approval.get("reason"))
+            yield part["toolCallId"], ApprovalAnswer(bool(approval.get("approved")), approval.get("reason"))

@@ -12,7 +12,7 @@ import pytest
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import Chunk, UIMessage
 from everyword.messages.normaliser import Normaliser
-from everyword.messages.tool_calls import Approval, ToolResult, settle
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer, settle
 from everyword.models import from_openai, openai_responses_tools, to_openai_responses
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question
@@ -65,7 +65,7 @@ async def test_reasoning_and_a_call_go_back_as_the_items_they_were(provider: Fak
         assert chunks[-1]["messageMetadata"]["usage"]["reasoningTokens"] == 2
         message = folded(chunks)
         assert only(message, "reasoning")["text"] == "Think of Paris"
-        answered = settle(message, "call_a", ToolResult("sunny"))
+        answered = settle(message, "call_a", OutputAnswer("sunny"))
         assert answered is not None
         tools: Any = openai_responses_tools([{"name": "weather"}])
         await collected(ask(sdk, provider, recorded(r.RESPONSES_SEARCH), [question(), answered], tools=tools))
@@ -125,7 +125,7 @@ async def test_a_tool_with_free_text_gets_its_text_back() -> None:
         r.completed(),
     ]
     message = folded(await collected(from_openai(events)))
-    answered = settle(message, "call_x", ToolResult([1]))
+    answered = settle(message, "call_x", OutputAnswer([1]))
     assert answered is not None
     assert to_openai_responses([answered]) == [
         {**call, "input": "select 1"},
@@ -189,7 +189,7 @@ async def test_a_tool_of_the_provider_that_the_caller_runs_is_an_ordinary_call()
     message = folded(chunks)
     assert only(message, "tool-computer_use")["input"]["action"]["type"] == "click"
     assert to_openai_responses([message]) == []
-    answered = settle(message, "call_k", ToolResult(SCREEN))
+    answered = settle(message, "call_k", OutputAnswer(SCREEN))
     assert answered is not None
     output = {"type": "computer_call_output", "call_id": "call_k", "output": SCREEN}
     assert to_openai_responses([answered]) == [CLICK, output]
@@ -207,7 +207,7 @@ async def test_a_call_that_the_provider_wants_approved_gets_its_answer(approved:
     chunks = await collected(from_openai([r.CREATED, r.item("done", 0, **request), r.completed()]))
     message = folded(chunks)
     assert only(message, "tool-mcp")["state"] == "approval-requested"
-    answered = settle(message, "ap_1", Approval(approved))
+    answered = settle(message, "ap_1", ApprovalAnswer(approved))
     assert answered is not None
     reply = {"type": "mcp_approval_response", "approval_request_id": "ap_1", "approve": approved}
     assert to_openai_responses([answered]) == [request, reply]

@@ -11,12 +11,12 @@ import msgspec
 from ..errors import BadChunk
 from ..messages.chunks import as_chunk
 from ..messages.message import Chunk
-from .history import as_text
-from .pydantic_parts import dumped, jsonable, part_metadata, result_metadata
-from .step import StepWriter
-from .streams import decoded, opened, usage_counts
+from .message_reader import output_text
+from .provider_stream import decode_stream, open_stream, usage_counts
+from .pydantic_ai_parts import part_metadata, result_metadata, to_data_part, to_json_value
+from .step_writer import StepWriter
 
-__all__ = ["PydanticDecoder", "from_pydantic_ai"]
+__all__ = ["PydanticAIDecoder", "from_pydantic_ai"]
 
 _REASONS: Final = {
     "stop": "stop",
@@ -54,12 +54,12 @@ def from_pydantic_ai(run: Any) -> AsyncIterator[Chunk]:
     with `abort`. The agent's own events become transient data parts under their names. Failures of the provider are
     ChatErrors, as with the other adapters.
     """
-    return decoded(_events(run), PydanticDecoder(), provider="pydantic-ai")
+    return decode_stream(_events(run), PydanticAIDecoder(), provider="pydantic-ai")
 
 
 async def _events(run: Any) -> AsyncIterator[Any]:
     try:
-        async with _entered(run) as source, opened(source, provider=_TAKEN) as items:
+        async with _entered(run) as source, open_stream(source, provider=_TAKEN) as items:
             async for item in items:
                 if hasattr(item, "event_kind"):
                     yield item
@@ -84,7 +84,7 @@ async def _entered(run: Any) -> AsyncIterator[Any]:
         yield run
 
 
-class PydanticDecoder:
+class PydanticAIDecoder:
     """Events of one run. Steps are told apart by the end of a response's last part, or by the calls that follow it."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class PydanticDecoder:
             case "file":
                 self._file(part)
             case _:
-                self._step.add(dumped(part, is_response=True))
+                self._step.add(to_data_part(part, is_response=True))
 
     def _part_delta(self, event: Any) -> None:
         delta = event.delta
@@ -172,7 +172,7 @@ class PydanticDecoder:
     def _end_call(self, part: Any) -> None:
         metadata = part_metadata(part)
         if isinstance(part.args, dict):
-            self._step.end_call(part.tool_call_id, jsonable(part.args), metadata)
+            self._step.end_call(part.tool_call_id, to_json_value(part.args), metadata)
         else:
             self._step.end_call(part.tool_call_id, metadata=metadata)
 
@@ -209,12 +209,12 @@ class PydanticDecoder:
         self._running.pop(call, None)
         metadata = result_metadata(part)
         if outcome == "success":
-            self._step.output(call, jsonable(part.content), metadata)
+            self._step.output(call, to_json_value(part.content), metadata)
         elif outcome == "denied" and call not in self._announced:
             # Only a person's refusal of an earlier request makes a denied call: its approval is in the message.
             self._step.add_beside({"type": "tool-output-denied", "toolCallId": call})
         else:
-            self._step.fail_call(call, as_text(jsonable(part.content)), metadata)
+            self._step.fail_call(call, output_text(to_json_value(part.content)), metadata)
 
     # -- the run -----------------------------------------------------------------------------------
 
@@ -230,10 +230,10 @@ class PydanticDecoder:
         self._is_over = True
         for message in event.messages:
             for part in getattr(message, "parts", ()):
-                self._step.add_beside(dumped(part, is_response=message.kind == "response"))
+                self._step.add_beside(to_data_part(part, is_response=message.kind == "response"))
 
     def _custom(self, event: Any) -> None:
-        fields = jsonable(event)
+        fields = to_json_value(event)
         shown = {
             name: value for name, value in fields.items() if name not in ("event_kind", "name") and value is not None
         }
@@ -257,18 +257,18 @@ class PydanticDecoder:
         self._step.add_beside({"type": "abort", "reason": "cancelled"})
 
 
-_TAKES: Final[dict[str, Callable[[PydanticDecoder, Any], None]]] = {
-    "part_start": PydanticDecoder._part_start,
-    "part_delta": PydanticDecoder._part_delta,
-    "part_end": PydanticDecoder._part_end,
-    "function_tool_call": PydanticDecoder._tool_call,
-    "output_tool_call": PydanticDecoder._tool_call,
-    "function_tool_result": PydanticDecoder._tool_result,
-    "output_tool_result": PydanticDecoder._tool_result,
-    "enqueued_messages": PydanticDecoder._enqueued,
-    "custom": PydanticDecoder._custom,
-    "agent_run_result": PydanticDecoder._run_result,
-    "cancelled": PydanticDecoder._cancelled,
+_TAKES: Final[dict[str, Callable[[PydanticAIDecoder, Any], None]]] = {
+    "part_start": PydanticAIDecoder._part_start,
+    "part_delta": PydanticAIDecoder._part_delta,
+    "part_end": PydanticAIDecoder._part_end,
+    "function_tool_call": PydanticAIDecoder._tool_call,
+    "output_tool_call": PydanticAIDecoder._tool_call,
+    "function_tool_result": PydanticAIDecoder._tool_result,
+    "output_tool_result": PydanticAIDecoder._tool_result,
+    "enqueued_messages": PydanticAIDecoder._enqueued,
+    "custom": PydanticAIDecoder._custom,
+    "agent_run_result": PydanticAIDecoder._run_result,
+    "cancelled": PydanticAIDecoder._cancelled,
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from everyword.errors import ChatError, UsageError
 from everyword.messages.message import Chunk
 from everyword.models import failure_of, from_anthropic, from_iterator, from_openai, to_openai
-from everyword.models.streams import usage_counts
+from everyword.models.provider_stream import usage_counts
 from tests.models import recordings as r
 from tests.models.checks import collected, folded, kinds
 

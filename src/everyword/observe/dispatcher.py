@@ -19,7 +19,7 @@ from ..log.base import Batch, Entry
 from ..log.receipt import Receipt, receipt_for
 from .api import EventHook, Happened, Observer, TurnFacts
 
-__all__ = ["Tap"]
+__all__ = ["EventDispatcher"]
 
 log = logging.getLogger("everyword.observe")
 
@@ -34,7 +34,7 @@ _FACTS = frozenset({"turn.accepted", "attempt.started", "turn.ended"})
 """What is remembered of a turn comes from these."""
 
 
-class Tap:
+class EventDispatcher:
     """Hears every commit, without delaying it, and tells observers soon; if there are hooks, in a task of its own."""
 
     def __init__(self, hooks: Sequence[EventHook], observers: Sequence[Observer], *, room: int = ROOM) -> None:

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..messages.message import Part, UIMessage
 from ..messages.tool_calls import find_call
-from .history import Call, as_messages, as_text, call_of, metadata_of, steps
-from .pydantic_parts import CARRIER, KEPT, OWN, dumped, jsonable, loaded, part_metadata, result_metadata
-from .step import read_input
-from .streams import require
+from .message_reader import ToolCall, output_text, provider_metadata, read_messages, read_tool_call, split_steps
+from .provider_stream import import_pydantic_ai
+from .pydantic_ai_parts import (
+    DATA_PART_TYPE,
+    KEPT_ATTRIBUTES,
+    METADATA_KEY,
+    from_data_part,
+    part_metadata,
+    result_metadata,
+    to_data_part,
+    to_json_value,
+)
+from .step_writer import read_input
 
 if TYPE_CHECKING:
     from pydantic_ai import DeferredToolResults
@@ -31,13 +40,13 @@ def to_pydantic_ai(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[Mo
     A call without a result gets an interrupted one, with one exception: calls of the last message that a person has
     approved stay open, for the run to make them. Pass `deferred_results(messages)` along.
     """
-    kinds = require("pydantic_ai.messages")
-    taken = as_messages(messages)
+    kinds = import_pydantic_ai("pydantic_ai.messages")
+    taken = read_messages(messages)
     out: list[ModelMessage] = []
     for position, message in enumerate(taken):
         if message.role == "assistant":
             is_last = position == len(taken) - 1
-            for step in steps(message):
+            for step in split_steps(message):
                 out += _step_messages(step, kinds, is_last=is_last)
         elif message.role == "system":
             out.append(kinds.ModelRequest(parts=[kinds.SystemPromptPart(message.text)]))
@@ -50,13 +59,13 @@ def to_pydantic_ai(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[Mo
 
 def deferred_results(messages: Iterable[UIMessage | Mapping[str, Any]]) -> DeferredToolResults | None:
     """Return the approvals that the last message's calls were given and that were not acted on yet, or None."""
-    taken = as_messages(messages)
+    taken = read_messages(messages)
     if not taken or taken[-1].role != "assistant":
         return None
     approved = {part["toolCallId"]: True for part in taken[-1].parts if _is_approved(part)}
     if not approved:
         return None
-    results: DeferredToolResults = require("pydantic_ai").DeferredToolResults(approvals=approved)
+    results: DeferredToolResults = import_pydantic_ai("pydantic_ai").DeferredToolResults(approvals=approved)
     return results
 
 
@@ -68,15 +77,15 @@ def _step_messages(step: list[Part], kinds: Any, *, is_last: bool) -> Iterator[A
     said: list[Any] = []
     heard: list[Any] = []
     for part in step:
-        call = call_of(part)
+        call = read_tool_call(part)
         if call is not None:
             said += _call_parts(call, kinds)
             if not call.is_executed and not (is_last and _is_approved(part)):
                 heard.append(_return(call, kinds.ToolReturnPart))
-        elif part["type"] == CARRIER:
+        elif part["type"] == DATA_PART_TYPE:
             kind, parts = _carried(part)
             (said if kind == "response" else heard).extend(parts)
-        elif part["type"] == "text" and (part.get("text") or metadata_of(part, OWN)):
+        elif part["type"] == "text" and (part.get("text") or provider_metadata(part, METADATA_KEY)):
             said.append(kinds.TextPart(part.get("text", ""), **_own(part, "text")))
         elif part["type"] == "reasoning":
             said.append(kinds.ThinkingPart(part.get("text", ""), **_own(part, "reasoning")))
@@ -90,21 +99,21 @@ def _step_messages(step: list[Part], kinds: Any, *, is_last: bool) -> Iterator[A
 
 def _own(part: Part, family: str, field: str = "providerMetadata") -> dict[str, Any]:
     """Return what Pydantic AI left on a part; of a part that came from another adapter, what it can use."""
-    own = dict(metadata_of(part, OWN, field))
-    if not own and family == "reasoning" and metadata_of(part, "anthropic").get("signature"):
-        own = {"signature": metadata_of(part, "anthropic")["signature"], "provider_name": "anthropic"}
+    own = dict(provider_metadata(part, METADATA_KEY, field))
+    if not own and family == "reasoning" and provider_metadata(part, "anthropic").get("signature"):
+        own = {"signature": provider_metadata(part, "anthropic")["signature"], "provider_name": "anthropic"}
     excluded = _NOT_FOR_EVERY_PART[family]
-    return {name: value for name, value in own.items() if name in KEPT and name not in excluded}
+    return {name: value for name, value in own.items() if name in KEPT_ATTRIBUTES and name not in excluded}
 
 
-def _call_parts(call: Call, kinds: Any) -> Iterator[Any]:
+def _call_parts(call: ToolCall, kinds: Any) -> Iterator[Any]:
     own = _own(call.part, "call", "callProviderMetadata")
     kind = kinds.NativeToolCallPart if call.is_executed else kinds.ToolCallPart
     if call.is_executed and not call.part.get("resultProviderMetadata") and call.answer.outcome != "success":
         return  # a provider's own call that never came back is no use to anybody
     yield kind(call.tool, _args(call.part), call.id, **own)
     if call.is_executed:
-        kept = metadata_of(call.part, OWN, "resultProviderMetadata")
+        kept = provider_metadata(call.part, METADATA_KEY, "resultProviderMetadata")
         more = {name: kept[name] for name in ("provider_name", "provider_details") if name in kept}
         yield _return(call, kinds.NativeToolReturnPart, **more)
 
@@ -119,8 +128,8 @@ def _args(part: Part) -> Any:
     return part.get("input") if isinstance(part.get("input"), dict) else {}
 
 
-def _return(call: Call, kind: Any, **more: Any) -> Any:
-    kept = metadata_of(call.part, OWN, "resultProviderMetadata").get("outcome")
+def _return(call: ToolCall, kind: Any, **more: Any) -> Any:
+    kept = provider_metadata(call.part, METADATA_KEY, "resultProviderMetadata").get("outcome")
     outcome = kept if kept and call.answer.outcome == "failed" else call.answer.outcome
     return kind(call.tool, call.answer.value, call.id, outcome=outcome, **more)
 
@@ -128,7 +137,7 @@ def _return(call: Call, kind: Any, **more: Any) -> Any:
 def _user_content(part: Part, kinds: Any) -> Iterator[Any]:
     if part["type"] == "text" and part.get("text"):
         yield part["text"]
-    elif part["type"] == CARRIER:
+    elif part["type"] == DATA_PART_TYPE:
         for prompt in _carried(part)[1]:
             if isinstance(prompt, kinds.UserPromptPart):
                 yield from prompt.content if not isinstance(prompt.content, str) else [prompt.content]
@@ -143,9 +152,9 @@ def _user_content(part: Part, kinds: Any) -> Iterator[Any]:
 
 def _carried(part: Part) -> tuple[str, list[Any]]:
     try:
-        return loaded(part.get("data"))
+        return from_data_part(part.get("data"))
     except ValueError as exc:
-        log.warning("skipped a stored %s part that cannot be read: %s", CARRIER, exc)
+        log.warning("skipped a stored %s part that cannot be read: %s", DATA_PART_TYPE, exc)
         return "response", []
 
 
@@ -197,7 +206,7 @@ def _text(text: str) -> Part:
 
 
 def _user_parts(prompt: Any) -> Iterator[Part]:
-    kinds = require("pydantic_ai.messages")
+    kinds = import_pydantic_ai("pydantic_ai.messages")
     for item in [prompt.content] if isinstance(prompt.content, str) else prompt.content:
         if isinstance(item, str):
             yield _text(item)
@@ -206,7 +215,7 @@ def _user_parts(prompt: Any) -> Iterator[Part]:
         elif isinstance(item, kinds.FileUrl) and not item.vendor_metadata:
             yield {"type": "file", "url": item.url, "mediaType": item.media_type}
         else:
-            yield dumped(kinds.UserPromptPart([item]), is_response=False)
+            yield to_data_part(kinds.UserPromptPart([item]), is_response=False)
 
 
 def _add_said(answer: UIMessage, part: Any) -> None:
@@ -229,12 +238,12 @@ def _add_said(answer: UIMessage, part: Any) -> None:
             shown = {"type": "file", "url": part.content.data_uri, "mediaType": part.content.media_type}
             answer.parts.append(shown | ({"providerMetadata": metadata} if metadata else {}))
         case _:
-            answer.parts.append(dumped(part, is_response=True))
+            answer.parts.append(to_data_part(part, is_response=True))
 
 
 def _input(args: Any) -> dict[str, Any]:
     if not isinstance(args, str):
-        return {"input": jsonable(args or {})}
+        return {"input": to_json_value(args or {})}
     try:
         return {"input": read_input(args)}
     except ValueError:
@@ -244,16 +253,16 @@ def _input(args: Any) -> dict[str, Any]:
 def _add_heard(answer: UIMessage, part: Any) -> None:
     call = find_call(answer, part.tool_call_id) if part.part_kind.endswith("tool-return") else None
     if call is None:
-        answer.parts.append(dumped(part, is_response=False))
+        answer.parts.append(to_data_part(part, is_response=False))
         return
     metadata = result_metadata(part)
     if part.outcome == "success":
-        call |= {"state": "output-available", "output": jsonable(part.content)}
+        call |= {"state": "output-available", "output": to_json_value(part.content)}
     elif part.outcome == "denied":
-        approval = {"id": part.tool_call_id, "approved": False, "reason": as_text(jsonable(part.content))}
+        approval = {"id": part.tool_call_id, "approved": False, "reason": output_text(to_json_value(part.content))}
         call |= {"state": "output-denied", "approval": approval}
         metadata = None
     else:
-        call |= {"state": "output-error", "errorText": as_text(jsonable(part.content))}
+        call |= {"state": "output-error", "errorText": output_text(to_json_value(part.content))}
     if metadata:
         call["resultProviderMetadata"] = metadata

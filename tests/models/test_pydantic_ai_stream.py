@@ -44,7 +44,7 @@ from pydantic_ai.toolsets import ExternalToolset
 
 from everyword.errors import UsageError
 from everyword.messages.message import Chunk, UIMessage
-from everyword.messages.tool_calls import Approval, ToolResult, settle
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer, settle
 from everyword.models import deferred_results, from_pydantic_ai, to_pydantic_ai
 from tests.models import recordings as r
 from tests.models.checks import collected, failed, folded, kinds, only, question
@@ -195,7 +195,7 @@ async def test_approval_is_asked_for_given_and_acted_on_in_one_message() -> None
     chunks = await collected(run(agent))
     assert kinds(chunks)[-3:] == ["tool-approval-request", "finish-step", "finish"]
     assert chunks[-1]["finishReason"] == "tool-calls"
-    approved = settle(folded(chunks), "c1", Approval(True))
+    approved = settle(folded(chunks), "c1", ApprovalAnswer(True))
     assert approved is not None
     history = [question(), approved]
     results = deferred_results(history)
@@ -225,7 +225,7 @@ async def test_a_refused_call_is_not_made_and_the_model_hears_why() -> None:
 
     asked = UIMessage("m", "assistant", [{"type": "step-start"}, {"type": "tool-refund", "toolCallId": "c1"}])
     asked.parts[1] |= {"state": "approval-requested", "input": {}, "approval": {"id": "c1"}}
-    refused = settle(asked, "c1", Approval(False, "too much"))
+    refused = settle(asked, "c1", ApprovalAnswer(False, "too much"))
     assert refused is not None
     history = [question(), refused]
     assert deferred_results(history) is None
@@ -238,7 +238,7 @@ async def test_a_refused_call_is_not_made_and_the_model_hears_why() -> None:
 async def test_a_refusal_given_to_the_run_makes_the_call_denied() -> None:
     agent = with_tool(weather, [call("weather", '{"city": "x"}')], ["done"], requires_approval=True)
     message = folded(await collected(run(agent)))
-    approved = settle(message, "c1", Approval(True))
+    approved = settle(message, "c1", ApprovalAnswer(True))
     assert approved is not None
     results = DeferredToolResults(approvals={"c1": ToolDenied("no")})
     history = to_pydantic_ai([question(), approved])
@@ -253,7 +253,7 @@ async def test_a_tool_of_the_client_waits_and_its_result_goes_on() -> None:
     chunks = await collected(run(agent))
     assert chunks[-1]["finishReason"] == "tool-calls"
     assert only(folded(chunks), "tool-location")["state"] == "input-available"
-    answered = settle(folded(chunks), "c1", ToolResult({"city": "Paris"}))
+    answered = settle(folded(chunks), "c1", OutputAnswer({"city": "Paris"}))
     assert answered is not None
     more = await collected(run(agent, None, message_history=to_pydantic_ai([question(), answered])))
     assert folded(more, base=answered).text == "Paris then"

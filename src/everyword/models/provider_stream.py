@@ -13,12 +13,20 @@ from ..extras import missing
 from ..messages.message import Chunk
 from .errors import classify, model_error
 
-__all__ = ["Decoder", "as_event", "decoded", "from_iterator", "opened", "require", "usage_counts"]
+__all__ = [
+    "ProviderDecoder",
+    "decode_stream",
+    "event_fields",
+    "from_iterator",
+    "import_pydantic_ai",
+    "open_stream",
+    "usage_counts",
+]
 
 _END: Final = object()
 
 
-class Decoder(Protocol):
+class ProviderDecoder(Protocol):
     """Turns one provider's events into chunks, without touching the network."""
 
     def feed(self, event: Any) -> list[Chunk]:
@@ -34,14 +42,14 @@ class Decoder(Protocol):
         ...
 
 
-async def decoded(source: Any, decoder: Decoder, *, provider: str) -> AsyncIterator[Chunk]:
+async def decode_stream(source: Any, decoder: ProviderDecoder, *, provider: str) -> AsyncIterator[Chunk]:
     """Yield the chunks of a provider's stream.
 
     A failure closes what is open first, then raises: a ChatError whose `failure_of` says more for everything that the
     provider did, the exception itself for everything else. Leaving early closes the provider's connection.
     """
     try:
-        async with opened(source, provider=provider) as events:
+        async with open_stream(source, provider=provider) as events:
             async for event in events:
                 for chunk in decoder.feed(event):
                     yield chunk
@@ -57,7 +65,7 @@ async def decoded(source: Any, decoder: Decoder, *, provider: str) -> AsyncItera
 
 
 @asynccontextmanager
-async def opened(source: Any, *, provider: str) -> AsyncIterator[AsyncIterator[Any]]:
+async def open_stream(source: Any, *, provider: str) -> AsyncIterator[AsyncIterator[Any]]:
     """Make an async iterator of a stream, of a call that was not awaited, or of a context that was not entered."""
     async with AsyncExitStack() as stack:
         if inspect.isawaitable(source):
@@ -109,7 +117,7 @@ async def _in_a_thread(items: Iterator[Any], close: Any) -> AsyncGenerator[Any, 
             close()
 
 
-def as_event(event: Any) -> dict[str, Any]:
+def event_fields(event: Any) -> dict[str, Any]:
     """Return an event of an SDK as the JSON object that it came from."""
     if isinstance(event, dict):
         return event
@@ -120,7 +128,7 @@ def as_event(event: Any) -> dict[str, Any]:
     return fields
 
 
-def require(module: str) -> Any:
+def import_pydantic_ai(module: str) -> Any:
     """Import a module of Pydantic AI, or say how to install it."""
     import importlib
 
@@ -140,7 +148,7 @@ async def from_iterator(source: AsyncIterator[str] | Iterable[str]) -> AsyncIter
     yield {"type": "start-step"}
     is_open = False
     try:
-        async with opened(source, provider="text") as pieces:
+        async with open_stream(source, provider="text") as pieces:
             async for piece in pieces:
                 if not isinstance(piece, str):
                     raise UsageError(f"unable to use {type(piece).__name__} as a piece of text; yield strings")

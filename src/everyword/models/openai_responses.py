@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..messages.message import Chunk
-from .errors import classify_report, dropped, model_error
-from .step import StepWriter
-from .streams import usage_counts
+from .errors import classify_error_report, model_error, stream_dropped
+from .provider_stream import usage_counts
+from .step_writer import StepWriter
 
 __all__ = ["ResponsesDecoder"]
 
@@ -51,19 +51,19 @@ class ResponsesDecoder:
     def feed(self, event: dict[str, Any]) -> list[Chunk]:
         kind = event.get("type", "")
         if kind == "error":
-            raise model_error(classify_report(event.get("error") or event, provider="openai"))
+            raise model_error(classify_error_report(event.get("error") or event, provider="openai"))
         take = _TAKES.get(kind)
         if take is not None:
             take(self, event)
         elif kind in _ENDS:
             self._end = event["response"]
             if kind == "response.failed":
-                raise model_error(classify_report(self._end.get("error"), provider="openai"))
+                raise model_error(classify_error_report(self._end.get("error"), provider="openai"))
         return self._step.take()
 
     def finish(self) -> list[Chunk]:
         if self._end is None:
-            raise model_error(dropped("openai"))
+            raise model_error(stream_dropped("openai"))
         why = (self._end.get("incomplete_details") or {}).get("reason")
         reason = "tool-calls" if self._has_calls else "stop"
         if self._end.get("status") == "incomplete" or why:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everyword.models.step import StepWriter, read_input
+from everyword.models.step_writer import StepWriter, read_input
 from tests.models.checks import folded, kinds
 
 NAMES = ["open", "grow", "close", "start", "piece", "end", "output", "fail", "source"]

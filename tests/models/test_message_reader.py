@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from everyword.messages.message import Part, UIMessage
 from everyword.models import to_anthropic, to_openai, to_openai_responses, to_pydantic_ai
-from everyword.models.history import as_text, call_of, read_data_url, steps
+from everyword.models.message_reader import output_text, read_data_url, read_tool_call, split_steps
 
 STATES = ["input-streaming", "input-available", "approval-requested", "approval-responded", "output-available"]
 STATES += ["output-error", "output-denied"]
@@ -101,16 +101,16 @@ def test_pydantic_ai_sees_every_call_answered(messages: list[UIMessage]) -> None
 def test_steps_without_parts_are_passed_over() -> None:
     step: Part = {"type": "step-start"}
     text: Part = {"type": "text", "text": "a"}
-    assert list(steps(UIMessage("m", "assistant", [step, step, text, step]))) == [[text]]
+    assert list(split_steps(UIMessage("m", "assistant", [step, step, text, step]))) == [[text]]
 
 
 def test_a_part_that_is_no_call_has_none() -> None:
-    assert call_of({"type": "text", "text": "x"}) is None
+    assert read_tool_call({"type": "text", "text": "x"}) is None
 
 
 @pytest.mark.parametrize(("value", "text"), [("a", "a"), (None, "null"), ({"a": [1]}, '{"a":[1]}'), ("", "")])
 def test_an_output_reads_as_text_or_as_json(value: Any, text: str) -> None:
-    assert as_text(value) == text
+    assert output_text(value) == text
 
 
 def test_only_base64_is_read_from_data_urls() -> None:

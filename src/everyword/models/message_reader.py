@@ -9,10 +9,20 @@ import msgspec
 
 from ..messages.json_values import encode_json
 from ..messages.message import Part, UIMessage
-from ..messages.readable_parts import readable
+from ..messages.readable_parts import keep_readable_parts
 from ..messages.tool_calls import is_tool_part, tool_name
 
-__all__ = ["Answer", "Call", "DataUrl", "as_messages", "as_text", "call_of", "metadata_of", "read_data_url", "steps"]
+__all__ = [
+    "DataUrl",
+    "ToolCall",
+    "ToolCallResult",
+    "output_text",
+    "provider_metadata",
+    "read_data_url",
+    "read_messages",
+    "read_tool_call",
+    "split_steps",
+]
 
 INTERRUPTED: Final = "The call was interrupted: it has no result."
 NOT_APPROVED: Final = "The call was not run: nobody approved it."
@@ -21,20 +31,20 @@ DENIED: Final = "The user denied this call."
 Outcome = Literal["success", "failed", "denied", "interrupted"]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ToolCallResult(msgspec.Struct, frozen=True):
     """What came of a call: its output, or a text that says why there is none."""
 
     outcome: Outcome
     value: Any
 
 
-class Call(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True):
     """A call as a model is shown it."""
 
     id: str
     tool: str
     input: dict[str, Any]
-    answer: Answer
+    answer: ToolCallResult
     part: Part
 
     @property
@@ -55,12 +65,14 @@ class DataUrl(msgspec.Struct, frozen=True):
     base64: str
 
 
-def as_messages(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[UIMessage]:
+def read_messages(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[UIMessage]:
     """Take messages as they are or as JSON objects, without parts that cannot be read."""
-    return [readable(each if isinstance(each, UIMessage) else UIMessage.from_dict(each)) for each in messages]
+    return [
+        keep_readable_parts(each if isinstance(each, UIMessage) else UIMessage.from_dict(each)) for each in messages
+    ]
 
 
-def steps(message: UIMessage) -> Iterator[list[Part]]:
+def split_steps(message: UIMessage) -> Iterator[list[Part]]:
     """Yield the parts of each step that has any."""
     step: list[Part] = []
     for part in message.parts:
@@ -74,7 +86,7 @@ def steps(message: UIMessage) -> Iterator[list[Part]]:
         yield step
 
 
-def call_of(part: Part) -> Call | None:
+def read_tool_call(part: Part) -> ToolCall | None:
     """Return the call of a tool part with an answer, whatever state it is in.
 
     None for parts of other kinds, and for a call that the model had not finished asking for.
@@ -82,7 +94,7 @@ def call_of(part: Part) -> Call | None:
     if not is_tool_part(part) or part.get("state") == "input-streaming" or not part.get("toolCallId"):
         return None
     given = part.get("input")
-    return Call(
+    return ToolCall(
         id=str(part["toolCallId"]),
         tool=tool_name(part),
         input=given if isinstance(given, dict) else {},
@@ -91,29 +103,29 @@ def call_of(part: Part) -> Call | None:
     )
 
 
-def _answer(part: Part) -> Answer:
+def _answer(part: Part) -> ToolCallResult:
     approval = part.get("approval") or {}
     match part.get("state"):
         case "output-available":
-            return Answer("success", part.get("output"))
+            return ToolCallResult("success", part.get("output"))
         case "output-error":
-            return Answer("failed", str(part.get("errorText") or "The tool failed."))
+            return ToolCallResult("failed", str(part.get("errorText") or "The tool failed."))
         case "output-denied":
-            return Answer("denied", str(approval.get("reason") or DENIED))
+            return ToolCallResult("denied", str(approval.get("reason") or DENIED))
         case "approval-responded" if approval.get("approved") is False:
-            return Answer("denied", str(approval.get("reason") or DENIED))
+            return ToolCallResult("denied", str(approval.get("reason") or DENIED))
         case "approval-requested":
-            return Answer("interrupted", NOT_APPROVED)
+            return ToolCallResult("interrupted", NOT_APPROVED)
         case _:
-            return Answer("interrupted", INTERRUPTED)
+            return ToolCallResult("interrupted", INTERRUPTED)
 
 
-def as_text(value: Any) -> str:
+def output_text(value: Any) -> str:
     """Return an output as a model reads it: text as it is, everything else as JSON."""
     return value if isinstance(value, str) else encode_json(value).decode()
 
 
-def metadata_of(part: Part, provider: str, field: str = "providerMetadata") -> dict[str, Any]:
+def provider_metadata(part: Part, provider: str, field: str = "providerMetadata") -> dict[str, Any]:
     """Return what a provider left on a part; empty when it left nothing."""
     metadata = part.get(field)
     own = metadata.get(provider) if isinstance(metadata, dict) else None
