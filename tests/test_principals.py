@@ -38,7 +38,7 @@ def test_when_it_expires_is_a_moment(at: Any, milliseconds: int | None) -> None:
         ({"id": "ann", "name": "x" * 600}, "name"),
         ({"id": "ann", "claims": ["admin"]}, "claims"),
         ({"id": "ann", "claims": {"user": object()}}, "claims are not JSON"),
-        ({"id": "ann", "claims": {"x": "y" * MOST_CLAIMS}}, "claims are 4"),
+        ({"id": "ann", "claims": {"x": "y" * MOST_CLAIMS}}, "claims have 4"),
         ({"id": "ann", "expires_at": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001 - that is the point
         ({"id": "ann", "expires_at": "tomorrow"}, "time zone"),
         ({"id": "ann", "expires_at": True}, "time zone"),

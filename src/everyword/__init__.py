@@ -1,4 +1,4 @@
-"""AI chat agents that do not lose a word: durable conversations, and streams that survive reloads and `kill -9`."""
+"""Durable AI chat agents: conversations and streams that survive reloads, reconnects and `kill -9`."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Every exception of everyword, grouped by who must act.
+"""The exceptions of everyword, grouped by who must act.
 
     EverywordError
-    ├── UsageError            the developer: fix the call
+    ├── UsageError            the developer: the API was used incorrectly
     │   └── BrokenApp
-    ├── ChatError             the developer, on purpose: its text is shown to clients
+    ├── ChatError             raised by the developer on purpose: clients see its text
     │   ├── ModelError
     │   └── ToolError
-    ├── CallPending           nobody: a turn ends with a question, and goes on with the answer
-    ├── Stalled               nobody: the turn is tried again
+    ├── CallPending           no one: the turn ends, and the answer to the call starts the next turn
+    ├── Stalled               no one: the turn is retried
     ├── SqlError              the developer: a statement on the agent's own database failed
-    ├── Rejected              the caller: the rules say no, nothing was written
+    ├── Rejected              the caller: a rule refuses the command, nothing was written
     │   ├── MessageRefused
     │   ├── UnknownTurn
     │   ├── StaleAttempt
@@ -18,29 +18,29 @@
     │   ├── FiberCancelled
     │   └── AgentStopped
     │       └── AgentGone
-    ├── TooFast               the peer: it sent more than the limits allow
-    ├── BadInput              the peer: what it sent cannot be used
+    ├── TooFast               the client: it sent more than the rate limits allow
+    ├── BadInput              the sender: the input is invalid
     │   ├── BadMessage
     │   ├── BadChunk
     │   ├── FoldError
     │   └── NoJsonForm
-    ├── ClientError           who wrote the client: a server did not do what it wanted
+    ├── ClientError           the developer of the client: a request to the server failed
     │   ├── ChatFailed
     │   ├── CallFailed
     │   ├── StateRefused
     │   ├── ConnectionLost
     │   ├── TurnedAway
     │   └── Unreachable
-    └── LogError              the operator
+    └── LogError              the operator: the log failed
         ├── Fenced
         ├── LogUnavailable
         ├── LogCorrupt
         ├── LogTooNew
         └── LogLocked
 
-Messages read `unable to <do>; <why>` and, where somebody can act, say how. `code` is stable and is
-what travels in frames and logs. `is_public` says whether clients may read the text: `public_text` decides it for every
-text that leaves the process.
+Messages read `unable to <do>; <why>`, and say what to do where the reader can act. `code` is stable; frames and logs
+carry it. `is_public` says whether clients may read the text; every text that leaves the process goes through
+`public_text`.
 """
 
 from __future__ import annotations
@@ -58,40 +58,40 @@ __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateR
 
 
 class EverywordError(Exception):
-    """The root: catch it to catch everything that everyword raises on purpose."""
+    """Base class of all exceptions that everyword raises on purpose."""
 
     code: ClassVar[str] = "error"
 
     is_public: ClassVar[bool] = False
-    """True when the text is written for clients. Of any other error they read a safe sentence; the log has the text."""
+    """True when the text is written for clients. Otherwise they read a generic sentence, and the text is logged."""
 
 
 def public_text(exc: BaseException, otherwise: str) -> str:
-    """Return what clients may read of an exception: its own text if its class is public, else the safe sentence."""
+    """Return the text that clients may read: the exception's own if its class is public, else `otherwise`."""
     return str(exc) if is_public(exc) else otherwise
 
 
 def is_public(exc: BaseException) -> bool:
-    """Tell whether the text of an exception is written for clients."""
+    """Return True if the text of the exception is written for clients."""
     return isinstance(exc, EverywordError) and exc.is_public
 
 
 class UsageError(EverywordError):
-    """The call makes no sense as written; fixing the code is the only cure."""
+    """The API was used incorrectly. Fix the code; retrying does not help."""
 
     code = "usage"
 
 
 class BrokenApp(UsageError):
-    """An app cannot be imported, because its own code fails; the text is the traceback of that code."""
+    """The app cannot be imported because its own code fails. The text is the traceback of that code."""
 
     code = "broken_app"
 
 
 class ChatError(EverywordError):
-    """End the turn with a text that clients may read.
+    """Raise this in a handler to end the turn with a text that clients read.
 
-    Any other exception of a handler is shown as a safe sentence; this one's text is shown as it is.
+    For any other exception of a handler, clients read a generic sentence.
     """
 
     code = "chat"
@@ -99,15 +99,18 @@ class ChatError(EverywordError):
 
 
 class ToolError(ChatError):
-    """Fail a tool call with a text that the model and clients may read; of other exceptions neither reads the text."""
+    """Raise this in a tool to fail the call with a text that the model and clients read.
+
+    Neither reads the text of any other exception.
+    """
 
     code = "tool"
 
 
 class ModelError(ChatError):
-    """A model did not answer. Its text is for clients; `failure` says the rest, to whoever runs the agent.
+    """The model did not answer. The text is for clients; `failure` has the details for the operator.
 
-    `retryable` says that the same question may be answered later: the turn is tried again, so long as it may be.
+    With `retryable`, the same request may succeed later, and the turn is retried within its limits.
     """
 
     code = "model"
@@ -118,13 +121,16 @@ class ModelError(ChatError):
 
 
 class CallPending(EverywordError):
-    """A tool call waits for a person or the page. Let it pass: the turn ends here, and the answer starts another."""
+    """A tool call waits for an approval or for the page.
+
+    Do not catch it: the turn ends here, and the answer to the call starts the next turn.
+    """
 
     code = "call_pending"
 
 
 class Stalled(EverywordError):
-    """The model said nothing for too long; the turn is tried again."""
+    """The model sent no output for too long. The turn is retried."""
 
     code = "stalled"
 
@@ -132,7 +138,7 @@ class Stalled(EverywordError):
 class SqlError(EverywordError):
     """A statement on the agent's own database failed; nothing of it was written.
 
-    `is_constraint` tells a broken UNIQUE, CHECK, NOT NULL or foreign key from everything else.
+    `is_constraint` is true for a violated UNIQUE, CHECK, NOT NULL or foreign key constraint.
     """
 
     code = "sql"
@@ -143,62 +149,65 @@ class SqlError(EverywordError):
 
 
 class Rejected(EverywordError):
-    """The rules refuse a command. Nothing was written; asking again later may succeed."""
+    """A rule refuses the command. Nothing was written; a later attempt may succeed."""
 
     code = "rejected"
     is_public = True
 
 
 class MessageRefused(Rejected):
-    """A client sent a message that it may not have stored: a part, a role or an id that is not allowed there."""
+    """A client sent a message that it may not store, because of a part, the role or the id."""
 
     code = "message_refused"
 
 
 class UnknownTurn(Rejected):
-    """No such turn, or it belongs to a conversation that was cleared."""
+    """There is no such turn, or it belongs to a conversation that was cleared."""
 
     code = "unknown_turn"
 
 
 class StaleAttempt(Rejected):
-    """A newer attempt runs, or the turn has ended: this runner has nothing more to say."""
+    """A newer attempt runs, or the turn has ended. This attempt can no longer write."""
 
     code = "stale_attempt"
 
 
 class MailboxFull(Rejected):
-    """The agent has more commands waiting than it may hold; try again in a moment."""
+    """The agent's mailbox has no room for another command. Try again in a moment."""
 
     code = "mailbox_full"
 
 
 class TooManyQueued(Rejected):
-    """More turns, connections or unfinished bodies than the limits allow; wait for some to end or raise the limit."""
+    """More turns, connections or unfinished bodies than the limits allow.
+
+    Wait for some to end, or raise the limit that the text names.
+    """
 
     code = "too_many_queued"
 
 
 class AgentStopped(Rejected):
-    """The agent was unloaded or the process shuts down; reconnect and ask again."""
+    """The agent was unloaded, or the process is shutting down. Reconnect and try again."""
 
     code = "agent_stopped"
 
 
 class AgentGone(AgentStopped):
-    """The agent was destroyed, with all that it stored; its name is that of a new, empty one."""
+    """The agent was destroyed, with all that it stored. A new, empty agent may now use its name."""
 
     code = "agent_gone"
 
 
 class FiberCancelled(Rejected):
-    """A fiber was cancelled before it was done: there is no result to wait for."""
+    """The fiber was cancelled before it finished, so it has no result."""
 
     code = "fiber_cancelled"
 
 
 class TooFast(EverywordError):
-    """A client sent more within a minute than the limits allow; `wait` is for how many milliseconds it is refused."""
+    """A client sent more within a minute than the limits allow. It is refused for `wait` milliseconds."""
 
     code = "too_fast"
     is_public = True
@@ -209,30 +218,30 @@ class TooFast(EverywordError):
 
 
 class BadInput(EverywordError):
-    """What came from outside cannot be used; the text tells the sender why."""
+    """Input from outside is invalid. The text tells the sender why."""
 
     code = "bad_input"
     is_public = True
 
 
 class BadMessage(BadInput):
-    """A message without a usable id, role or list of parts."""
+    """A message has no valid id, role or list of parts."""
 
     code = "bad_message"
 
 
 class BadChunk(BadInput):
-    """A chunk that a client of the agreed version would reject."""
+    """A client of the agreed AI SDK version would reject the chunk."""
 
     code = "bad_chunk"
-    is_public = False  # handlers and models make chunks, so the text is for the developer
+    is_public = False  # Chunks come from handlers and models, so the text is for the developer.
 
 
 class FoldError(BadInput):
-    """A chunk that does not fit the message so far: the stock client throws here as well."""
+    """A chunk does not fit the message so far. The stock client throws here as well."""
 
     code = "fold"
-    is_public = False  # like BadChunk
+    is_public = False  # The text is for the developer, as in BadChunk.
 
     def __init__(self, text: str, *, chunk_type: str = "", chunk_id: str = "") -> None:
         super().__init__(text)
@@ -241,56 +250,56 @@ class FoldError(BadInput):
 
 
 class NoJsonForm(BadInput):
-    """A value has no JSON form: an output, a result or a state of the agent's own code."""
+    """A value of the agent's own code (an output, a result or a state) cannot be converted to JSON."""
 
     code = "no_json_form"
-    is_public = False  # the text may quote what a serializer of the agent's own code raised
+    is_public = False  # The text may quote an exception of the agent's own serializer.
 
 
 class LogError(EverywordError):
-    """The log could not do what it was asked."""
+    """An operation of the log failed."""
 
     code = "log"
 
 
 class Fenced(LogError):
-    """Another owner holds the agent's lease; stop writing it at once and never retry."""
+    """Another owner holds the agent's lease. Stop writing to this agent at once, and never retry."""
 
     code = "fenced"
 
 
 class LogUnavailable(LogError):
-    """Nothing was written (disk full, I/O error, closing); the same batch may be tried again later."""
+    """Nothing was written (disk full, I/O error, closing). The same batch may be retried later."""
 
     code = "log_unavailable"
 
 
 class LogCorrupt(LogError):
-    """Stored bytes cannot be read; names the agent and, where known, the place."""
+    """Stored bytes cannot be read. The text names the agent and, where known, the place."""
 
     code = "log_corrupt"
 
 
 class LogTooNew(LogError):
-    """The database was written by a newer everyword; upgrade the package or use another file."""
+    """The database was written by a newer version of everyword. Upgrade the package, or use another file."""
 
     code = "log_too_new"
 
 
 class LogLocked(LogError):
-    """Another process holds the database file."""
+    """Another process holds the database file. Stop that process, or use another file."""
 
     code = "log_locked"
 
 
 class ClientError(EverywordError):
-    """A server did not do what a client of it wanted."""
+    """Base class of the exceptions that `everyword.client` raises: a request to the server failed."""
 
     code = "client"
 
 
 class ChatFailed(ClientError):
-    """A turn ended in error; the text is what the server shows to its clients."""
+    """The turn ended in error. The text is the one that the server sends to its clients."""
 
     code = "chat_failed"
 
@@ -298,29 +307,29 @@ class ChatFailed(ClientError):
         super().__init__(text)
         self.request = request
         self.message = message
-        """What was said before it failed."""
+        """The answer so far, if the turn had begun one."""
 
 
 class CallFailed(ClientError):
-    """A method of the agent failed, or there is none of that name; the text is the agent's."""
+    """A method of the agent failed, or does not exist. The text is the agent's."""
 
     code = "call_failed"
 
 
 class StateRefused(ClientError):
-    """The agent refused a state; the one before is in force."""
+    """The agent refused the state. The previous state is in force."""
 
     code = "state_refused"
 
 
 class ConnectionLost(ClientError):
-    """The connection went away while a call ran: it may have run or not."""
+    """The connection was lost during a call, which may or may not have run."""
 
     code = "connection_lost"
 
 
 class TurnedAway(ClientError):
-    """The server does not let this client in, and asking again is of no use.
+    """The server refuses this client, and retrying does not help.
 
     `status` is the close code of the socket, or the HTTP status.
     """

@@ -1,8 +1,8 @@
-"""The event vocabulary: the only thing ever written, the one noun everything shares.
+"""The events of an agent's log. Nothing else is ever written to it.
 
-An event is a committed fact in the past tense. Fields are only ever added, with a default, because every
-event ever written must still decode (I-13). Opaque JSON (chunks, messages, bodies) is kept as `Raw`
-bytes: stored, spliced into frames, and parsed only where somebody looks inside.
+An event is a committed fact, named in the past tense. Fields are only ever added, with a default, because every
+event ever written must still decode (I-13). Opaque JSON (chunks, messages, bodies) is kept as `Raw` bytes: it is
+stored, spliced into frames, and parsed only by the code that needs its contents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ += ["Identity", "TurnRetargeted", "absent", "decode_event", "encode_even
 
 
 ABSENT: Final = Raw(b"null")
-"""Opaque JSON that is not there. msgspec decodes `Raw | None` as null and nothing else, so it cannot be None."""
+"""Marks missing opaque JSON. It cannot be None, because msgspec decodes `Raw | None` only as null."""
 
 
 class TurnKind(enum.Enum):
@@ -35,32 +35,32 @@ class TurnKind(enum.Enum):
     CHAT = "chat"
     """Answers the user's messages with a new assistant message."""
     CONTINUATION = "continuation"
-    """Extends an existing assistant message, after a tool result, an approval or a request to go on."""
+    """Extends an existing assistant message, after a tool result, an approval or a request to continue."""
     CALLS = "calls"
-    """Runs calls of an older answer that a person approved too late for a continuation; no client streams it (R-3)."""
+    """Runs calls of an older answer that were approved too late for a continuation; no client streams it (R-3)."""
     STREAM = "stream"
-    """A bare stream of a ResumableStream: opaque chunks, no message; its caller drives it."""
+    """A stream of a ResumableStream: opaque chunks, no message; its caller drives it."""
     RSM = "rsm"
-    """A bare stream of a ResumableStreamManager, whose chunks retention leaves alone."""
+    """A stream of a ResumableStreamManager; retention does not remove its chunks."""
 
     @property
     def is_chat(self) -> bool:
-        """Whether the turn answers in the conversation, and clients watch it."""
+        """True if the turn answers in the conversation and clients watch it."""
         return self is TurnKind.CHAT or self is TurnKind.CONTINUATION
 
     @property
     def extends(self) -> bool:
-        """Whether the turn goes on with a message that is there already."""
+        """True if the turn extends an existing message."""
         return self is TurnKind.CONTINUATION or self is TurnKind.CALLS
 
     @property
     def is_bare(self) -> bool:
-        """Whether the turn has no place in the conversation and nobody runs it."""
+        """True if the turn is not part of the conversation and no runner runs it."""
         return self is TurnKind.STREAM or self is TurnKind.RSM
 
 
 class Outcome(enum.Enum):
-    """How a turn ended. There are four ways and no fifth."""
+    """How a turn ended."""
 
     COMPLETED = "completed"
     ERROR = "error"
@@ -77,7 +77,7 @@ class _Event(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True):
 
 
 class Placed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message at its place in the tree (B3)."""
+    """A message and its node in the message tree (B3)."""
 
     node: NodeId
     parent: NodeId | None
@@ -87,7 +87,7 @@ class Placed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asked for something, as it is stored with what was asked (R-35): a `Principal` without its time limit."""
+    """The stored form of a `Principal`, without its expiry: saved with the turn, job, fiber or run (R-35)."""
 
     id: str
     name: str | None = None
@@ -96,13 +96,13 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 LOCAL: Final = Identity("local")
-"""Whoever uses a server that asks nobody who they are: stored with what was asked, and no author of a message."""
+"""The principal of every client of a server without authentication. It is stored, but never a message's author."""
 
 
 class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
-    """A turn exists, with the messages that asked for it and a reserved place for its answer.
+    """A turn exists, with the messages that requested it and a reserved place for its answer.
 
-    `message_ids` are the ids of the user messages that the turn answers (`messageIds` on its terminal).
+    `message_ids` are the ids of the user messages that the turn answers (`messageIds` on its terminal frame).
     For a continuation, and for late calls, `node` and `message_id` are those of the message it extends.
     """
 
@@ -117,28 +117,28 @@ class TurnAccepted(_Event, frozen=True, tag="turn.accepted"):
     message_ids: list[MessageId] = []
     trigger: str = "submit-message"
     origin: str | None = None
-    """Serial of the socket that sent it: excluded from its own transcript (R-15)."""
+    """Serial of the socket that sent the request; that socket is not sent the transcript (R-15)."""
     owner: str | None = None
     """The `_pk` of the client that owns a continuation (R-15)."""
     body: Raw = ABSENT
     client_tools: Raw = ABSENT
     not_before: Millis | None = None
     deferred: bool = False
-    """The messages are not known yet: they are evaluated when the turn reaches the head (R-10)."""
+    """The messages are evaluated when the turn reaches the head of the queue (R-10)."""
     trusted: bool = False
-    """Our own code asked for it: no client's question supersedes it."""
+    """Server code requested the turn: no client's question supersedes it."""
     during: TurnId | None = None
-    """For a continuation: the turn that was still streaming its target (R-3)."""
+    """For a continuation: the turn that was still writing the target message (R-3)."""
     dropped: bool = False
-    """Accepted only to be refused in the same batch (policy `drop`): it takes no place in the tree."""
+    """Accepted only to be skipped in the same batch (policy `drop`): it has no place in the tree."""
     principal: Identity | None = None
-    """Who asked. A continuation has that of the turn whose answer it goes on with (R-35)."""
+    """Who asked. A continuation has the principal of the turn whose answer it continues (R-35)."""
     trace: str | None = None
-    """The trace that asked, as `traceparent`: every attempt belongs to it."""
+    """The trace of the request, as `traceparent`: every attempt belongs to it."""
 
 
 class TurnRetargeted(_Event, frozen=True, tag="turn.retargeted"):
-    """A waiting continuation was given another target, owner or start by a later answer (R-3)."""
+    """A later answer to a call changed the target, owner or start time of a waiting continuation (R-3)."""
 
     turn: TurnId
     node: NodeId
@@ -149,17 +149,17 @@ class TurnRetargeted(_Event, frozen=True, tag="turn.retargeted"):
 
 
 class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
-    """A try at the turn began; committed before the model is called."""
+    """An attempt at the turn began. Committed before the model is called."""
 
     turn: TurnId
     attempt: Attempt
     cause: AttemptCause = "first"
     fresh: bool = False
-    """What earlier attempts said is thrown away: the answer starts anew."""
+    """The chunks of earlier attempts are discarded; the answer starts again."""
 
 
 class AttemptDelayed(_Event, frozen=True, tag="attempt.delayed"):
-    """A try at the turn is over, and the turn is not: the next, `attempt`, comes after a while."""
+    """An attempt is over and the turn is not: the next one, `attempt`, starts after a pause."""
 
     turn: TurnId
     attempt: Attempt
@@ -167,7 +167,7 @@ class AttemptDelayed(_Event, frozen=True, tag="attempt.delayed"):
 
 
 class AttemptInterrupted(_Event, frozen=True, tag="attempt.interrupted"):
-    """The process stopped in good order in the middle of a try: that one does not count against the turn's bounds."""
+    """An orderly shutdown interrupted the attempt, which does not count against the turn's limits."""
 
     turn: TurnId
     attempt: Attempt
@@ -184,28 +184,28 @@ class Chunk(_Event, frozen=True, gc=False, tag="chunk"):
 
 
 class CallAnswered(_Event, frozen=True, tag="call.answered"):
-    """Somebody outside the model settled a tool call of the message at `node`; first write wins."""
+    """A tool call of the message at `node` was settled from outside the model. The first write wins."""
 
     node: NodeId
     call: CallId
     kind: AnswerKind
     value: Raw
     turn: TurnId | None = None
-    """The open turn that writes the message, when one does (R-1)."""
+    """The open turn that is writing the message, if any (R-1)."""
     by: str | None = None
     origin: str | None = None
     auto_continue: bool = True
-    """False when the client that answered goes on by itself: the turn that writes the message must not (R-3)."""
+    """False when the client continues by itself: the turn that is writing the message must not (R-3)."""
     principal: Identity | None = None
-    """Who answered, as the tool is told that runs because of it (R-35)."""
+    """Who answered; passed to the tool that runs because of the answer (R-35)."""
     forgets: CallId | None = None
-    """An older call of which is not remembered any longer who approved it, because there are many."""
+    """An older call whose approver is forgotten, because only the newest ones are kept."""
 
 
 class CallStarted(_Event, frozen=True, tag="call.started"):
-    """A tool of ours is about to run; committed before its effect, so that no crash can make it happen twice unseen.
+    """A tool of the agent is about to run. Committed before its effect, so that a crash cannot repeat it unnoticed.
 
-    The call's output is a chunk. A turn that ends without one says that the call was interrupted.
+    The call's output is a chunk. If the turn ends without one, the call is reported as interrupted.
     """
 
     turn: TurnId
@@ -215,13 +215,13 @@ class CallStarted(_Event, frozen=True, tag="call.started"):
 
 
 class MessageEnded(_Event, frozen=True, tag="message.ended"):
-    """The answer as it stands at the turn's end: what all chunks and answers fold to, sanitised."""
+    """The complete answer: all chunks and answers of the turn, folded and sanitised."""
 
     turn: TurnId
     node: NodeId
     message: Raw
     sanitized: bool = False
-    """Something was left out of it: whoever watched the chunks needs to be told (R-25)."""
+    """Sanitising changed the message, so clients that watched the chunks must be sent it (R-25)."""
 
 
 class CancelRequested(_Event, frozen=True, tag="turn.cancel_requested"):
@@ -230,7 +230,7 @@ class CancelRequested(_Event, frozen=True, tag="turn.cancel_requested"):
 
 
 class TurnEnded(_Event, frozen=True, tag="turn.ended"):
-    """The turn is over; nothing of it follows (I-1). `error` is public text, `detail` never leaves us (R-29)."""
+    """The turn is over (I-1). `error` is for clients, `detail` never leaves the process (R-29)."""
 
     turn: TurnId
     outcome: Outcome
@@ -241,7 +241,7 @@ class TurnEnded(_Event, frozen=True, tag="turn.ended"):
     usage: Raw = ABSENT
     chunks: int = 0
     hook_due: bool = False
-    """`on_chat_response` is to be called for it; `hook.done` says that it was (R-28)."""
+    """`on_chat_response` must be called for this turn; `hook.done` records that it was (R-28)."""
 
 
 class HookDone(_Event, frozen=True, tag="hook.done"):
@@ -251,13 +251,13 @@ class HookDone(_Event, frozen=True, tag="hook.done"):
 
 
 class MessagesPut(_Event, frozen=True, tag="messages.put"):
-    """Messages were placed without a turn, or by a deferred one; the last becomes the active leaf."""
+    """Messages were placed without a turn, or by a deferred turn. The last one becomes the active leaf."""
 
     messages: list[Placed]
     cause: str = "saved"
     origin: str | None = None
     turn: TurnId | None = None
-    """The deferred turn whose messages these are; its answer is re-parented below them."""
+    """The deferred turn that placed these messages; its answer moves below them."""
 
 
 class MessageReplaced(_Event, frozen=True, tag="messages.replaced"):
@@ -273,14 +273,14 @@ class MessagesRemoved(_Event, frozen=True, tag="messages.removed"):
 
 
 class LeafMoved(_Event, frozen=True, tag="leaf.moved"):
-    """Another branch of the tree is shown."""
+    """Another branch of the message tree became the active one."""
 
     node: NodeId | None
     origin: str | None = None
 
 
 class ChatCleared(_Event, frozen=True, tag="chat.cleared"):
-    """The conversation starts anew; nothing of an older generation can be written afterwards (R-9)."""
+    """The conversation was cleared. No event of an older generation can be written afterwards (R-9)."""
 
     generation: Generation
     origin: str | None = None
@@ -291,15 +291,15 @@ class StateSet(_Event, frozen=True, tag="state.set"):
 
     state: Raw
     origin: str | None = None
-    """Serial of the socket that sent it: it has it already."""
+    """Serial of the socket that sent the state; that socket is not sent it again."""
 
 
 class AgentCreated(_Event, frozen=True, tag="agent.created"):
-    """A sub-agent exists, from before it has anything to say."""
+    """A sub-agent exists, even if it has no other event yet."""
 
 
 class AgentDestroyed(_Event, frozen=True, tag="agent.destroyed"):
-    """The agent is to be deleted, with all that it stored and all below it: nothing follows, and it all goes."""
+    """The agent will be deleted, with all that it stored and all agents below it. No event follows."""
 
 
 JobKind = Literal["queue", "once", "cron", "every"]
@@ -307,7 +307,7 @@ JobOutcome = Literal["done", "retry", "stopped", "failed", "cancelled", "set-asi
 
 
 class JobAdded(_Event, frozen=True, tag="job.added"):
-    """Work was put aside for later: a method of the agent, to be called with `payload` at `due`."""
+    """A job was queued or scheduled: a method of the agent, to be called with `payload` at `due`."""
 
     job: JobId
     kind: JobKind
@@ -315,22 +315,22 @@ class JobAdded(_Event, frozen=True, tag="job.added"):
     due: Millis
     payload: Raw = ABSENT
     rule: str | None = None
-    """When it comes again: a cron line, or milliseconds. Of one that comes once, the delay that was asked for."""
+    """The cron expression, or the interval in milliseconds. For a job that runs once, the requested delay."""
     zone: str | None = None
-    """The time zone of a cron line."""
+    """The time zone of a cron expression."""
     max_attempts: int = 5
     number: int = 0
-    """Counts the agent's jobs: queued ones run in this order."""
+    """Ordinal among the agent's jobs; queued jobs run in this order."""
     key: str | None = None
-    """The name of a schedule: there is one of each (R-33)."""
+    """The unique name of a schedule (R-33)."""
     is_declared: bool = False
-    """Whether the agent's class declares it, and so decides how long it stays."""
+    """True if the agent's class declares the job: it is removed when the class no longer does."""
     principal: Identity | None = None
-    """For whom it was put aside (R-35)."""
+    """The principal that the job runs for (R-35)."""
 
 
 class JobStarted(_Event, frozen=True, tag="job.started"):
-    """A run of a job began; committed before the method is called. `missed` runs fell into a time when nobody ran."""
+    """A run of a job began. Committed before the method is called. `missed` counts runs during downtime."""
 
     job: JobId
     run: int
@@ -338,7 +338,7 @@ class JobStarted(_Event, frozen=True, tag="job.started"):
 
 
 class JobEnded(_Event, frozen=True, tag="job.ended"):
-    """A run of a job is over, or the job was cancelled. With a `due` it comes again; without, that was all."""
+    """A run of a job is over, or the job was cancelled. With a `due` the job runs again; without, it is finished."""
 
     job: JobId
     run: int
@@ -351,30 +351,30 @@ FiberOutcome = Literal["done", "failed", "cancelled", "interrupted", "set-aside"
 
 
 class FiberStarted(_Event, frozen=True, tag="fiber.started"):
-    """Background work began, or was handed back after its process died; committed before its code runs."""
+    """Background work began, or was started again after its process died. Committed before its code runs."""
 
     fiber: FiberId
     name: str
     attempt: int = 1
     principal: Identity | None = None
-    """For whom it works (R-35)."""
+    """The principal that the fiber runs for (R-35)."""
 
 
 class FiberStashed(_Event, frozen=True, tag="fiber.stashed"):
-    """Background work left a checkpoint, in the place of the one before."""
+    """Background work saved a checkpoint, which replaces the previous one."""
 
     fiber: FiberId
     snapshot: Raw
 
 
 class FiberPaused(_Event, frozen=True, tag="fiber.paused"):
-    """The process stopped in good order: the attempt that it cut off does not count."""
+    """An orderly shutdown interrupted the fiber; that attempt does not count."""
 
     fiber: FiberId
 
 
 class FiberEnded(_Event, frozen=True, tag="fiber.ended"):
-    """Background work is over. Its record is kept, and that of an older one goes for it once there are many."""
+    """Background work is over. Its record is kept; `forgets` names an older record that is deleted for it."""
 
     fiber: FiberId
     outcome: FiberOutcome
@@ -386,34 +386,34 @@ RunStatus = Literal["completed", "error", "aborted", "interrupted"]
 
 
 class RunStarted(_Event, frozen=True, tag="run.started"):
-    """A sub-agent was set to work as a tool. What it says is in its own log, under the name `run`.
+    """A sub-agent started work as a tool. Its output is in its own log, under the name `run`.
 
-    Comes again when a run that was interrupted is taken up.
+    Written again when an interrupted run is resumed.
     """
 
     run: RunId
     kind: str
     call: CallId | None = None
     within: TurnId | None = None
-    """The turn that waits for it: it does not outlive that turn."""
+    """The turn that waits for the run; the run does not outlive it."""
     input: Raw = ABSENT
     preview: str | None = None
     order: int = 0
     display: Raw = ABSENT
     is_detached: bool = False
-    """Nobody waits for it: it goes on when the turn that began it has ended."""
+    """No turn waits for the run: it continues after the turn that started it."""
     expects: str | None = None
-    """The name of the type that its output is to have."""
+    """The name of the expected output type."""
     number: int = 0
-    """Counts the agent's runs."""
+    """Ordinal among the agent's runs."""
     principal: Identity | None = None
-    """For whom it works: its sub-agent is asked in that name (R-35)."""
+    """The principal that the run, and its sub-agent's turn, runs for (R-35)."""
     trace: str | None = None
-    """The trace that it belongs to, as `traceparent`."""
+    """The trace of the run, as `traceparent`."""
 
 
 class RunEnded(_Event, frozen=True, tag="run.ended"):
-    """How a run ended, by its own turn's result; or that it was not waited for any longer (`interrupted`)."""
+    """A run ended as its own turn did, or the parent no longer waits for it (`interrupted`)."""
 
     run: RunId
     status: RunStatus
@@ -423,11 +423,11 @@ class RunEnded(_Event, frozen=True, tag="run.ended"):
     reason: str | None = None
     is_child_running: bool | None = None
     hook_due: bool = False
-    """The agent's own code is to be told; `run.told` says that it was."""
+    """The agent's own code must be told; `run.told` records that it was."""
     forgets: RunId | None = None
-    """An older run whose record goes, because there are many."""
+    """An older run whose record is deleted, because only the newest ones are kept."""
     usage: Raw = ABSENT
-    """What it used, with what was used below it."""
+    """The token usage of the run, including runs below it."""
 
 
 class RunTold(_Event, frozen=True, tag="run.told"):
@@ -475,19 +475,19 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 encode_event = _encoder.encode
-"""Encode an event as the JSON bytes that the log keeps."""
+"""Encode an event as the JSON bytes that the log stores."""
 
 decode_event = _decoder.decode
-"""Decode what `encode_event` made; raises `msgspec.DecodeError` for anything else."""
+"""Decode an event from the bytes of `encode_event`; raises `msgspec.DecodeError` for any other input."""
 
 
 def to_raw(value: object) -> Raw:
-    """Encode a JSON value as the opaque bytes that events carry; None is ABSENT."""
+    """Encode a JSON value as the opaque bytes that events carry; None becomes ABSENT."""
     return ABSENT if value is None else Raw(_encoder.encode(value))
 
 
 def absent() -> Raw:
-    """Return ABSENT: the default of fields that take a factory."""
+    """Return ABSENT, for fields that need a default factory."""
     return ABSENT
 
 
@@ -497,5 +497,5 @@ def kind_of(event: Event) -> str:
 
 
 def turn_of(event: Event) -> TurnId | None:
-    """Return the turn that the event belongs to, if it belongs to one."""
+    """Return the turn that the event belongs to, or None."""
     return getattr(event, "turn", None)

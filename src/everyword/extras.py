@@ -1,4 +1,4 @@
-"""The optional packages, and what to say when one of them is missing."""
+"""The optional packages, and the error for a missing one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PACKAGES: Final[dict[str, tuple[str, ...]]] = {
     "pydantic-ai": ("pydantic-ai-slim",),
     "server": ("uvicorn", "websockets", "httptools", *(() if sys.platform == "win32" else ("uvloop",))),
 }
-"""Extra → its packages, as in pyproject.toml: without everyword itself, so that the command works however it was
-installed."""
+"""Extra → its packages, as in pyproject.toml. everyword itself is left out, so that the install command works however
+it was installed."""
 
 
 def missing(package: str, extra: str, task: str) -> UsageError:
-    """Return the error of a task that needs a package of an extra."""
+    """Return the error for a task that needs a missing package of an extra."""
     command = f"pip install {' '.join(PACKAGES[extra])}"
     return UsageError(f"unable to {task}; {package} is missing. Install what the extra {extra!r} needs: {command}")

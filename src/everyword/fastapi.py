@@ -1,4 +1,4 @@
-"""Authentication of a FastAPI application, used for agents as well: the dependency that its routes have."""
+"""Authenticate clients of agents with a dependency of a FastAPI application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from starlette.requests import HTTPConnection
-from starlette.types import Message, Receive, Scope
+from starlette.types import Message, Scope
 
 from .errors import UsageError
 from .principals import Principal
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["authenticate_with"]
 
-_FOUND: Final = "everyword.found"
-"""Where the dependency's result is left in the scope of its request."""
+_RESULT: Final = "everyword.found"
+"""The key of the request's scope under which the dependency's result is stored."""
 
 
 def authenticate_with(
@@ -30,49 +30,49 @@ def authenticate_with(
     app: FastAPI | None = None,
     query_token: str | None = None,
 ) -> Authenticate:
-    """Return an `authenticate` that asks a FastAPI dependency who a client is.
+    """Return an `authenticate` hook that identifies clients with a FastAPI dependency.
 
     The dependency may have dependencies of its own, `yield`, and raise HTTPException, which refuses the client with
-    that status and text. It sees every request and every socket as a GET request: headers, cookies and query are there,
-    path parameters and a body are not.
+    that status and text. It sees every request and every socket as a GET request with headers, cookies and query, but
+    without path parameters and body.
 
     Args:
-        dependency: What routes write as `Depends(current_user)`.
-        to_principal: Makes a Principal of what the dependency returns; None refuses the client.
-        app: The application whose `dependency_overrides` and `state` count here, too.
-        query_token: A field of the query that is taken for a bearer token where there is no `Authorization` header:
+        dependency: The function that routes use as `Depends(current_user)`.
+        to_principal: Converts the dependency's result to a Principal; None refuses the client.
+        app: The application whose `dependency_overrides` and `state` are used here, too.
+        query_token: A query parameter that is used as a bearer token if there is no `Authorization` header, because
             browsers cannot set headers on a socket.
     """
-    asking = _asking(dependency, app)
+    resolver = _resolver(dependency, app)
 
     async def authenticate(connection: HTTPConnection) -> Principal | Reject | None:
         scope = _as_request(connection, query_token)
-        refused = await _ask(asking, scope)
+        refused = await _resolve(resolver, scope)
         if refused is not None:
             return refused
-        given = to_principal(scope[_FOUND])
-        return await given if inspect.isawaitable(given) else given
+        principal = to_principal(scope[_RESULT])
+        return await principal if inspect.isawaitable(principal) else principal
 
     return authenticate
 
 
-def _asking(dependency: Callable[..., Any], app: FastAPI | None) -> FastAPI:
-    """Return an application that does nothing but resolve the dependency: FastAPI has no other public way to."""
+def _resolver(dependency: Callable[..., Any], app: FastAPI | None) -> FastAPI:
+    """Return an application that only resolves the dependency: FastAPI has no other public API for it."""
     import fastapi
 
     if not callable(dependency):
-        raise UsageError(f"unable to authenticate with {dependency!r}; give the function that routes depend on")
-    asking: FastAPI = fastapi.FastAPI(openapi_url=None)
+        raise UsageError(f"unable to authenticate with {dependency!r}; pass the function that routes depend on")
+    resolver: FastAPI = fastapi.FastAPI(openapi_url=None)
     if app is not None:
-        asking.dependency_overrides, asking.state = app.dependency_overrides, app.state
+        resolver.dependency_overrides, resolver.state = app.dependency_overrides, app.state
 
-    async def found(request: Any, user: Any) -> Any:
-        request.scope[_FOUND] = user
+    async def store_result(request: Any, user: Any) -> Any:
+        request.scope[_RESULT] = user
         return fastapi.Response(status_code=204)
 
-    found.__annotations__ = {"request": fastapi.Request, "user": Annotated[Any, fastapi.Depends(dependency)]}
-    asking.add_api_route("/", found, methods=["GET"], response_model=None)
-    return asking
+    store_result.__annotations__ = {"request": fastapi.Request, "user": Annotated[Any, fastapi.Depends(dependency)]}
+    resolver.add_api_route("/", store_result, methods=["GET"], response_model=None)
+    return resolver
 
 
 def _as_request(connection: HTTPConnection, query_token: str | None) -> Scope:
@@ -85,8 +85,8 @@ def _as_request(connection: HTTPConnection, query_token: str | None) -> Scope:
     return {"http_version": "1.1", "scheme": "http", **kept, **request}
 
 
-async def _ask(asking: FastAPI, scope: Scope) -> Reject | None:
-    """Resolve the dependency for a request; return why it refused, if it did."""
+async def _resolve(resolver: FastAPI, scope: Scope) -> Reject | None:
+    """Resolve the dependency for a request. Return the refusal, or None if there was none."""
     status, body = 500, b""
 
     async def send(message: Message) -> None:
@@ -96,24 +96,21 @@ async def _ask(asking: FastAPI, scope: Scope) -> Reject | None:
         elif message["type"] == "http.response.body":
             body += message.get("body", b"")
 
-    await asking(scope, _nothing(), send)
+    await resolver(scope, _receive_empty_body, send)
     if status < 400:
         return None
     return Reject(_detail(body) or f"unable to let you in; the sign-in was refused ({status})", status)
 
 
-def _nothing() -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    return receive
+async def _receive_empty_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 def _detail(body: bytes) -> str | None:
-    """Return the text of an HTTPException, as FastAPI writes it."""
+    """Return the text of an HTTPException from FastAPI's response body."""
     try:
-        said = json.loads(body)
+        content = json.loads(body)
     except ValueError:
         return None
-    detail = said.get("detail") if isinstance(said, dict) else None
+    detail = content.get("detail") if isinstance(content, dict) else None
     return f"unable to let you in; {detail}" if isinstance(detail, str) else None

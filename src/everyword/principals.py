@@ -1,4 +1,4 @@
-"""Who asks: the person, service or device that a request was found to come from, and for whom code runs (R-35)."""
+"""Principals: the user, service or device that a request comes from, and that code runs for (R-35)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["LOCAL", "Principal", "act_for", "acting_as", "acting_for"]
 LONGEST_ID: Final = 512
 LONGEST_NAME: Final = 512
 MOST_CLAIMS: Final = 4096
-"""Bytes of claims, as JSON: they are stored with every turn."""
+"""Most bytes of claims, as JSON: they are stored with every turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A client that is known. Limits are counted by its `id`, a text that is not empty.
+    """An authenticated client. Limits are counted by its `id`, a non-empty string.
 
-    `name` is for people, and for the model if the agent has `name_speakers`. `claims` are yours: JSON of at most 4 KiB,
-    stored with what is asked, never sent to clients. After `expires_at` (an aware datetime, or seconds since 1970 as in
-    a token's `exp`) requests are refused and sockets closed; what was asked goes on.
+    `name` is for display, and for the model if the agent sets `name_speakers`. `claims` are for your own code: JSON of
+    at most 4 KiB, stored with each request, never sent to clients. After `expires_at` (an aware datetime, or seconds
+    since 1970 as in a token's `exp`) requests are refused and sockets closed; turns that were accepted before continue.
 
-    A `read_only` client may watch and changes nothing: it asks no question, stops no turn, answers no tool call, sets
-    no state and makes no agent. It calls only methods that are marked with `@callable_method(read_only=True)`,
-    `on_request` gets only its GET, HEAD and OPTIONS, and `on_message` nothing unless the agent has
+    A `read_only` client may watch but not change anything: it cannot ask questions, stop turns, answer tool calls, set
+    the state or create agents. It may call only methods that are marked with `@callable_method(read_only=True)`.
+    `on_request` receives only its GET, HEAD and OPTIONS requests, and `on_message` nothing unless the agent has
     `read_only_may_send = True`.
     """
 
@@ -51,32 +51,32 @@ class Principal:
         given: object = self.id
         if not isinstance(given, str) or not given or not _is_storable(given, LONGEST_ID):
             raise UsageError(
-                f"unable to make a Principal with the id {reprlib.repr(given)}; give a text of 1 to {LONGEST_ID} "
+                f"unable to create a Principal with the id {reprlib.repr(given)}; pass a string of 1 to {LONGEST_ID} "
                 "characters"
             )
         name: object = self.name
         if name is not None and (not isinstance(name, str) or not _is_storable(name, LONGEST_NAME)):
             raise UsageError(
-                f"unable to make a Principal with the name {reprlib.repr(name)}; give a text of at most {LONGEST_NAME} "
-                "characters"
+                f"unable to create a Principal with the name {reprlib.repr(name)}; pass a string of at most "
+                f"{LONGEST_NAME} characters"
             )
         _encode_claims(self.claims)
         _expiry(self.expires_at)
 
     @property
     def expires(self) -> Millis | None:
-        """When it expires, in milliseconds since 1970."""
+        """The expiry in milliseconds since 1970, or None."""
         return _expiry(self.expires_at)
 
     @property
     def identity(self) -> Identity:
-        """What is stored of it."""
+        """The stored form of the principal."""
         claims = _encode_claims(self.claims) if self.claims else ABSENT
         return Identity(self.id, self.name, claims, self.read_only)
 
     @classmethod
     def of(cls, identity: Identity) -> Principal:
-        """Return the principal that was stored; when it expires is not."""
+        """Return the principal of a stored identity. The expiry is not stored."""
         claims = msgspec.json.decode(bytes(identity.claims)) or {}
         return cls(identity.id, name=identity.name, claims=claims, read_only=identity.read_only)
 
@@ -86,15 +86,15 @@ def _is_storable(text: str, most: int) -> bool:
 
 
 def _encode_claims(claims: object) -> Raw:
-    cure = f"give a dict of JSON values, at most {MOST_CLAIMS} bytes of it"
+    remedy = f"pass a dict of JSON values of at most {MOST_CLAIMS} bytes"
     if not isinstance(claims, Mapping):
-        raise UsageError(f"unable to make a Principal with the claims {reprlib.repr(claims)}; {cure}")
+        raise UsageError(f"unable to create a Principal with the claims {reprlib.repr(claims)}; {remedy}")
     try:
         encoded = msgspec.json.encode(dict(claims))
     except (TypeError, ValueError) as exc:
-        raise UsageError(f"unable to make a Principal; its claims are not JSON ({exc}). Please {cure}") from None
+        raise UsageError(f"unable to create a Principal; its claims are not JSON ({exc}). Please {remedy}") from None
     if len(encoded) > MOST_CLAIMS:
-        raise UsageError(f"unable to make a Principal; its claims are {len(encoded)} bytes. Please {cure}")
+        raise UsageError(f"unable to create a Principal; its claims have {len(encoded)} bytes. Please {remedy}")
     return Raw(encoded)
 
 
@@ -106,34 +106,34 @@ def _expiry(given: object) -> Millis | None:
     if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
         return Millis(round(given * 1000))
     raise UsageError(
-        f"unable to make a Principal that expires at {reprlib.repr(given)}; give a datetime with a time zone, or "
+        f"unable to create a Principal that expires at {reprlib.repr(given)}; pass a datetime with a time zone, or "
         "seconds since 1970"
     )
 
 
 LOCAL: Final = Principal(events.LOCAL.id)
-"""Whoever uses a server that has no `authorize`, from its own machine."""
+"""The principal of local clients of a server without `authorize`."""
 
 
-# -- for whom code runs ---------------------------------------------------------------------------------------------
+# -- the principal that code runs for -------------------------------------------------------------------------------
 
 _acting: ContextVar[Identity | None] = ContextVar("everyword_acting_for", default=None)
-"""Whatever runs an agent's code sets it: a task inherits it from the one that started it."""
+"""Set by everything that runs an agent's code. A task inherits it from the task that started it."""
 
 
 def acting_for() -> Identity | None:
-    """Return for whom the code that runs works; None when it is nobody: a script, or a schedule of the class."""
+    """Return the principal that the current code runs for; None in a script or a schedule of the class."""
     return _acting.get()
 
 
 def act_for(identity: Identity | None) -> None:
-    """Let the rest of this task work for somebody, or for nobody."""
+    """Set the principal that the rest of this task runs for, or None."""
     _acting.set(identity)
 
 
 @contextmanager
 def acting_as(identity: Identity | None) -> Iterator[None]:
-    """Let the block work for somebody: for code that others call, and that goes on to work for them afterwards."""
+    """Set the principal inside the block, and restore the previous one afterwards."""
     before = _acting.set(identity)
     try:
         yield

@@ -1,7 +1,7 @@
-"""What the projections hold: rows that a store keeps beside the log, written in the append's transaction.
+"""Rows of the projections: tables that a store keeps beside the log, written in the transaction of the append.
 
-Rows are whole: writing one replaces the row with the same key. They are computed by `core.project` from
-events alone, so dropping and rebuilding them changes nothing (I-9). Stores keep them without looking inside.
+Writing a row replaces the row with the same key. `core.project` computes rows from events alone, so dropping and
+rebuilding them changes nothing (I-9). Stores do not interpret them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["AgentRow", "KeptRow", "MessageRow", "Row", "RowsCleared", "RowsRemov
 
 
 class AgentRow(msgspec.Struct, frozen=True):
-    """What the agent must remember besides turns and messages; one per agent."""
+    """Facts about the agent besides turns and messages; one row per agent."""
 
     generation: Generation
     leaf: NodeId | None
@@ -24,7 +24,7 @@ class AgentRow(msgspec.Struct, frozen=True):
 
 
 class TurnRow(msgspec.Struct, frozen=True):
-    """One turn; key: `turn`. Kept for ever, unlike its chunks (R-14)."""
+    """One turn; key: `turn`. Kept forever, unlike its chunks (R-14)."""
 
     turn: TurnId
     request: RequestId
@@ -35,11 +35,11 @@ class TurnRow(msgspec.Struct, frozen=True):
     status: str
     """accepted, running, cancelling, completed, error, aborted or skipped."""
     accepted: bytes
-    """The `turn.accepted` event without its messages: what a restart needs of it."""
+    """The `turn.accepted` event without its messages, for a restart."""
     accepted_at: Millis
     attempt: int = 0
     chunks: int = 0
-    """How many chunks the turn had; exact once it has ended."""
+    """The number of chunks of the turn; exact once it has ended."""
     reason: str | None = None
     error: str | None = None
     detail: str | None = None
@@ -54,10 +54,10 @@ class TurnRow(msgspec.Struct, frozen=True):
 
 
 class MessageRow(msgspec.Struct, frozen=True):
-    """One place in the message tree; key: `node`.
+    """One node of the message tree; key: `node`.
 
-    `body` is the message as last ended (absent for an answer that is not there yet), `draft` the message so
-    far of a turn that is still open and asks somebody something (R-2). Readers show the draft first.
+    `body` is the complete message (None for an answer that has not ended), `draft` the message so far of an open turn
+    that waits for an approval (R-2). Readers show the draft if there is one.
     """
 
     node: NodeId
@@ -70,7 +70,7 @@ class MessageRow(msgspec.Struct, frozen=True):
 
 
 class KeptRow(msgspec.Struct, frozen=True):
-    """Something else that the agent must find again when it is loaded; key: `kind` and `key`. No body: it is gone."""
+    """Any other record that the agent needs when it is loaded; key: `kind` and `key`. No body deletes the row."""
 
     kind: str
     key: str
@@ -84,7 +84,7 @@ class RowsRemoved(msgspec.Struct, frozen=True):
 
 
 class RowsCleared(msgspec.Struct, frozen=True):
-    """Delete all message rows: the conversation was cleared. Turn rows stay."""
+    """Delete all message rows, because the conversation was cleared. Turn rows stay."""
 
     generation: Generation
 

@@ -1,6 +1,6 @@
-"""The trace that code runs in, as W3C `traceparent` text: stored with what is asked of a sub-agent.
+"""The current trace, as a W3C `traceparent` string, which is stored with the run of a sub-agent.
 
-Whoever traces says how the current one is found; without that there is none.
+The tracing integration sets a function that finds the current trace; without one there is no trace.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _current: ContextVar[Callable[[], str | None] | None] = ContextVar("everyword_tr
 
 
 def current_trace() -> str | None:
-    """Return the `traceparent` of the span that is current; None when nobody traces."""
+    """Return the `traceparent` of the current span; None without tracing."""
     find = _current.get()
     return find() if find is not None else None
 
 
 def trace_with(find: Callable[[], str | None]) -> None:
-    """Let the rest of this task find its trace like this; tasks that it starts inherit it."""
+    """Set the function that finds the current trace, for the rest of this task and the tasks that it starts."""
     _current.set(find)
 
 
 def run_in_trace(traceparent: str | None) -> None:
-    """Let the rest of this task belong to a trace that was stored, or to none."""
+    """Set a stored trace, or none, for the rest of this task."""
     _current.set(lambda: traceparent)

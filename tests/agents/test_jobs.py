@@ -244,8 +244,8 @@ async def test_any_number_of_missed_runs_is_one_run_that_is_told_how_many() -> N
     [
         (lambda agent: agent.queue("nobody"), "no public method"),
         (lambda agent: agent.queue("_private"), "no public method"),
-        (lambda agent: agent.schedule("not a cron", "work"), "no cron line"),
-        (lambda agent: agent.schedule("* * * * *", "work", zone="Mars/Base"), "no time zone"),
+        (lambda agent: agent.schedule("not a cron", "work"), "not a cron expression"),
+        (lambda agent: agent.schedule("* * * * *", "work", zone="Mars/Base"), "not a time zone"),
         (lambda agent: agent.schedule(Every(), "work"), "every 0 seconds"),
         (lambda agent: agent.schedule(datetime(2030, 1, 1), "work"), "without a time zone"),  # noqa: DTZ001
     ],

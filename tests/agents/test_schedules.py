@@ -408,9 +408,9 @@ def method(self: Any) -> None: ...
 @pytest.mark.parametrize(
     ("decorate", "why"),
     [
-        (lambda: scheduled("every day")(method), r"no cron line of five fields"),
-        (lambda: scheduled("0 0 31 2 *")(method), r"it never comes"),
-        (lambda: scheduled("0 9 * * *", zone="Mars/Base")(method), r"no time zone"),
+        (lambda: scheduled("every day")(method), r"not a cron expression of five fields"),
+        (lambda: scheduled("0 0 31 2 *")(method), r"it never occurs"),
+        (lambda: scheduled("0 9 * * *", zone="Mars/Base")(method), r"not a time zone"),
         (lambda: scheduled(Every())(method), r"every 0 seconds"),
         (lambda: scheduled(60)(method), r"60 does not repeat\. Give a cron line or Every\(\.\.\.\)"),  # type: ignore[arg-type]
         (lambda: scheduled(method), r"write @scheduled\(\"0 9 \* \* \*\"\) or @scheduled\(Every\(hours=1\)\)"),  # type: ignore[arg-type]

@@ -134,5 +134,5 @@ async def test_a_dependency_that_fails_refuses_and_tells_only_the_log(caplog: py
 
 
 def test_something_else_than_a_function_is_refused() -> None:
-    with pytest.raises(UsageError, match="give the function"):
+    with pytest.raises(UsageError, match="pass the function"):
         authenticate_with("current_user", to_principal)  # type: ignore[arg-type]

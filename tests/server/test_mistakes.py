@@ -88,9 +88,13 @@ async def test_a_wrong_call_is_answered_and_the_log_says_what_to_do(
         (lambda a: a.queue("nobody"), "no public method of that name", "Name one that it has"),
         (lambda a: a.queue("_private"), "no public method of that name", "Name one that it has"),
         (lambda a: a.schedule(5, "nobody"), "no public method of that name", "Name one that it has"),
-        (lambda a: a.schedule("every day", "work"), "no cron line of five fields", "such as '0 9 * * mon-fri'"),
-        (lambda a: a.schedule("0 0 31 2 *", "work"), "it never comes", "day"),
-        (lambda a: a.schedule("* * * * *", "work", zone="Mars"), "no time zone", "such as 'Europe/Berlin'"),
+        (
+            lambda a: a.schedule("every day", "work"),
+            "not a cron expression of five fields",
+            "such as '0 9 * * mon-fri'",
+        ),
+        (lambda a: a.schedule("0 0 31 2 *", "work"), "it never occurs", "day"),
+        (lambda a: a.schedule("* * * * *", "work", zone="Mars"), "not a time zone", "such as 'Europe/Berlin'"),
         (lambda a: a.schedule(Every(), "work"), "every 0 seconds", "such as Every(minutes=5)"),
         (lambda a: a.schedule(datetime(2030, 1, 1), "work"), "without a time zone", "timezone.utc"),  # noqa: DTZ001
         (lambda a: a.run_fiber("work", a.work(None).close()), "as a fiber", "give a function"),

@@ -16,7 +16,7 @@ PROTOCOL = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
 
 INTRODUCTION = """\
 The frames that are sent over the WebSocket of an agent, in both directions. The tables are those of the
-[protocol](../protocol.md), which also says which client is sent which frame, in which order, and how a client resumes."""
+[protocol](../protocol.md), which also says which client is sent which frame, in which order, and how clients resume."""
 
 
 def page() -> list[str]:
