@@ -44,7 +44,7 @@ def asked(*inputs: str) -> UIMessage:
 
 async def work(agent: Any, text: str) -> AsyncIterator[str]:
     """Do what the input says, and wait for every word to be committed."""
-    call = turn_of_agent(agent._port.agent)
+    call = turn_of_agent(agent._runtime.agent)
     assert call is not None
     said = call.partial.text.split() if call.partial is not None else []
     for word in text.split():

@@ -9,8 +9,8 @@ from everyword.agents import AIChatAgent, ChatResponder, responder_for
 from everyword.ids import AgentId
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.runtime.kit import kill_everything
 
@@ -26,7 +26,7 @@ class Served:
         self._newest: ChatResponder | None = None
 
     def _responder(self, agent: AgentId) -> ChatResponder:
-        self._newest = responder_for(self._cls, Port(self.directory, agent))
+        self._newest = responder_for(self._cls, AgentRuntime(self.directory, agent))
         return self._newest
 
     @property

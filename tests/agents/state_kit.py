@@ -18,8 +18,8 @@ from everyword.events import StateSet
 from everyword.ids import AgentId
 from everyword.log.base import Batch, LogStore
 from everyword.log.memory import MemoryLog
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import ManualClock
 from tests.patience import PATIENCE
 from tests.runtime.kit import AGENT, SlowDisk
@@ -73,18 +73,18 @@ class Scene:
 
     def outside(self, cls: type[Agent] = Counter) -> Any:
         """Return the agent as `app.get` gives it."""
-        return cls(Port(self.directory, AGENT))
+        return cls(AgentRuntime(self.directory, AGENT))
 
     @property
     def committed(self) -> Any:
         loaded = self.directory.peek(AGENT)
         assert loaded is not None
-        return msgspec.json.decode(loaded.agency.value) if loaded.agency.value is not None else None
+        return msgspec.json.decode(loaded.reconciler.value) if loaded.reconciler.value is not None else None
 
 
 def directory_of(cls: type[Agent], store: LogStore, clock: ManualClock) -> Directory:
     def responder(agent: AgentId) -> Any:
-        return responder_for(cls, Port(directory, agent))
+        return responder_for(cls, AgentRuntime(directory, agent))
 
     directory = Directory(store, responder, clock=clock, settings=Settings(grace=0.0))
     return directory
@@ -95,7 +95,7 @@ async def loaded(cls: type[Agent] = Counter, store: LogStore | None = None) -> A
     clock = ManualClock()
     directory = directory_of(cls, store if store is not None else MemoryLog(), clock)
     async with asyncio.timeout(PATIENCE), directory:
-        await Port(directory, AGENT).load()
+        await AgentRuntime(directory, AGENT).load()
         yield Scene(directory, clock)
 
 

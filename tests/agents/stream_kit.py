@@ -15,8 +15,8 @@ from everyword.agents.chat import responder_for
 from everyword.agents.stream_manager import GenerateAIResponseOptions, StreamHistory
 from everyword.ids import AgentId
 from everyword.log.base import LogStore
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import ManualClock
 from tests.patience import PATIENCE
 
@@ -95,7 +95,7 @@ async def talking(
     made: list[Any] = []
 
     def responder(agent: AgentId) -> Any:
-        made.append(responder_for(cls, Port(directory, agent)))
+        made.append(responder_for(cls, AgentRuntime(directory, agent)))
         return made[-1]
 
     directory = Directory(store, responder, clock=clock or ManualClock(), settings=Settings(grace=0.0))

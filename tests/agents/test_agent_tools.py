@@ -34,7 +34,7 @@ async def test_a_run_is_a_turn_of_a_sub_agent_of_that_name_and_a_record_here(bas
         assert (result.run_id, result.status, result.summary) == ("r", "completed", "one two ")
         kid = await own(await boss.sub_agent(_kid(boss), "r"))
         assert (kid.messages[0].id, kid.messages[0].text) == ("agent-tool-r-input", "one two")
-        record = await kid._port.intake.submission("agent-tool:r")
+        record = await kid._runtime.submissions.find("agent-tool:r")
         assert record is not None and record.status == "completed"
         (run,) = await boss.agent_tools.list()
         assert (run.run_id, run.agent_type, run.status, run.input) == ("r", "kid", "completed", "one two")
@@ -130,10 +130,10 @@ async def test_stopping_the_turn_stops_what_works_for_it(base: str) -> None:
         await boss.abort_all_requests()
         assert (await turn).status == "aborted"
         for run in ("agent-tool:c0", "agent-tool:c1"):
-            ended = await boss._port.runs.wait(run)
+            ended = await boss._runtime.runs.wait(run)
             assert (ended.status, ended.reason) == ("aborted", "The turn that asked for it has ended.")
         kid = await own(await boss.sub_agent(_kid(boss), "agent-tool:c0"))
-        assert (kid.messages[-1].text, (await kid._port.intake.submission("agent-tool:agent-tool:c0")).status) == (
+        assert (kid.messages[-1].text, (await kid._runtime.submissions.find("agent-tool:agent-tool:c0")).status) == (
             "said ",
             "aborted",
         )
@@ -166,7 +166,7 @@ async def test_a_caller_that_gives_up_waiting_stops_the_run(base: str) -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        ended = await boss._port.runs.wait("r")
+        ended = await boss._runtime.runs.wait("r")
         assert (ended.status, ended.reason) == ("aborted", "Its caller does not wait for it any longer.")
 
 
@@ -180,7 +180,7 @@ async def test_a_detached_run_returns_at_once_outlives_its_turn_and_tells_its_en
         assert (started.status, started.detached) == ("running", True)
         GATES["gate:a"].open()
         for run in ("agent-tool:c0", "other"):
-            assert (await boss._port.runs.wait(run)).summary == "done "
+            assert (await boss._runtime.runs.wait(run)).summary == "done "
         await until(lambda: ("finish", "other", "completed") in crewed.boss.heard)
 
 
@@ -193,7 +193,7 @@ async def test_a_cleared_sub_agents_run_counts_as_an_error(base: str) -> None:
         waiting = asyncio.create_task(boss.run_agent_tool(_kid(boss), "late", run_id="r"))
 
         async def is_asked() -> bool:
-            return await kid._port.intake.submission("agent-tool:r") is not None
+            return await kid._runtime.submissions.find("agent-tool:r") is not None
 
         await until(is_asked)
         await kid.clear_history()
@@ -340,7 +340,7 @@ async def test_a_parents_run_is_known_after_a_restart_and_its_hook_told_of_it(ba
     assert crewed.boss.heard == [("start", "r", "running")]
     GATES["gate:a"].open()
     async with running(crewed, store) as boss:
-        ended = await boss._port.runs.wait("r")
+        ended = await boss._runtime.runs.wait("r")
         assert (ended.status, ended.summary) == ("completed", "one two " if base == "chat" else ended.summary)
         await until(lambda: ("finish", "r", "completed") in crewed.boss.heard)
 
@@ -389,7 +389,7 @@ async def test_clearing_the_conversation_stops_what_works_for_it(base: str) -> N
         await GATES["gate:a"].reached.wait()
         await boss.clear_history()
         assert (await turn).status == "aborted"
-        assert (await boss._port.runs.wait("agent-tool:c0")).status == "aborted"
+        assert (await boss._runtime.runs.wait("agent-tool:c0")).status == "aborted"
 
 
 def _kid(boss: Any) -> type[Any]:

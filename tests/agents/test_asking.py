@@ -70,7 +70,7 @@ async def test_a_function_asked_twice_at_the_same_time_is_called_once() -> None:
 
 
 async def test_a_second_function_for_a_turn_that_runs_is_not_kept() -> None:
-    async with served(Chat) as serving, serving.directory.attach(serving.agent._port.agent) as loaded:
+    async with served(Chat) as serving, serving.directory.attach(serving.agent._runtime.agent) as loaded:
         gate = Chat.gate = Gate()
         first, second = Giving(), Giving("other")
         asked = asyncio.create_task(serving.agent.save_messages(first, request_id="r1"))
@@ -81,7 +81,7 @@ async def test_a_second_function_for_a_turn_that_runs_is_not_kept() -> None:
         results = [await asked, await again]
         assert results[0] == results[1]
         assert (first.calls, second.calls) == (1, 0)
-        assert loaded.agency.evaluations == {}
+        assert loaded.reconciler.evaluations == {}
 
 
 async def test_functions_without_an_id_are_turns_of_their_own() -> None:

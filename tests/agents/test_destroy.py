@@ -16,8 +16,8 @@ from everyword.errors import AgentGone, LogUnavailable
 from everyword.ids import AgentId, Epoch, Seq
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.patience import PATIENCE
 from tests.runtime.kit import kill_everything
@@ -79,12 +79,12 @@ class World:
         self.clock = ManualClock()
         self.directory = Directory(
             store,
-            lambda agent: responder_for(Chat, Port(self.directory, agent)),
+            lambda agent: responder_for(Chat, AgentRuntime(self.directory, agent)),
             clock=self.clock,
             settings=Settings(grace=0.0),
             forget=self.forget,
         )
-        self.agent, self.child = Chat(Port(self.directory, AGENT)), Chat(Port(self.directory, CHILD))
+        self.agent, self.child = Chat(AgentRuntime(self.directory, AGENT)), Chat(AgentRuntime(self.directory, CHILD))
 
     async def forget(self, agent: AgentId) -> None:
         self.forgotten.append(agent)
@@ -124,7 +124,7 @@ async def live(here: World) -> None:
         await agent.queue("hang")
         await agent.schedule(60, "note", "scheduled")
         await agent.fibers.start("forever", lambda: asyncio.Event().wait())
-        await agent._port.intake.submit([question()], request="r1")  # type: ignore[arg-type]
+        await agent._runtime.submissions.submit([question()], request="r1")  # type: ignore[arg-type]
     await until(lambda: Chat.heard.count("job") == 2)
 
 
@@ -148,7 +148,7 @@ async def test_the_name_is_that_of_a_new_agent() -> None:
     async with world(MemoryLog()) as here:
         await live(here)
         await here.agent.destroy()
-        await here.agent._port.load()
+        await here.agent._runtime.load()
         assert (here.agent.state, here.agent.messages) == (None, [])
         assert (await here.agent.jobs.list(queued=True), await here.agent.jobs.list(queued=False)) == ([], [])
         assert await here.agent.fibers.list() == []
@@ -160,7 +160,7 @@ async def test_who_waits_for_a_turn_is_told_and_the_new_agent_is_not_asked() -> 
     store = MemoryLog()
     async with world(store) as here:
         waiting = asyncio.create_task(here.agent.save_messages([question()]))
-        await until(lambda: len(here.agent._port._directory) == 1)  # type: ignore[attr-defined]
+        await until(lambda: len(here.agent._runtime._directory) == 1)  # type: ignore[attr-defined]
         await quiet()
         await here.agent.destroy()
         with pytest.raises(AgentGone, match="it was destroyed"):
@@ -205,9 +205,9 @@ async def test_an_agent_may_destroy_itself_as_it_starts() -> None:
         await until(lambda: len(here.directory) == 0)
         Chat.destroys_at_start = True
         with pytest.raises(AgentGone, match="as it was loaded"):
-            await here.agent._port.load()
+            await here.agent._runtime.load()
         assert await is_empty(store, AGENT)
-        await here.agent._port.load()
+        await here.agent._runtime.load()
         assert here.agent.state is None
 
 
@@ -259,7 +259,7 @@ async def test_a_store_that_cannot_is_tried_again_by_itself_and_nobody_uses_the_
         with pytest.raises(LogUnavailable):
             await here.agent.destroy()
         with pytest.raises(LogUnavailable):
-            await here.agent._port.load()
+            await here.agent._runtime.load()
         store.is_stuck = False
         here.clock.advance(60)
         await until(lambda: "start ann" in Chat.heard[2:])
@@ -289,11 +289,11 @@ async def test_a_process_that_dies_on_the_way_has_destroyed_all_or_nothing(at: i
     await kept.aclose()
     async with world(kept) as next_one:
         if (at, when) == (1, "before"):
-            await next_one.agent._port.load()
-            await next_one.child._port.load()
+            await next_one.agent._runtime.load()
+            await next_one.child._runtime.load()
             assert (next_one.agent.state, next_one.child.state) == ({"count": 1}, {"count": 1})
             return
         assert await is_empty(kept, AGENT, CHILD)
-        await next_one.agent._port.load()
+        await next_one.agent._runtime.load()
         assert (next_one.agent.state, Chat.heard[-1]) == (None, "start ann")
         assert CHILD in (*here.forgotten, *next_one.forgotten)

@@ -19,8 +19,8 @@ from everyword.events import FiberEnded, FiberStarted, FiberStashed
 from everyword.ids import AgentId
 from everyword.log.base import Batch
 from everyword.log.memory import MemoryLog
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, Gate, ManualClock
 from tests.crash.proofs import of_kind, read_all
 from tests.patience import PATIENCE
@@ -62,12 +62,12 @@ def fresh() -> None:
 @asynccontextmanager
 async def working(store: MemoryLog, clock: ManualClock | None = None, **settings: Any) -> AsyncIterator[Worker]:
     def responder(agent: AgentId) -> Any:
-        return responder_for(Worker, Port(directory, agent))
+        return responder_for(Worker, AgentRuntime(directory, agent))
 
     given = Settings(grace=0.0, **settings)
     directory = Directory(store, responder, clock=clock or ManualClock(), settings=given)
     async with directory:
-        yield Worker(Port(directory, AGENT))
+        yield Worker(AgentRuntime(directory, AGENT))
 
 
 @asynccontextmanager
@@ -75,10 +75,10 @@ async def doomed(store: MemoryLog, clock: ManualClock | None = None) -> AsyncIte
     """A process that is killed at the end of the block."""
     log = CrashingLog(store)
     directory = Directory(
-        log, lambda agent: responder_for(Worker, Port(directory, agent)), clock=clock or ManualClock()
+        log, lambda agent: responder_for(Worker, AgentRuntime(directory, agent)), clock=clock or ManualClock()
     )
     await directory.open()
-    yield Worker(Port(directory, AGENT))
+    yield Worker(AgentRuntime(directory, AGENT))
     log.crashed.set()
     await kill_everything()
     await store.aclose()
@@ -238,9 +238,9 @@ async def test_a_fiber_started_in_a_turn_may_start_another_turn() -> None:
             await self.save_messages([{"id": "u2", "role": "user", "parts": []}])
             answered.set()
 
-    directory = Directory(MemoryLog(), lambda agent: responder_for(Chat, Port(directory, agent)))
+    directory = Directory(MemoryLog(), lambda agent: responder_for(Chat, AgentRuntime(directory, agent)))
     async with directory:
-        chat = Chat(Port(directory, AgentId("chat/ann")))
+        chat = Chat(AgentRuntime(directory, AgentId("chat/ann")))
         await chat.save_messages([{"id": "u1", "role": "user", "parts": []}])
         await asyncio.wait_for(answered.wait(), PATIENCE)
         assert [message.role for message in chat.messages] == ["user", "assistant", "user", "assistant"]
@@ -417,12 +417,12 @@ async def test_jobs_fibers_and_outsiders_wait_until_the_agent_has_started() -> N
     async with doomed(store) as agent:
         await agent.fibers.start("count", agent.count)
         await until(lambda: (1, 2) in Worker.heard)
-        await agent._port.work.add("j", "queue", "job", 0)  # type: ignore[arg-type]
+        await agent._runtime.jobs.add("j", "queue", "job", 0)  # type: ignore[arg-type]
     Worker.heard.clear()
-    directory = Directory(store, lambda agent: responder_for(Late, Port(directory, agent)), clock=ManualClock())
+    directory = Directory(store, lambda agent: responder_for(Late, AgentRuntime(directory, agent)), clock=ManualClock())
     opening = asyncio.create_task(directory.open())
     await until(lambda: Worker.heard)
-    waiting = asyncio.create_task(Late(Port(directory, AGENT)).jobs.list(queued=True))
+    waiting = asyncio.create_task(Late(AgentRuntime(directory, AGENT)).jobs.list(queued=True))
     await quiet()
     assert (Worker.heard, waiting.done()) == (["state starting"], False)
     Late.started.set()
@@ -437,15 +437,15 @@ async def test_jobs_fibers_and_outsiders_wait_until_the_agent_has_started() -> N
 async def test_agents_that_load_each_other_as_they_start_do_not_wait_for_each_other() -> None:
     class Parent(Agent):
         async def on_start(self) -> None:
-            if "/sub/" not in self._port.agent:
-                await Parent(Port(directory, AgentId(f"{AGENT}/sub/worker/kid"))).set_state("kid")
+            if "/sub/" not in self._runtime.agent:
+                await Parent(AgentRuntime(directory, AgentId(f"{AGENT}/sub/worker/kid"))).set_state("kid")
             else:
-                await Parent(Port(directory, AGENT)).set_state("told by the kid")
+                await Parent(AgentRuntime(directory, AGENT)).set_state("told by the kid")
 
-    directory = Directory(MemoryLog(), lambda agent: responder_for(Parent, Port(directory, agent)))
+    directory = Directory(MemoryLog(), lambda agent: responder_for(Parent, AgentRuntime(directory, agent)))
     async with directory, asyncio.timeout(PATIENCE):
-        parent = Parent(Port(directory, AGENT))
-        await parent._port.load()
+        parent = Parent(AgentRuntime(directory, AGENT))
+        await parent._runtime.load()
         assert parent.state == "told by the kid"
 
 
@@ -485,7 +485,7 @@ async def unloads(clock: ManualClock, agent: Worker) -> bool:
     for _ in range(4):
         clock.advance(100)
         await quiet(20)
-    directory = agent._port._directory  # type: ignore[attr-defined]
+    directory = agent._runtime._directory  # type: ignore[attr-defined]
     return directory.peek(AGENT) is None
 
 

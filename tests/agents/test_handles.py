@@ -79,7 +79,7 @@ async def test_a_result_is_given_out_when_its_states_are_committed() -> None:
     async with LocalServer(Shop, Chat) as server:
         shop = server.get(Shop)
         assert await shop.add_soon(1, 2, factor=2, three=3) == 12
-        assert server.app._directory.loaded()[0].agency.value == b'{"n":12}'
+        assert server.app._directory.loaded()[0].reconciler.value == b'{"n":12}'
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ async def test_arguments_and_results_must_fit_the_hints() -> None:
         ("on_start", "hook"),
         ("sql", "for the agent's own code"),
         ("_hidden", "no attribute"),
-        ("_port", "no attribute"),
+        ("_runtime", "no attribute"),
         ("items", "no method of that name"),
         ("initial_state", "for the agent's own code"),
         ("nope", "no method of that name"),
@@ -233,7 +233,7 @@ async def test_streams_give_values_of_their_type_committed_and_in_order() -> Non
         async for n in shop.stream(Shop.count, 3):
             seen.append(n)
             if isinstance(n, int):
-                assert server.app._directory.loaded()[0].agency.value in (
+                assert server.app._directory.loaded()[0].reconciler.value in (
                     b'{"n":%d}' % n,
                     b'{"n":%d}' % (n + 1),
                     b'{"n":2}',

@@ -79,7 +79,7 @@ async def give(serving: Served, call: str, answer: CallAnswer, *, goes_on: bool)
 
 async def at_rest(serving: Served) -> None:
     serving.clock.advance(1_000)
-    await serving.agent._port.wait_until_idle()
+    await serving.agent._runtime.wait_until_idle()
 
 
 @pytest.mark.parametrize("answer", [OSLO, ErrorAnswer("no signal")], ids=["result", "error"])

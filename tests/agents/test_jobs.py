@@ -15,8 +15,8 @@ from everyword.agents.chat import responder_for
 from everyword.errors import UsageError
 from everyword.ids import AgentId
 from everyword.log.memory import MemoryLog
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.patience import PATIENCE
 from tests.runtime.kit import kill_everything
@@ -59,20 +59,20 @@ def fresh() -> None:
 @asynccontextmanager
 async def working(store: MemoryLog, clock: ManualClock) -> AsyncIterator[Worker]:
     def responder(agent: AgentId) -> Any:
-        return responder_for(Worker, Port(directory, agent))
+        return responder_for(Worker, AgentRuntime(directory, agent))
 
     directory = Directory(store, responder, clock=clock, settings=Settings(grace=0.0))
     async with directory:
-        yield Worker(Port(directory, AGENT))
+        yield Worker(AgentRuntime(directory, AGENT))
 
 
 @asynccontextmanager
 async def doomed(store: MemoryLog, clock: ManualClock) -> AsyncIterator[Worker]:
     """A process that is killed at the end of the block."""
     log = CrashingLog(store)
-    directory = Directory(log, lambda agent: responder_for(Worker, Port(directory, agent)), clock=clock)
+    directory = Directory(log, lambda agent: responder_for(Worker, AgentRuntime(directory, agent)), clock=clock)
     await directory.open()
-    yield Worker(Port(directory, AGENT))
+    yield Worker(AgentRuntime(directory, AGENT))
     log.crashed.set()
     await kill_everything()
     await store.aclose()

@@ -12,8 +12,8 @@ from everyword.agents.naming import agent_kind, all_kinds
 from everyword.errors import UsageError
 from everyword.ids import AgentId, sub_agent_id
 from everyword.log.memory import MemoryLog
-from everyword.runtime.names import doubles
-from everyword.runtime.port import Port
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
+from everyword.runtime.stored_ids import doubles
 from everyword.testing import Gate
 from tests.agents.kit import dying
 from tests.own_agents import own
@@ -140,11 +140,11 @@ async def test_what_has_only_a_database_or_only_a_state_is_found_too() -> None:
         await (await own(app.get(Note, "sql"))).sql("create table t (x)")
         await app.get(Note, "state").set_state({"n": 1})
     async with Everyword([Memo], store=store) as app:
-        names = (await app.service()).directory.names
+        names = (await app.service()).directory.stored_ids
         asked = [AgentId(f"memo/{name}") for name in ("sql", "state", "none")]
         assert [await names.find(each) for each in asked] == ["note/sql", "note/state", "memo/none"]
         with pytest.raises(UsageError, match="its class has aliases"):
-            Memo(Port(app._directory, AgentId("memo/sql"))).sql("select * from t")
+            Memo(AgentRuntime(app._directory, AgentId("memo/sql"))).sql("select * from t")
         memo = await own(app.get(Memo, "sql"))
         assert await memo.sql("select * from t") == []
 
@@ -170,7 +170,7 @@ async def test_of_two_agents_with_one_name_each_is_reached_by_its_own_kind(caplo
             [user("new")]
         )  # served without the alias, for a while
     async with Everyword([Support], store=store) as app:
-        names = (await app.service()).directory.names
+        names = (await app.service()).directory.stored_ids
         assert [await names.find(AgentId(f"{kind}/ann")) for kind in ("chat", "support", "older")] == [
             *("chat/ann", "support/ann", "support/ann"),
         ]

@@ -116,7 +116,7 @@ class Client:
     async def idle(self) -> None:
         """Wait until nothing runs or is due; time passes."""
         async with asyncio.timeout(PATIENCE):
-            waiting = asyncio.create_task(self.serving.agent._port.wait_until_idle())
+            waiting = asyncio.create_task(self.serving.agent._runtime.wait_until_idle())
             while not waiting.done():
                 self.serving.clock.advance(100)
                 await asyncio.sleep(0)

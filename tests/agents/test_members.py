@@ -82,7 +82,7 @@ async def broadcast(text: str) -> str:
         ("messages", [], "'messages' hides a member of AIChatAgent that the framework needs. Choose another name.$"),
         ("jobs", property(plain), "'jobs' hides a member of HasJobs"),
         ("broadcast", broadcast, r"Rename the method; models still see the old name with @tool\(name='broadcast'\)"),
-        ("_port", 3, "'_port' hides a member of"),
+        ("_runtime", 3, "'_runtime' hides a member of"),
         ("_connections", {}, "'_connections' hides a member of Agent"),
         ("sub_agents", (Agent,), "the setting 'sub_agents' is called 'sub_agent_classes'"),
         ("on_start", 3, "'on_start' is a hook: define it as a method"),

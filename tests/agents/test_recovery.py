@@ -256,5 +256,5 @@ async def test_a_turn_that_was_stopped_is_not_recovered(agent: type[AIChatAgent]
         await serving.agent.abort_all_requests()
         await heard(lambda: Chat.told)
     async with served(agent, store) as serving:
-        await serving.agent._port.wait_until_idle()
+        await serving.agent._runtime.wait_until_idle()
     assert ([result.status for result in Chat.told], len(Chat.attempts), Chat.asked) == (["aborted"], 1, [])

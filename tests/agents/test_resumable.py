@@ -15,8 +15,8 @@ from everyword.errors import Rejected, UsageError
 from everyword.ids import AgentId
 from everyword.log.base import Batch, LogStore
 from everyword.log.memory import MemoryLog
+from everyword.runtime.agent_runtime.bare_streams import BareStreams
 from everyword.runtime.directory import Directory
-from everyword.runtime.streams import Streams
 from everyword.testing import ManualClock, ScriptedResponder
 
 AGENT = AgentId("chat/ann")
@@ -37,7 +37,7 @@ class Connection:
 @asynccontextmanager
 async def streams(store: LogStore) -> AsyncIterator[ResumableStream]:
     async with Directory(store, ScriptedResponder([]), clock=ManualClock()) as directory:
-        yield ResumableStream(Streams(directory, AGENT))
+        yield ResumableStream(BareStreams(directory, AGENT))
 
 
 @pytest.mark.obligation("001-2.c")
@@ -189,7 +189,7 @@ async def test_a_completed_stream_replays_with_a_clean_done() -> None:
 async def test_an_ended_streams_chunks_go_after_the_retention_and_its_end_stays() -> None:
     clock = ManualClock()
     async with Directory(MemoryLog(), ScriptedResponder([]), clock=clock) as directory:
-        stream = ResumableStream(Streams(directory, AGENT))
+        stream = ResumableStream(BareStreams(directory, AGENT))
         ended, running = await stream.start("r1"), await stream.start("r2")
         await stream.store_chunk(ended, "old")
         await stream.store_chunk(running, "going on")

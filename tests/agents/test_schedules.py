@@ -20,8 +20,8 @@ from everyword.ids import AgentId
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import read_all
 from tests.patience import PATIENCE
@@ -58,10 +58,13 @@ def fresh() -> None:
 async def started(cls: type[Agent], store: LogStore, clock: ManualClock) -> AsyncIterator[Any]:
     """Serve one agent of the class and load it; yield a handle of it."""
     directory = Directory(
-        store, lambda agent: responder_for(cls, Port(directory, agent)), clock=clock, settings=Settings(grace=0.0)
+        store,
+        lambda agent: responder_for(cls, AgentRuntime(directory, agent)),
+        clock=clock,
+        settings=Settings(grace=0.0),
     )
     async with directory, directory.attach(AGENT):
-        yield cls(Port(directory, AGENT))
+        yield cls(AgentRuntime(directory, AGENT))
 
 
 async def until(fact: Callable[[], Any]) -> None:
@@ -382,7 +385,7 @@ async def test_dying_at_any_append_of_two_releases_leaves_each_schedule_once(
             pass
     cls: type[Agent] = First if at == 1 else Second
     log = CrashingLog(store, 1, when)
-    directory = Directory(log, lambda agent: responder_for(cls, Port(directory, agent)), clock=clock)
+    directory = Directory(log, lambda agent: responder_for(cls, AgentRuntime(directory, agent)), clock=clock)
     await directory.open()
     dying = asyncio.create_task(directory.wake(AGENT))
     async with asyncio.timeout(PATIENCE):

@@ -203,7 +203,7 @@ async def test_full_text_search_works_in_the_agents_own_tables(store: LogStore) 
 async def test_agents_do_not_share_tables(store: LogStore) -> None:
     async with notes(store) as ann, asyncio.timeout(20):
         await ann.sql("insert into note (text) values (?)", "mine")
-        app_notes = await Notes(ann._port.subs.at("notes", "eve")).prepare()
+        app_notes = await Notes(ann._runtime.of(ann._runtime.sub_agents.at("notes", "eve"))).prepare()
         assert await app_notes.sql("select * from note") == []
         assert len(await ann.sql("select * from note")) == 1
 

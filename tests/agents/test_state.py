@@ -16,7 +16,7 @@ from everyword import AIChatAgent, Turn, get_current_agent
 from everyword.agents.state import change_state
 from everyword.errors import AgentGone, AgentStopped, LogUnavailable, NoJsonForm, UsageError
 from everyword.log.memory import MemoryLog
-from everyword.runtime.port import Port
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.state_kit import Counter, FullDisk, connection, directory_of, loaded, states, unawaited
 from tests.patience import PATIENCE
@@ -94,10 +94,10 @@ async def test_an_agent_that_is_not_loaded_is_loaded_for_its_states_in_their_ord
     store, clock = MemoryLog(), ManualClock()
     directory = directory_of(Counter, store, clock)
     async with asyncio.timeout(PATIENCE), directory:
-        agent = Counter(Port(directory, AGENT))
+        agent = Counter(AgentRuntime(directory, AGENT))
         changes = [agent.set_state({"n": 1}), agent.update_state(lambda state: {"n": state["n"] + 1})]
         assert directory.peek(AGENT) is None
-        await agent._port.load()
+        await agent._runtime.load()
         changes.append(agent.set_state({"n": 30}))
         assert [await change for change in changes] == [{"n": 1}, {"n": 2}, {"n": 30}]
         assert states(await written(store)) == [{"n": 1}, {"n": 2}, {"n": 30}]
@@ -257,8 +257,8 @@ async def test_the_hook_is_called_after_the_commit_and_has_begun_when_the_caller
 
     class Hooked(Counter):
         async def on_state_changed(self, state: Any, source: Any) -> None:
-            loaded = self._port._directory.peek(AGENT)  # type: ignore[attr-defined]
-            seen.append((state["n"], loaded.agency.value is not None, get_current_agent() is self))
+            loaded = self._runtime._directory.peek(AGENT)  # type: ignore[attr-defined]
+            seen.append((state["n"], loaded.reconciler.value is not None, get_current_agent() is self))
             if state["n"] < 3:
                 await self.add()
 
@@ -383,7 +383,7 @@ async def test_a_state_that_was_set_before_a_shutdown_is_stored_and_one_set_afte
         with pytest.raises(AgentStopped):
             await own.set_state({"n": 2})
         with pytest.raises(AgentStopped):
-            await Counter(Port(scene.directory, AGENT)).set_state({"n": 3})
+            await Counter(AgentRuntime(scene.directory, AGENT)).set_state({"n": 3})
     await store.open()
     assert states(await written(store)) == [{"n": 1}]
 
@@ -411,7 +411,7 @@ async def test_after_a_crash_the_state_is_the_last_that_was_committed(at: int, w
 
     async with asyncio.timeout(PATIENCE):
         await directory.open()
-        await Port(directory, AGENT).load()
+        await AgentRuntime(directory, AGENT).load()
         own: Any = directory.peek(AGENT).owner  # type: ignore[union-attr]
         calls = []
         for _ in range(6):

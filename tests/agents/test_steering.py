@@ -18,7 +18,7 @@ from everyword.ids import MessageId, RequestId
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.messages.tool_calls import tool_parts
-from everyword.runtime.port import Port
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, served
@@ -78,8 +78,8 @@ async def worked(serving: Served, *, interrupted_by: int) -> list[tuple[str, str
     for number in range(2, 2 + interrupted_by):
         await ask(serving, number)
     agent.go_on.set()
-    await agent._port.wait_until_idle()
-    return [(message.role, message.text) for message in agent._port.messages()]
+    await agent._runtime.wait_until_idle()
+    return [(message.role, message.text) for message in agent._runtime.messages()]
 
 
 def endings(store: MemoryLog) -> list[str]:
@@ -106,7 +106,7 @@ async def test_the_turn_that_made_way_is_completed_and_says_why(base: str) -> No
     store = MemoryLog()
     async with served(answering(base, Worker), store) as serving:
         await worked(serving, interrupted_by=1)
-        outcomes = [serving.agent._port.messages()[1].parts[-1].get("output")]
+        outcomes = [serving.agent._runtime.messages()[1].parts[-1].get("output")]
     first, second = endings(store)
     assert '"outcome":"completed"' in first and '"reason":"steered"' in first
     assert '"outcome":"completed"' in second and "steered" not in second
@@ -145,7 +145,7 @@ async def test_a_turn_that_our_own_code_waits_for_is_not_cut_short(base: str) ->
         await ask(serving, 2)
         agent.go_on.set()
         result = await waiting
-        await agent._port.wait_until_idle()
+        await agent._runtime.wait_until_idle()
     assert result.message.text == "answered question 1"
 
 
@@ -162,7 +162,7 @@ async def _live(cls: type[AIChatAgent], log: CrashingLog) -> list[UIMessage]:
     """Ask, and ask again while it works; a client that finds the server again sends both again."""
     serving = Served(cls, log, ManualClock())
     async with serving.directory:
-        port = Port(serving.directory, AGENT)
+        port = AgentRuntime(serving.directory, AGENT)
         await ask(serving, 1)
         idle = asyncio.create_task(port.wait_until_idle())
         work = asyncio.create_task(serving.agent.working.wait())  # type: ignore[attr-defined]

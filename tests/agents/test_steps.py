@@ -87,7 +87,7 @@ async def answer(serving: Served, call_id: str, given: Any, *, is_last: bool = T
         await loaded.actor.ask(Answer(CallId(call_id), given, RequestId(f"go on {call_id}")))
     serving.clock.advance(1)
     if is_last:
-        await serving.agent._port.wait_until_idle()
+        await serving.agent._runtime.wait_until_idle()
 
 
 def kinds(store: MemoryLog) -> list[str]:

@@ -219,9 +219,9 @@ async def test_a_manager_is_made_from_an_agent_and_checks_what_it_needs() -> Non
         assert isinstance(talk, ResumableStreamAgent)
         assert ResumableStreamManager(talk, object()) is not None
         with pytest.raises(UsageError, match="generate_ai_response"):
-            ResumableStreamManager(Dumb(talk._port))
+            ResumableStreamManager(Dumb(talk._runtime))
         with pytest.raises(UsageError, match="Subclass Agent"):
-            ResumableStreamManager(Chat(talk._port))
+            ResumableStreamManager(Chat(talk._runtime))
         with pytest.raises(UsageError, match="must be an Agent"):
             ResumableStreamManager(object())  # type: ignore[arg-type]
 

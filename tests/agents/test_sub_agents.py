@@ -14,7 +14,7 @@ from everyword.errors import UsageError
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.testing import Gate
-from tests.own_agents import port_of
+from tests.own_agents import runtime_of
 
 GATES: dict[str, Gate] = {}
 
@@ -109,12 +109,12 @@ async def test_aborting_a_sub_agent_stops_its_turns_and_keeps_what_it_said() -> 
             slow = await boss.sub_agent(Worker, "slow")
             await boss.sub_agents.abort(Worker, "nobody")
             assert not await boss.sub_agents.exists(Worker, "nobody")
-            port = port_of(slow)
-            await port.intake.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
+            runtime = runtime_of(slow)
+            await runtime.submissions.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
             await GATES["slow"].reached.wait()
             await boss.sub_agents.abort(Worker, "slow")
-            await port.wait_until_idle()
-            record = await port.intake.submission("r")  # type: ignore[arg-type]
+            await runtime.wait_until_idle()
+            record = await runtime.submissions.find("r")  # type: ignore[arg-type]
             assert record is not None and record.status == "aborted"
             assert (await slow.get_messages())[-1].text == "slow: hi"
     finally:
@@ -126,13 +126,13 @@ async def test_a_sub_agents_open_turn_is_finished_by_the_next_process_without_it
     GATES["w"] = Gate()
     async with running(store) as app:
         worker = await app.get(Boss, "ann").sub_agent(Worker, "w")
-        await port_of(worker).intake.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
+        await runtime_of(worker).submissions.submit([user("q", "hi").to_dict()], request="r")  # type: ignore[arg-type]
         await GATES["w"].reached.wait()
     GATES.clear()
     async with running(store) as app:
         worker = await app.get(Boss, "ann").sub_agent(Worker, "w")
-        await port_of(worker).wait_until_idle()
-        record = await port_of(worker).intake.submission("r")  # type: ignore[arg-type]
+        await runtime_of(worker).wait_until_idle()
+        record = await runtime_of(worker).submissions.find("r")  # type: ignore[arg-type]
         assert record is not None and record.status == "completed"
 
 

@@ -148,7 +148,7 @@ async def test_a_tool_that_the_page_brings_is_offered_and_left_to_it() -> None:
     async with served(thinker(script, Support)) as serving:
         async with serving.directory.attach(AGENT) as loaded:
             await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), [question], client_tools=to_raw(declared)))
-        await serving.agent._port.wait_until_idle()
+        await serving.agent._runtime.wait_until_idle()
         assert await serving.agent.has_pending_interaction()
         await answer(serving, "c1", OutputAnswer("done"))
         assert serving.agent.messages[-1].text == "picked"
@@ -162,7 +162,7 @@ async def test_a_page_cannot_take_a_tool_of_ours_over() -> None:
         async with serving.directory.attach(AGENT) as loaded:
             declared = to_raw([{"name": "find", "description": "Mine now."}, "nonsense"])
             await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), [question], client_tools=declared))
-        await serving.agent._port.wait_until_idle()
+        await serving.agent._runtime.wait_until_idle()
         assert calls_of(serving.agent.messages[-1])["c1"]["output"]["number"] == "7"
     assert [each.description for each in script.infos[0].function_tools if each.name == "find"] == ["Find an order."]
 
@@ -295,7 +295,7 @@ async def test_a_model_that_is_missing_or_unknown_is_told_to_the_developer_only(
             result = await think(serving).run_turn("go")
         assert result.status == "error" and result.error is not None and "nobody" not in result.error
     with pytest.raises(UsageError, match="set `model` on Nothing"):
-        Nothing(serving.agent._port).get_model()
+        Nothing(serving.agent._runtime).get_model()
 
 
 async def test_a_turn_inside_a_turn_is_refused() -> None:

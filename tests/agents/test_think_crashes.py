@@ -19,8 +19,8 @@ from everyword.agents.tools import ToolContext, tool
 from everyword.ids import AgentId
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.think_kit import calls_of
 from tests.runtime.facts import rounds
@@ -31,7 +31,7 @@ APPENDS = 14
 """How many appends the undisturbed turn makes: the points to die at."""
 
 
-class Letter(BaseModel):
+class Envelope(BaseModel):
     told: list[str]
 
 
@@ -46,7 +46,7 @@ class Post(Think):
     asked: ClassVar[list[list[ModelMessage]]]
 
     def before_turn(self, ctx: TurnContext) -> None:
-        ctx.output_type = Letter
+        ctx.output_type = Envelope
 
     def get_model(self) -> Any:
         return FunctionModel(stream_function=self._answer)
@@ -55,10 +55,10 @@ class Post(Think):
         self.asked.append(messages)
         told = [part.content for message in messages for part in message.parts if part.part_kind == "tool-return"]
         # Every commit is waited for, so that every chunk is a point to die at.
-        await self._port.intake.submissions()
+        await self._runtime.submissions.all()
         if len(told) < 2:
             yield "Let me see. "
-            await self._port.intake.submissions()
+            await self._runtime.submissions.all()
             yield _delta("send", f"s{len(messages)}", 1)
             yield _delta("look", f"l{len(messages)}", 2)
         else:
@@ -83,12 +83,15 @@ def fresh() -> None:
 async def _live(log: CrashingLog, clock: ManualClock) -> tuple[Submission | None, list[UIMessage]]:
     directory: Directory
     directory = Directory(
-        log, lambda agent: responder_for(Post, Port(directory, agent)), clock=clock, settings=Settings(grace=0.0)
+        log,
+        lambda agent: responder_for(Post, AgentRuntime(directory, agent)),
+        clock=clock,
+        settings=Settings(grace=0.0),
     )
     async with directory:
-        post = Post(Port(directory, AGENT))
+        post = Post(AgentRuntime(directory, AGENT))
         await post.submit_messages("write to her", idempotency_key="k")
-        await post._port.wait_until_idle()
+        await post._runtime.wait_until_idle()
         return await post.submissions.get("k"), post.messages
 
 
@@ -122,7 +125,7 @@ async def test_dying_at_any_append_ends_the_turn_with_an_object_and_repeats_no_e
     assert submission is not None and (submission.status, submission.error) == ("completed", None)
     assert [message.role for message in messages] == ["user", "assistant"]
     answer = messages[-1]
-    assert ExpectedOutput(Letter).is_given(answer)
+    assert ExpectedOutput(Envelope).is_given(answer)
     done = Counter(Post.effects)
     assert all(count == 1 for (name, _), count in done.items() if name == "send"), "an effect came twice"
     for part in calls_of(answer).values():

@@ -79,7 +79,7 @@ def will_say(kind: str, provider: FakeProvider, *replies: str) -> None:
 async def ask(serving: Served, request: str, *messages: dict[str, Any]) -> None:
     async with serving.directory.attach(AGENT) as loaded:
         await loaded.actor.ask(Submit(RequestId(request), MessageId(f"a-{request}"), messages))
-    await think(serving)._port.wait_until_idle()
+    await think(serving)._runtime.wait_until_idle()
 
 
 def user(number: int) -> dict[str, Any]:

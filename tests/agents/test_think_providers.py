@@ -80,7 +80,7 @@ def openai_replies(provider: FakeProvider, *replies: list[dict[str, Any]]) -> No
 async def client_asks(serving: Served, request: str, *messages: dict[str, Any]) -> None:
     async with serving.directory.attach(AGENT) as loaded:
         await loaded.actor.ask(Submit(RequestId(request), MessageId(f"a-{request}"), messages))
-    await serving.agent._port.wait_until_idle()
+    await serving.agent._runtime.wait_until_idle()
 
 
 def user(text: str, message_id: str) -> dict[str, Any]:

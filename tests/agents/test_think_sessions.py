@@ -32,7 +32,7 @@ async def client_asks(serving: Served, request: str, *messages: dict[str, Any]) 
     """Submit as a client does, whose list decides about branches."""
     async with serving.directory.attach(AGENT) as loaded:
         await loaded.actor.ask(Submit(RequestId(request), MessageId(f"a-{request}"), messages))
-    await serving.agent._port.wait_until_idle()
+    await serving.agent._runtime.wait_until_idle()
 
 
 async def test_a_regenerated_answer_is_a_version_beside_the_first_and_either_can_be_shown() -> None:
@@ -141,7 +141,7 @@ async def test_a_submission_returns_at_once_and_can_be_followed_to_its_end() -> 
         assert first.id == "k1" and first.is_open and second.is_open
         assert [each.id for each in await agent.submissions.list()] == ["k1", second.id]
         gate.open()
-        await agent._port.wait_until_idle()
+        await agent._runtime.wait_until_idle()
         assert [each.status for each in await agent.submissions.list()] == ["completed", "completed"]
         assert texts(agent) == ["one", "done", "two", "done too"]
 
@@ -151,7 +151,7 @@ async def test_the_same_key_is_the_same_submission_also_after_a_restart() -> Non
     async with served(thinker(script), store) as serving:
         agent = think(serving)
         await asyncio.gather(*(agent.submit_messages("go", idempotency_key="k") for _ in range(3)))
-        await agent._port.wait_until_idle()
+        await agent._runtime.wait_until_idle()
     async with served(thinker(script), store) as serving:
         agent = think(serving)
         again = await agent.submit_messages("something else", idempotency_key="k")
@@ -171,7 +171,7 @@ async def test_a_submission_outlives_the_process_that_took_it() -> None:
     async with served(thinker(Script(), Hangs), store) as serving:
         await think(serving).submit_messages("go", idempotency_key="k")
     async with served(thinker(Script(["after all"])), store) as serving:
-        await serving.agent._port.wait_until_idle()
+        await serving.agent._runtime.wait_until_idle()
         found = await think(serving).submissions.get("k")
         assert found is not None and found.status == "completed"
         assert texts(think(serving)) == ["go", "after all"]
@@ -195,7 +195,7 @@ async def test_a_submission_can_be_cancelled_while_it_waits_and_while_it_runs() 
         cancelled = await agent.submissions.cancel("waits")
         assert cancelled is not None and cancelled.status == "aborted"
         await agent.submissions.cancel("runs")
-        await agent._port.wait_until_idle()
+        await agent._runtime.wait_until_idle()
         assert [each.status for each in await agent.submissions.list()] == ["aborted", "aborted"]
         assert await agent.submissions.get("nobody") is None
 
@@ -211,7 +211,7 @@ async def test_clients_turns_are_no_submissions_and_a_turn_may_submit_the_next()
         await client_asks(serving, "r1", user("go", "u1"))
         assert [each.id for each in await think(serving).submissions.list()] == ["rest"]
         assert texts(think(serving)) == ["go", "first", "the rest", "second"]
-        assert think(serving)._port.agent == AgentId("chat/ann")
+        assert think(serving)._runtime.agent == AgentId("chat/ann")
 
 
 async def test_a_key_is_known_for_ever_not_only_while_the_agent_remembers_its_turn(

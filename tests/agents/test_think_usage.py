@@ -95,7 +95,7 @@ async def test_a_message_that_goes_on_after_an_answer_keeps_the_steps_that_it_ha
         asked = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "pay"}]}
         async with serving.directory.attach(AGENT) as loaded:
             await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), [asked]))
-        await think(serving)._port.wait_until_idle()
+        await think(serving)._runtime.wait_until_idle()
         before = think(serving).messages[-1].metadata["steps"]
         await answer(serving, "c1", ApprovalAnswer(True))
         message: UIMessage = think(serving).messages[-1]
@@ -123,7 +123,7 @@ async def test_a_process_that_died_behind_the_last_word_asks_nothing_again() -> 
         assert life.cancelled()
         await store.aclose()
         async with served(thinker(script), store) as serving:
-            await think(serving)._port.wait_until_idle()
+            await think(serving)._runtime.wait_until_idle()
             asked.append((len(script.asked), think(serving).messages[-1].text))
     assert {times for times, _ in asked} == {1, 2}
     assert asked[-2:] == [(1, "All of it.")] * 2, "the last commits are the step's count with the finish, and the end"

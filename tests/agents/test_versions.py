@@ -40,7 +40,7 @@ async def submit(serving: Served, request: str, *messages: dict[str, Any]) -> No
 
 async def ask(serving: Served, request: str, *messages: dict[str, Any]) -> None:
     await submit(serving, request, *messages)
-    await serving.agent._port.wait_until_idle()
+    await serving.agent._runtime.wait_until_idle()
 
 
 async def called(agent: AIChatAgent, method: str, *given: Any) -> Any:
@@ -91,7 +91,7 @@ async def test_an_answer_counts_from_the_moment_it_is_asked_for() -> None:
         await submit(serving, "wait", user("hi", "u1"))
         assert counted(await called(serving.agent, "get_versions")) == [("a-wait", "u1", 1, 2)]
         Chat.hold.set()
-        await serving.agent._port.wait_until_idle()
+        await serving.agent._runtime.wait_until_idle()
         assert counted(await called(serving.agent, "get_versions")) == [("a-wait", "u1", 1, 2)]
 
 

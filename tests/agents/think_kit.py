@@ -67,4 +67,4 @@ async def answer(serving: Served, call_id: str, given: CallAnswer) -> None:
     async with serving.directory.attach(AGENT) as loaded:
         await loaded.actor.ask(Answer(CallId(call_id), given, RequestId(f"go on {call_id}")))
     serving.clock.advance(1)
-    await serving.agent._port.wait_until_idle()
+    await serving.agent._runtime.wait_until_idle()

@@ -31,7 +31,8 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": NOUNS
     | {"principals", "cron", "traces", "trace_context", "rows", "core", "codec", "messages", "log.base", "log.receipt"},
     "models": NOUNS | {"extras", "messages", "codec"},
-    "agents": NOUNS | {"principals", "cron", "messages", "models.base", "runtime.api"},
+    "agents": NOUNS
+    | {"principals", "cron", "messages", "models.base", "runtime.api", "runtime.agent_runtime", "runtime.method_calls"},
     "observe": NOUNS | {"trace_context", "extras", "messages", "runtime.api", "log.base", "log.receipt"},
     # Where core and wire, which share no more than the replay of a turn, meet.
     "server": NOUNS

@@ -122,7 +122,11 @@ async def test_a_question_asked_without_a_network_is_sent_once_there_is_one() ->
 
 async def test_a_conversation_cleared_while_the_client_was_away_ends_its_question() -> None:
     gate = Gate()
-    async with serving(chat(scripted(["One ", gate]))) as url, network(port_of(url)) as between, client(url) as other:
+    async with (
+        serving(chat(scripted(["One ", gate]))) as url,
+        network(port_of(url)) as between,
+        client(url) as other,
+    ):
         async with client(between.url) as me:
             reply = me.send("hi")
             await until_text(me, "One ")

@@ -21,8 +21,8 @@ from everyword.errors import AgentStopped
 from everyword.events import encode_event
 from everyword.ids import AgentId, MessageId, RequestId, Seq
 from everyword.log.sqlite.store import SqliteLog
-from everyword.runtime.directory import Directory, Loaded, Settings
-from everyword.runtime.port import Port
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
+from everyword.runtime.directory import Directory, LoadedAgent, Settings
 from tests.agents.bases import BASES, Asked, answering
 
 AGENTS = [AgentId(f"chat/{name}") for name in ("ann", "bob", "cleo", "dan", "eve", "fay", "gus", "hal")]
@@ -63,7 +63,7 @@ async def live(path: str, address: str, *, is_last: bool) -> None:
     directory: Directory
     directory = Directory(
         SqliteLog(path),
-        lambda agent: responder_for(TALKERS[AGENTS.index(agent) % len(TALKERS)], Port(directory, agent)),
+        lambda agent: responder_for(TALKERS[AGENTS.index(agent) % len(TALKERS)], AgentRuntime(directory, agent)),
         settings=Settings(grace=0.0),
     )
     Talker.directory = directory
@@ -117,7 +117,7 @@ async def ask_on(directory: Directory, agent: AgentId) -> None:
                 await subscription.next()
 
 
-async def ask(loaded: Loaded, number: int) -> None:
+async def ask(loaded: LoadedAgent, number: int) -> None:
     question = {"id": f"u{number}", "role": "user", "parts": [{"type": "text", "text": "go on"}]}
     await loaded.actor.ask(Submit(RequestId(f"r{number}"), MessageId(f"a{number}"), [question]))
 

@@ -18,8 +18,8 @@ from everyword.errors import ChatError
 from everyword.log.base import LogStore
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.tool_calls import tool_parts
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory
-from everyword.runtime.port import Port
 from tests.agents.bases import Asked, answering
 from tests.crash.world import Process, World
 from tests.runtime.kit import QUICK
@@ -219,7 +219,7 @@ def clerk_process(base: str) -> Process:
     def process(world: World, log: LogStore) -> Directory:
         directory: Directory
         directory = Directory(
-            log, lambda agent: responder_for(clerk, Port(directory, agent)), clock=world.clock, settings=QUICK
+            log, lambda agent: responder_for(clerk, AgentRuntime(directory, agent)), clock=world.clock, settings=QUICK
         )
         return directory
 

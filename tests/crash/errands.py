@@ -15,8 +15,8 @@ from everyword.agents.fibers import FiberContext
 from everyword.events import Event, FiberEnded, FiberStarted, JobAdded, JobEnded, JobStarted, StateSet, decode_event
 from everyword.ids import AgentId, JobId
 from everyword.log.base import LogStore
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import read_all
 from tests.crash.world import ROUNDS, Crash, OnCrash
@@ -219,7 +219,7 @@ async def _live(world: World, log: CrashingLog, steps: deque[Step]) -> None:
     cls = type("Errands", (Errands,), {"world": world})
     directory = Directory(
         log,
-        lambda agent: responder_for(cls, Port(directory, agent)),
+        lambda agent: responder_for(cls, AgentRuntime(directory, agent)),
         clock=world.clock,
         settings=Settings(grace=0.0),
     )

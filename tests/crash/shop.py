@@ -27,9 +27,9 @@ from everyword.ids import AgentId, CallId, MessageId, RequestId
 from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.message import UIMessage
 from everyword.messages.tool_calls import ApprovalAnswer, open_calls, tool_parts
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.clock import Clock, SystemClock
-from everyword.runtime.directory import Directory, Loaded, Settings
-from everyword.runtime.port import Port
+from everyword.runtime.directory import Directory, LoadedAgent, Settings
 from everyword.testing import ManualClock
 from tests.agents.bases import Asked, answering
 
@@ -91,7 +91,7 @@ async def live(base: str, path: str, clock: Clock, action: str, what: str) -> No
     directory: Directory
     directory = Directory(
         SqliteLog(path),
-        lambda agent: responder_for(shop, Port(directory, agent)),
+        lambda agent: responder_for(shop, AgentRuntime(directory, agent)),
         clock=clock,
         settings=Settings(grace=0.0),
     )
@@ -108,7 +108,7 @@ async def live(base: str, path: str, clock: Clock, action: str, what: str) -> No
         await asyncio.Event().wait()
 
 
-async def settle(loaded: Loaded) -> None:
+async def settle(loaded: LoadedAgent) -> None:
     async with loaded.subscribe() as subscription:
         while await loaded.actor.inspect(_is_busy):
             await subscription.next()

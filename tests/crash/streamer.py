@@ -20,8 +20,8 @@ from everyword.agents.stream_manager import GenerateAIResponseOptions
 from everyword.events import ChatCleared
 from everyword.ids import AgentId
 from everyword.log.base import LogStore
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory
-from everyword.runtime.port import Port
 from tests.agents.stream_kit import Talk, until, words
 from tests.crash.world import Person, Step, World
 from tests.runtime.kit import QUICK
@@ -59,7 +59,7 @@ def speaking(world: World, store: LogStore) -> Directory:
     """Return what runs in one process."""
 
     def responder(agent: AgentId) -> Any:
-        return responder_for(Speaker, Port(directory, agent))
+        return responder_for(Speaker, AgentRuntime(directory, agent))
 
     directory = Directory(store, responder, clock=world.clock, settings=QUICK)
     return directory
@@ -87,7 +87,7 @@ async def settle(person: Person) -> None:
     """Wait until every stream has ended and the state says so."""
 
     async def is_settled() -> bool:
-        if await agent()._port.storage.streams.open() or await agent().jobs.list(queued=True):
+        if await agent()._runtime.storage.streams.open() or await agent().jobs.list(queued=True):
             return False
         state = agent().state
         return state["activeStreamId"] is None and state["messages"] == await agent().streams.load_messages()

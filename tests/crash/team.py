@@ -23,8 +23,8 @@ from everyword.core.state import State
 from everyword.ids import AgentId, MessageId, RequestId, sub_agent_id
 from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.tool_calls import tool_parts
-from everyword.runtime.directory import Directory, Loaded, Settings
-from everyword.runtime.port import Port
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
+from everyword.runtime.directory import Directory, LoadedAgent, Settings
 from tests.agents.bases import Asked, answering
 
 LEAD = AgentId("lead/ann")
@@ -90,7 +90,7 @@ async def live(path: str, base: str, action: str) -> None:
     def responder(agent: AgentId) -> Any:
         cls = class_of(agent, {"lead": lead})
         assert cls is not None
-        return responder_for(cls, Port(directory, agent))
+        return responder_for(cls, AgentRuntime(directory, agent))
 
     directory = Directory(SqliteLog(path), responder, settings=Settings(grace=0.0))
     async with asyncio.timeout(LIFETIME), directory, directory.attach(LEAD) as loaded:
@@ -105,7 +105,7 @@ async def live(path: str, base: str, action: str) -> None:
         await asyncio.Event().wait()
 
 
-async def settle(loaded: Loaded) -> None:
+async def settle(loaded: LoadedAgent) -> None:
     async with loaded.subscribe() as subscription:
         while await loaded.actor.inspect(_is_busy):
             await subscription.next()

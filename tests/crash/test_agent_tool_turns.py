@@ -22,8 +22,8 @@ from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.messages.repair_tool_calls import INTERRUPTED
 from everyword.messages.tool_calls import tool_parts
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory
-from everyword.runtime.port import Port
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.crew import BASES, Crew, asked, crew
 from tests.core.histories import refold
@@ -44,7 +44,7 @@ def process(crewed: Crew, log: LogStore, clock: ManualClock) -> Directory:
     def responder(agent: AgentId) -> Any:
         cls = class_of(agent, {"boss": crewed.boss})
         assert cls is not None
-        return responder_for(cls, Port(directory, agent))
+        return responder_for(cls, AgentRuntime(directory, agent))
 
     directory = Directory(log, responder, clock=clock, settings=QUICK)
     return directory
@@ -53,7 +53,7 @@ def process(crewed: Crew, log: LogStore, clock: ManualClock) -> Directory:
 async def script(crewed: Crew, directory: Directory) -> None:
     """Ask, wait for the answer, let somebody work on its own, wait for that; every step may be run again."""
     async with asyncio.timeout(PATIENCE), directory:
-        port = Port(directory, BOSS)
+        port = AgentRuntime(directory, BOSS)
         await port.run_turn([asked(*INPUTS).to_dict()], request=RequestId("r"))
         await crewed.boss(port).agent_tools.start(crewed.kid, "six seven", run_id="d")
         await port.runs.wait(RunId("d"))

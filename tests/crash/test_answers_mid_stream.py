@@ -102,7 +102,7 @@ async def test_an_answer_given_while_it_streams_is_acted_on_once_whatever_reason
         Teller.hold.set()
         assert (await asking).status == "completed"
         serving.clock.advance(1)
-        await serving.agent._port.wait_until_idle()
+        await serving.agent._runtime.wait_until_idle()
         answer = serving.agent.messages[-1]
     calls = {part["toolCallId"]: part["state"] for part in tool_parts(answer)}
     assert calls == {"c1": state, **({"c2": "output-available"} if holder == "call" else {})}

@@ -211,13 +211,13 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            self._port = listener.getsockname()[1]
-        self.path, self.url = folder / "log.db", f"http://127.0.0.1:{self._port}"
+            self._runtime = listener.getsockname()[1]
+        self.path, self.url = folder / "log.db", f"http://127.0.0.1:{self._runtime}"
         self._nursery: Process | None = None
         self._pid = 0
 
     async def open(self) -> None:
-        arguments = ["-m", "tests.crash.streamer", str(self.path), str(self._port)]
+        arguments = ["-m", "tests.crash.streamer", str(self.path), str(self._runtime)]
         self._nursery = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, stdin=PIPE, stdout=PIPE, cwd=ROOT
         )

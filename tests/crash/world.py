@@ -27,9 +27,9 @@ from everyword.events import (
 from everyword.ids import AgentId, CallId, RequestId, Seq, TurnId
 from everyword.log.base import LogStore
 from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, OutputAnswer
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.api import Responder, TurnResult
-from everyword.runtime.directory import Directory, Loaded
-from everyword.runtime.port import Port
+from everyword.runtime.directory import Directory, LoadedAgent
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.bases import answering
 from tests.crash.answers import Model, Speaker
@@ -109,7 +109,7 @@ class World:
 class Person:
     """Somebody at a client, connected to one process: sends commands, reads by cursor, waits for facts."""
 
-    def __init__(self, world: World, loaded: Loaded) -> None:
+    def __init__(self, world: World, loaded: LoadedAgent) -> None:
         self.world, self._actor = world, loaded.actor
         self._subscription = loaded.subscribe(world.cursor)
 
@@ -265,7 +265,7 @@ def speaking(base: str) -> Process:
 
     def process(world: World, log: LogStore) -> Directory:
         def responder(agent: AgentId) -> Responder:
-            made = responder_for(speaker, Port(directory, agent))
+            made = responder_for(speaker, AgentRuntime(directory, agent))
             made.agent.world = world
 
             async def on_response(result: TurnResult) -> None:

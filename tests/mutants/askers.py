@@ -40,14 +40,14 @@ ASKERS = [
         "a tool does not know who approved it once the process was restarted",
     ),
     Mutant(
-        "runtime/runner.py",
+        "runtime/turn_runner.py",
         "        act_for(self._principal)\n",
         "        act_for(None)\n",
         f"{AGENTS}::test_a_later_attempt_works_for_the_same",
         "an answer's own code works for nobody",
     ),
     Mutant(
-        "runtime/jobs.py",
+        "runtime/job_runner.py",
         "        act_for(added.principal)\n",
         "        act_for(None)\n",
         f"{AGENTS}::test_a_job_works_for_who_put_it_aside_also_in_the_next_process",

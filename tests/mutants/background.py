@@ -8,7 +8,7 @@ CORE = "tests/core/test_fibers.py"
 FIBERS = "tests/agents/test_fibers.py"
 DESTROY = "tests/agents/test_destroy.py"
 STORE = "tests/log/test_destroy.py"
-RUNS = "tests/runtime/test_jobs.py"
+RUNS = "tests/runtime/test_job_runner.py"
 SHUTDOWN = "tests/runtime/test_shutdown.py"
 CRASHES = "tests/crash/test_every_job_append.py"
 SCHEDULES = "tests/agents/test_schedules.py"
@@ -19,14 +19,14 @@ KINDS = "tests/agents/test_kinds.py"
 BACKGROUND = [
     # -- classes that change -----------------------------------------------------------------------------------
     Mutant(
-        "runtime/names.py",
+        "runtime/stored_ids.py",
         "            found = stored[0] if stored else others[0]\n",
         "            found = others[0]\n",
         f"{KINDS}::test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_class_is_renamed",
         "a renamed class finds none of its agents",
     ),
     Mutant(
-        "runtime/names.py",
+        "runtime/stored_ids.py",
         "        return databases is not None and bool(databases.has(agent))\n",
         "        return False\n",
         f"{KINDS}::test_what_has_only_a_database_or_only_a_state_is_found_too",
@@ -34,7 +34,7 @@ BACKGROUND = [
     ),
     Mutant(
         "runtime/directory.py",
-        "            self.names.forget(each)\n",
+        "            self.stored_ids.forget(each)\n",
         "",
         f"{KINDS}::test_a_destroyed_agent_is_made_anew_under_the_present_kind",
         "a destroyed agent comes back under a kind that its class has no more",
@@ -49,28 +49,28 @@ BACKGROUND = [
     ),
     # -- the state ---------------------------------------------------------------------------------------------
     Mutant(
-        "runtime/statedesk.py",
-        "loaded.states.newest(None if loaded.owner is reader else reader)",
-        "loaded.states.newest()",
+        "runtime/agent_runtime/state.py",
+        "loaded.pending_states.newest(None if loaded.owner is reader else reader)",
+        "loaded.pending_states.newest()",
         f"{STATE}::test_a_state_is_the_agents_own_at_once_and_everybody_elses_when_committed",
         "code outside of the agent reads a state that a crash could take back (I-3)",
     ),
     Mutant(
-        "runtime/statedesk.py",
-        "waiting if waiting is not None else loaded.agency.value",
-        "loaded.agency.value",
+        "runtime/agent_runtime/state.py",
+        "waiting if waiting is not None else loaded.reconciler.value",
+        "loaded.reconciler.value",
         f"{STATE}::test_fifty_callers_at_once_lose_nothing[add]",
         "callers that read and set the state at the same time lose each other's changes",
     ),
     Mutant(
-        "runtime/states.py",
+        "runtime/pending_states.py",
         " and not waiting.has_failed:\n",
         ":\n",
-        "tests/runtime/test_states.py::test_a_state_that_failed_is_not_read_from_that_moment_on",
+        "tests/runtime/test_pending_states.py::test_a_state_that_failed_is_not_read_from_that_moment_on",
         "a state is built on one that could not be committed",
     ),
     Mutant(
-        "runtime/statedesk.py",
+        "runtime/agent_runtime/state.py",
         "        loaded.users += 1",
         "        loaded.users += 0",
         f"{STATE}::test_an_agent_is_not_unloaded_before_its_states_are_committed",
@@ -78,7 +78,7 @@ BACKGROUND = [
     ),
     Mutant(
         "server/hosting.py",
-        "            await self._loaded.states.committed()  # the result may tell of states that are not yet\n",
+        "            await self._loaded.pending_states.committed()  # the result may tell of states that are not yet\n",
         "",
         "tests/server/test_state.py::test_what_tells_of_a_state_leaves_behind_it[add_at_once-expected0]",
         "the result of a call tells of a state that is not committed (I-3)",
@@ -120,21 +120,21 @@ BACKGROUND = [
         "a fiber that a dead process left is found only when a client comes",
     ),
     Mutant(
-        "runtime/fibers.py",
+        "runtime/fiber_runner.py",
         "            events = await self._actor.insist(RecoverFiber(fiber))\n",
         "            events = [FiberStarted(fiber, '', 2)]\n",
         f"{FIBERS}::test_a_fiber_that_ends_every_process_is_set_aside",
         "an attempt is not written down before it is made",
     ),
     Mutant(
-        "runtime/fibers.py",
+        "runtime/fiber_runner.py",
         "            return await asyncio.shield(self.task)",
         "            return await self.task",
         f"{FIBERS}::test_a_fiber_goes_on_when_whoever_waits_for_it_is_cancelled",
         "a fiber dies with whoever waits for it",
     ),
     Mutant(
-        "runtime/fibers.py",
+        "runtime/fiber_runner.py",
         "            recovery.is_adopted = True\n        try:",
         "            pass\n        try:",
         f"{FIBERS}::test_a_fiber_is_handed_back_with_its_checkpoint_and_goes_on_under_its_id[start_it]",
@@ -142,14 +142,14 @@ BACKGROUND = [
     ),
     # -- jobs --------------------------------------------------------------------------------------------------
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "            if job not in state.jobs and not run.is_ending:",
         "            if False:",
         f"{RUNS}::test_cancelling_a_schedule_stops_the_run_that_it_has",
         "a cancelled job goes on running",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "            self._look_at(Millis(",
         "            (lambda at: None)(Millis(",
         f"{RUNS}::test_a_run_that_breaks_in_our_own_code_is_looked_at_again_by_time",
@@ -199,7 +199,7 @@ BACKGROUND = [
         "a schedule that a class begins to declare loses its time",
     ),
     Mutant(
-        "runtime/schedules.py",
+        "runtime/declared_schedules.py",
         "    if not declared and not any(job.added.is_declared for job in state.jobs.values()):",
         "    if not declared:",
         f"{SCHEDULES}::test_a_class_that_declares_nothing_any_more_cancels_what_it_declared_and_nothing_else",
@@ -213,14 +213,14 @@ BACKGROUND = [
         "every deployment counts as a failure of what it cuts off",
     ),
     Mutant(
-        "runtime/jobs.py",
+        "runtime/job_runner.py",
         '        self._stopped = EndJob(self.job, found.run + 1, "stopped", found.due)\n',
         "",
         f"{RUNS}::test_a_run_whose_beginning_is_being_committed_at_a_shutdown_is_no_failure_of_the_job",
         "a deployment at the moment a job begins counts as its failure",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "            if self._actor.begun is not None:",
         "            if False:",
         f"{SHUTDOWN}::test_an_attempt_whose_beginning_is_being_committed_at_the_interruption_does_not_count[0]",
@@ -270,9 +270,9 @@ BACKGROUND = [
         "what an agent's code does last is done to the new agent",
     ),
     Mutant(
-        "runtime/port.py",
-        "            except AgentGone:\n                raise",
-        "            except ZeroDivisionError:\n                raise",
+        "runtime/turn_requests.py",
+        "        except AgentGone:\n            raise",
+        "        except ZeroDivisionError:\n            raise",
         f"{DESTROY}::test_who_waits_for_a_turn_is_told_and_the_new_agent_is_not_asked",
         "the new agent is asked what the old one was asked",
     ),

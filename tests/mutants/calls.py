@@ -85,7 +85,7 @@ CALLS = [
         "clients are shown an answered call as open until its turn ends",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "        for wanted_turn in (work.run, work.calls):",
         "        for wanted_turn in (work.run or work.calls,):",
         f"{AGENTS}::test_an_approval_while_the_next_answer_streams_runs_beside_it[AIChatAgent-queue]",

@@ -98,7 +98,7 @@ AGENTS = [
         "who sets a state is told its own (R-21)",
     ),
     Mutant(
-        "runtime/runner.py",
+        "runtime/turn_runner.py",
         "        await self._actor.insist(Delay(self.turn, Attempt(recovery.attempt - 1), self._cause))\n",
         "",
         "tests/runtime/test_recovery.py::test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next",
@@ -140,21 +140,21 @@ AGENTS = [
         "a late word of a failed attempt takes back that the answer is being recovered",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "if runner.told_at is None or now - runner.told_at >= LET_GO:",
         "if runner.told_at is None or now:",
         f"{TURNED}::test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_what_comes_after_it",
         "whoever closes a connection when it is stopped is stopped again while it does",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "if runner.told_at is None or now - runner.told_at >= LET_GO:",
         "if runner.told_at is None:",
         f"{TURNED}::test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off",
         "whoever overhears a stop stays until the server ends",
     ),
     Mutant(
-        "runtime/runner.py",
+        "runtime/turn_runner.py",
         "                if self.is_told:\n                    raise asyncio.CancelledError",
         "                if self.is_told and not left:\n                    raise asyncio.CancelledError",
         f"{TURNED}::test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off",
@@ -175,7 +175,7 @@ AGENTS = [
         "tools of a turn that has failed run on",
     ),
     Mutant(
-        "runtime/runner.py",
+        "runtime/turn_runner.py",
         "            await self._finish(Attempt(recovery.attempt - 1), Outcome.COMPLETED)\n            return None",
         "            return False",
         "tests/runtime/test_recovery.py::test_an_answer_that_was_said_to_its_end_is_only_ended",

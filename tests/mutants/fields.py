@@ -75,7 +75,7 @@ FIELDS = [
         "the tokens of a sub-agent are told with every later turn",
     ),
     Mutant(
-        "runtime/runs.py",
+        "runtime/agent_tool_runs/watching.py",
         "        run_in_trace(self._started.trace)\n",
         "",
         "tests/server/test_observe_exporters.py::test_a_sub_agents_spans_lie_inside_the_call_that_asks_it",

@@ -12,42 +12,42 @@ KIT = "tests/testing/test_local.py"
 
 HANDLES = [
     Mutant(
-        "runtime/calls.py",
-        "            await self._loaded.states.committed()  # the result may tell of states that are not yet\n",
+        "runtime/method_calls.py",
+        "            await self._loaded.pending_states.committed()  # the result may tell of states that are not yet\n",
         "",
         f"{VALUES}::test_a_result_is_given_out_when_its_states_are_committed",
         "a caller knows of a state that a crash takes back",
     ),
     Mutant(
-        "runtime/calls.py",
+        "runtime/method_calls.py",
         "                    was_lost = call.is_repeatable\n",
         "",
         f"{LIVES}::test_a_question_is_answered_though_its_agent_is_lost_meanwhile",
         "a question fails because the store had to be tried twice",
     ),
     Mutant(
-        "runtime/calls.py",
+        "runtime/method_calls.py",
         "                    if not await self._offer(item):\n                        break\n",
         "                    await self._offer(item)\n",
         f"{VALUES}::test_a_reader_that_leaves_closes_the_generator",
         "a generator goes on for ever though nobody reads it",
     ),
     Mutant(
-        "runtime/calls.py",
+        "runtime/method_calls.py",
         "    context = own_context(directory, call.starting)\n",
         "    context = own_context(directory, frozenset())\n",
         f"{LIVES}::test_agents_that_call_each_other_and_themselves_do_not_wait_for_ever",
         "an agent that another one uses as it starts waits for its own start",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "if runner.is_paused} | self._waits\n",
         "if runner.is_paused}\n",
         f"{LIVES}::test_an_orderly_stop_lets_calls_finish_and_does_not_wait_for_waits",
         "a shutdown waits until nobody waits for an approval any more",
     ),
     Mutant(
-        "runtime/call_failures.py",
+        "runtime/call_errors.py",
         '        return msgspec.json.encode(_Failure(CallFailed.code, f"The call of {method} failed.", {}))\n',
         "        return msgspec.json.encode(_Failure(CallFailed.code, str(exc), {}))\n",
         f"{VALUES}::test_errors_of_ours_keep_class_and_text_and_others_stay_in_the_log",
@@ -76,7 +76,7 @@ HANDLES = [
     ),
     Mutant(
         "agents/state.py",
-        "        states = agent._port.states  # raises if it was destroyed meanwhile\n",
+        "        states = agent._runtime.state  # raises if it was destroyed meanwhile\n",
         "",
         f"{LIVES}::test_a_call_of_an_agent_that_is_destroyed_meanwhile_says_so",
         "a state of a destroyed agent becomes that of the new one",

@@ -94,14 +94,14 @@ RUNTIME = [
         "an open turn is forgotten until somebody connects (I-12)",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "recovered=turn in (self._inherited or ())",
         "recovered=False",
         f"{LIFETIMES}::test_a_response_hook_that_was_cut_off_is_called_again_as_recovered",
         "a hook that is called again does not know that it is",
     ),
     Mutant(
-        "runtime/agency.py",
+        "runtime/reconciler.py",
         "return phase is Phase.SERVING or (",
         "return True or (",
         f"{LIFETIMES}::test_shutdown_lets_running_turns_finish_and_starts_no_other",

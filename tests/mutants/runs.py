@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 IDS = "tests/test_ids.py"
 CORE = "tests/core/test_runs.py"
 TOOLS = "tests/agents/test_agent_tools.py"
-WATCH = "tests/runtime/test_runs.py"
+WATCH = "tests/runtime/test_agent_tool_runs.py"
 FRAMES = "tests/wire/test_runs.py"
 FEEDS = "tests/server/test_runs.py"
 SUBS = "tests/server/test_subs.py"
@@ -31,9 +31,9 @@ RUNS = [
         "destroying one root destroys another",
     ),
     Mutant(
-        "runtime/subdesk.py",
-        "        return Port(self._directory, sub_agent_id(self._agent, kind, name))\n",
-        "        return Port(self._directory, self._agent)\n",
+        "runtime/agent_runtime/sub_agents.py",
+        "stored_ids.known(sub_agent_id(self._agent, kind, name))",
+        "stored_ids.known(self._agent)",
         f"{CHILDREN}::test_a_turn_asks_a_sub_agent_and_each_has_its_own_conversation",
         "a sub-agent's conversation is taken for its parent's",
     ),
@@ -66,21 +66,21 @@ RUNS = [
         "nobody is told of a run that ended just before the process died",
     ),
     Mutant(
-        "runtime/runs.py",
+        "runtime/agent_tool_runs/watching.py",
         'return EndRun(run, "error", error=SKIPPED)',
         'return EndRun(run, "completed")',
         f"{TOOLS}::test_a_cleared_sub_agents_run_counts_as_an_error[chat]",
         "a run that never was counts as done",
     ),
     Mutant(
-        "runtime/runs.py",
-        "if grown != head or (loaded is not None and loaded.agency.runs.is_busy):",
+        "runtime/agent_tool_runs/watching.py",
+        "if grown != head or (loaded is not None and loaded.reconciler.runs.is_busy):",
         "if grown != head:",
         f"{WATCH}::test_a_sub_agent_that_waits_for_one_of_its_own_is_not_silent",
         "whoever waits for somebody is taken for stuck",
     ),
     Mutant(
-        "runtime/runs.py",
+        "runtime/agent_tool_runs/watching.py",
         'return RequestId(f"agent-tool:{run}")',
         'import secrets\n\n    return RequestId(f"agent-tool:{run}-{secrets.token_hex(2)}")',
         f"{DYING}[chat-after]",
@@ -94,7 +94,7 @@ RUNS = [
         "the first chunk has the number of the start",
     ),
     Mutant(
-        "runtime/runtail.py",
+        "runtime/agent_tool_runs/following.py",
         "self._cursor = Seq(0)",
         "self._cursor = Seq(5)",
         f"{FEEDS}::test_a_cut_at_every_frame_loses_and_doubles_nothing[chat]",

@@ -82,7 +82,7 @@ SWIFT = [
         "a model reads its own half answer as part of the question",
     ),
     Mutant(
-        "runtime/runner.py",
+        "runtime/turn_runner.py",
         "LONG_BREATH)\n                await asyncio.sleep(0)\n",
         "LONG_BREATH)\n",
         "tests/runtime/test_turns.py::test_an_answer_that_waits_for_nothing_keeps_nobody_waiting",
@@ -223,7 +223,7 @@ SWIFT = [
     ),
     Mutant(
         "runtime/actor.py",
-        "            self._refuse(pending.letters, told)\n        self.tail",
+        "            self._refuse(pending.envelopes, told)\n        self.tail",
         "        self.tail",
         "tests/runtime/test_actor.py::test_who_asks_of_an_actor_that_is_cancelled_in_the_middle_of_a_commit_is_told",
         "who asked an agent that was unloaded under it waits for ever",
@@ -252,8 +252,8 @@ SWIFT = [
     ),
     Mutant(
         "runtime/tail.py",
-        "if stand_in is None or not stand_in(committed):",
-        "if stand_in is None or stand_in(committed) is None:",
+        "if sink is None or not sink(committed):",
+        "if sink is None or sink(committed) is None:",
         "tests/runtime/test_readers.py::test_who_cannot_stand_in_any_more_is_not_asked_again_until_the_reader_waits",
         "a client that fell behind is told nothing any more",
     ),

@@ -14,7 +14,7 @@ from everyword.ids import AgentId, MessageId, RequestId, Seq
 from everyword.log.base import Batch, LogStore
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
-from everyword.runtime.directory import Directory, Loaded, Settings
+from everyword.runtime.directory import Directory, LoadedAgent, Settings
 from everyword.runtime.tail import Committed
 from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
 from tests.patience import PATIENCE
@@ -79,7 +79,7 @@ async def killed(
 class Watcher:
     """An observer that reads by cursor and keeps what it saw."""
 
-    def __init__(self, loaded: Loaded, cursor: int = 0) -> None:
+    def __init__(self, loaded: LoadedAgent, cursor: int = 0) -> None:
         self.seen: list[Committed] = []
         self._subscription = loaded.subscribe(Seq(cursor))
 
@@ -108,7 +108,7 @@ class Watcher:
 
 
 @asynccontextmanager
-async def watching(loaded: Loaded, cursor: int = 0) -> AsyncIterator[Watcher]:
+async def watching(loaded: LoadedAgent, cursor: int = 0) -> AsyncIterator[Watcher]:
     watcher = Watcher(loaded, cursor)
     try:
         yield watcher

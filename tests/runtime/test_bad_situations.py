@@ -19,7 +19,7 @@ from everyword.log.base import Batch, LogStore
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.runner import Runner
+from everyword.runtime.turn_runner import TurnRunner
 from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
 from tests.runtime.facts import accepted, ends, eventually, has_ended, held, rounds, says, written
 from tests.runtime.kit import AGENT, PATIENCE, QUICK, kill_everything, running, soon, submit, texts, watching
@@ -276,14 +276,14 @@ async def test_a_fenced_owners_client_is_told_why_its_command_was_not_taken() ->
 
 
 async def test_a_runner_that_breaks_internally_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, broken = Runner._call, [RuntimeError("first"), RuntimeError("second")]
+    whole, broken = TurnRunner._call, [RuntimeError("first"), RuntimeError("second")]
 
-    def sometimes(runner: Runner, state: Any, **more: Any) -> Any:
+    def sometimes(runner: TurnRunner, state: Any, **more: Any) -> Any:
         if broken:
             raise broken.pop()
         return whole(runner, state, **more)
 
-    monkeypatch.setattr(Runner, "_call", sometimes)
+    monkeypatch.setattr(TurnRunner, "_call", sometimes)
     async with running(MemoryLog(), ScriptedResponder(["yes"])) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
@@ -293,14 +293,14 @@ async def test_a_runner_that_breaks_internally_is_started_again(monkeypatch: pyt
 
 
 async def test_a_runner_that_always_breaks_is_given_up_and_the_next_turn_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Runner._call
+    whole = TurnRunner._call
 
-    def broken(runner: Runner, state: Any, **more: Any) -> Any:
+    def broken(runner: TurnRunner, state: Any, **more: Any) -> Any:
         if runner.turn == 1:
             raise RuntimeError("always")
         return whole(runner, state, **more)
 
-    monkeypatch.setattr(Runner, "_call", broken)
+    monkeypatch.setattr(TurnRunner, "_call", broken)
     rules = Rules(max_attempts=3)
     async with running(MemoryLog(), ScriptedResponder(["yes"], rules=rules)) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:

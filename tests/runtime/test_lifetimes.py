@@ -13,7 +13,7 @@ from everyword.log.base import Batch, Entry
 from everyword.log.memory import MemoryLog
 from everyword.runtime.api import TurnResult
 from everyword.runtime.directory import Directory, Settings
-from everyword.runtime.timekeeper import HORIZON
+from everyword.runtime.wake_scheduler import HORIZON
 from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.facts import accepted, ends, eventually, has_ended, held, rounds, says, written
 from tests.runtime.kit import AGENT, PATIENCE, QUICK, running, soon, submit, texts, watching

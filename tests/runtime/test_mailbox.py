@@ -9,7 +9,7 @@ import pytest
 from everyword.core.commands import Cancel, Emit, Emitted
 from everyword.errors import AgentStopped
 from everyword.ids import Attempt, TurnId
-from everyword.runtime.mailbox import Inquiry, Letter, Mailbox
+from everyword.runtime.mailbox import Envelope, Mailbox, Query
 
 
 def emit(*bodies: bytes, turn: int = 1, attempt: int = 1) -> Emit:
@@ -43,7 +43,7 @@ async def test_chunks_of_one_attempt_that_wait_travel_together() -> None:
 async def test_chunks_never_pass_what_came_between_them() -> None:
     mailbox = Mailbox()
     offer(mailbox, emit(b"a"))
-    mailbox.post(Letter(Cancel()))
+    mailbox.post(Envelope(Cancel()))
     offer(mailbox, emit(b"b"))
     offer(mailbox, emit(b"c", attempt=2))
     offer(mailbox, emit(b"d", turn=2))
@@ -52,7 +52,7 @@ async def test_chunks_never_pass_what_came_between_them() -> None:
 
 async def test_chunks_that_somebody_waits_for_are_not_joined_by_others() -> None:
     mailbox = Mailbox()
-    mailbox.post(Letter(emit(b"a"), asyncio.get_running_loop().create_future()))
+    mailbox.post(Envelope(emit(b"a"), asyncio.get_running_loop().create_future()))
     offer(mailbox, emit(b"b"))
     assert taken(mailbox) == [(1, 1, [b"a"]), (1, 1, [b"b"])]
 
@@ -60,10 +60,10 @@ async def test_chunks_that_somebody_waits_for_are_not_joined_by_others() -> None
 async def test_an_inquiry_is_not_passed_either() -> None:
     mailbox = Mailbox()
     offer(mailbox, emit(b"a"))
-    mailbox.post(Inquiry(lambda state: None, asyncio.get_running_loop().create_future()))
+    mailbox.post(Query(lambda state: None, asyncio.get_running_loop().create_future()))
     offer(mailbox, emit(b"b"))
     assert taken(mailbox) == [(1, 1, [b"a"])]
-    assert isinstance(mailbox.take(100), Inquiry)
+    assert isinstance(mailbox.take(100), Query)
     assert taken(mailbox) == [(1, 1, [b"b"])]
 
 

@@ -13,7 +13,7 @@ from everyword.errors import AgentStopped, MailboxFull
 from everyword.events import Chunk
 from everyword.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
 from everyword.log.memory import MemoryLog
-from everyword.runtime.directory import Loaded
+from everyword.runtime.directory import LoadedAgent
 from everyword.runtime.outbox import Outbox
 from everyword.runtime.subscription import PAGE, PAGE_BYTES
 from everyword.runtime.tail import Committed, Tail
@@ -26,7 +26,7 @@ def committed(first: int, count: int) -> list[Committed]:
     return [Committed(Seq(first + number), Millis(0), chunk) for number in range(count)]
 
 
-async def stream(loaded: Loaded, count: int) -> None:
+async def stream(loaded: LoadedAgent, count: int) -> None:
     """Write `count` chunks into a bare stream, one commit each."""
     await loaded.actor.ask(OpenStream(RequestId("s"), MessageId("m")))
     await loaded.actor.ask(BeginStream(TurnId(1)))
@@ -72,7 +72,7 @@ def test_a_tail_forgets_the_oldest_and_says_so() -> None:
 async def test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else() -> None:
     tail = Tail(Seq(0))
     quick = tail.join()
-    tail.stand_in(quick, lambda told: True)
+    tail.set_sink(quick, lambda told: True)
     tail.publish(committed(1, 4))
     assert tail.after(Seq(3), 10, 1000) is None, "all have read it: it is in the log"
     slow = tail.join()
@@ -82,10 +82,10 @@ async def test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else() -> Non
     assert page is not None
     assert [each.seq for each in page] == [5, 6, 7, 8, 9]
     tail.leave(slow)
-    tail.stand_in(quick, lambda told: False)
+    tail.set_sink(quick, lambda told: False)
     tail.publish(committed(10, 1))
     assert tail.after(Seq(9), 10, 1000), "who could not be told at once reads it from here"
-    tail.stand_in(quick, lambda told: True)
+    tail.set_sink(quick, lambda told: True)
     tail.publish(committed(11, 1))
     assert tail.after(Seq(9), 10, 1000) is None, "by now all have read it"
 
@@ -94,16 +94,16 @@ async def test_who_stands_in_for_a_reader_is_handed_every_batch_and_nobody_is_wo
     tail, handed = Tail(Seq(0)), list[int]()
     reader = tail.join()
 
-    def stand_in(batch: Sequence[Committed]) -> bool:
+    def sink(batch: Sequence[Committed]) -> bool:
         handed.extend(each.seq for each in batch)
         return True
 
-    tail.stand_in(reader, stand_in)
+    tail.set_sink(reader, sink)
     tail.publish(committed(1, 2))
     tail.publish(committed(3, 1))
     assert handed == [1, 2, 3]
     assert not reader.is_set()
-    tail.stand_in(reader, None)
+    tail.set_sink(reader, None)
     tail.publish(committed(4, 1))
     assert handed == [1, 2, 3]
     assert reader.is_set()
@@ -113,11 +113,11 @@ async def test_who_cannot_stand_in_any_more_is_not_asked_again_until_the_reader_
     tail, asked = Tail(Seq(0)), list[int]()
     reader = tail.join()
 
-    def stand_in(batch: Sequence[Committed]) -> bool:
+    def sink(batch: Sequence[Committed]) -> bool:
         asked.append(batch[0].seq)
         return False
 
-    tail.stand_in(reader, stand_in)
+    tail.set_sink(reader, sink)
     tail.publish(committed(1, 1))
     tail.publish(committed(2, 1))
     assert asked == [1]
@@ -136,7 +136,7 @@ async def test_a_reader_is_handed_everything_even_if_the_process_was_stopped_whi
     def stop(batch: Sequence[Committed]) -> bool:
         raise KeyboardInterrupt
 
-    tail.stand_in(quick, stop)
+    tail.set_sink(quick, stop)
     with pytest.raises(KeyboardInterrupt):
         tail.publish(committed(2, 1))
     page = tail.after(Seq(1), 10, 1000)
@@ -148,7 +148,7 @@ async def test_nobody_stands_in_for_a_reader_that_has_left() -> None:
     tail = Tail(Seq(0))
     reader = tail.join()
     tail.leave(reader)
-    tail.stand_in(reader, lambda told: False)
+    tail.set_sink(reader, lambda told: False)
     tail.publish(committed(1, 1))
     assert not reader.is_set()
     assert tail.readers == 0

@@ -14,8 +14,8 @@ from everyword.events import AttemptStarted, Chunk, MessageEnded, Outcome, TurnA
 from everyword.ids import CallId, MessageId, RequestId, TurnId
 from everyword.log.memory import MemoryLog
 from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
-from everyword.runtime.agency import LET_GO
 from everyword.runtime.api import TurnCall, TurnResult
+from everyword.runtime.reconciler import LET_GO
 from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.kit import AGENT, running, soon, submit, texts, user, watching
 
@@ -173,7 +173,7 @@ async def test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_wh
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await reached.wait()
-            [attempt] = loaded.agency.tasks
+            [attempt] = loaded.reconciler.tasks
             await loaded.actor.insist(Cancel(RequestId("r1")))
             assert (await watcher.ended(1)).outcome is Outcome.ABORTED
             await loaded.actor.ask(submit("r2"))
@@ -203,7 +203,7 @@ async def test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_the
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await watcher.until(lambda event: isinstance(event, Chunk))
-            [attempt] = loaded.agency.tasks
+            [attempt] = loaded.reconciler.tasks
             await loaded.actor.insist(Cancel(RequestId("r1")))
             await watcher.ended(1)
             await soon(lambda: bool(stops))
@@ -332,7 +332,7 @@ async def test_a_deferred_turn_is_given_its_messages_at_the_head_of_the_queue() 
             async def evaluate(messages):  # type: ignore[no-untyped-def]
                 return [user("u2", f"after {messages[-1].text}")]
 
-            loaded.agency.evaluations[RequestId("r2")] = evaluate
+            loaded.reconciler.evaluations[RequestId("r2")] = evaluate
             await loaded.actor.ask(Submit(RequestId("r2"), MessageId("a2"), None, trusted=True))
             gate.open()
             await watcher.ended(2)

@@ -213,7 +213,7 @@ async def test_arguments_are_checked_and_the_error_says_what_is_wrong() -> None:
         ("nobody", [], "Method nobody does not exist"),
         ("hidden", [], "Method hidden is not callable"),
         ("set_state", [1], "Method set_state is not callable"),
-        ("_port", [], "Method _port does not exist"),
+        ("_runtime", [], "Method _runtime does not exist"),
         ("fail", ["public"], "shown"),
         ("fail", ["private"], "The call of fail failed."),
     ],

@@ -13,7 +13,7 @@ from everyword.wire.parse import CallMethod
 
 
 class Stopping:
-    """An agency that is cancelled before what it was handed has begun."""
+    """An reconciler that is cancelled before what it was handed has begun."""
 
     def __init__(self) -> None:
         self.dropped: list[str] = []
@@ -24,12 +24,12 @@ class Stopping:
 
 
 def test_a_call_that_a_shutdown_keeps_from_beginning_leaves_no_warning() -> None:
-    agency = Stopping()
-    loaded: Any = SimpleNamespace(agency=agency, actor=SimpleNamespace(agent="chat/ann"))
+    reconciler = Stopping()
+    loaded: Any = SimpleNamespace(reconciler=reconciler, actor=SimpleNamespace(agent="chat/ann"))
     nobody: Any = None
     host = Host(loaded, nobody, nobody, lambda frame: None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         host.call(CallMethod("c1", "double", [1]))
         gc.collect()
-    assert (agency.dropped, [str(each.message) for each in caught]) == (["call of double of chat/ann"], [])
+    assert (reconciler.dropped, [str(each.message) for each in caught]) == (["call of double of chat/ann"], [])

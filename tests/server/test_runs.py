@@ -158,8 +158,8 @@ async def test_after_their_chunks_are_pruned_runs_are_their_start_and_their_end(
         await live.greeted()
         await boss.run_agent_tool(crewed.kid, "one two", run_id="r")
         await live.until(is_end("r"))
-        store = boss._port._directory.store
-        while (await store.prune(boss._port._directory.clock.now() + 1)).more:
+        store = boss._runtime._directory.store
+        while (await store.prune(boss._runtime._directory.clock.now() + 1)).more:
             pass
         after = told(await caught_up(url, "r"))
         assert after == [told(live)[0], told(live)[-1]]
@@ -191,7 +191,7 @@ async def test_a_replay_that_takes_too_long_leaves_out_chunks_and_no_ends(monkey
         async def hangs(*args: Any, **kwargs: Any) -> Any:
             await asyncio.Event().wait()
 
-        store = boss._port._directory.store
+        store = boss._runtime._directory.store
         monkeypatch.setattr(store, "read", hangs)
         page = await caught_up(url, "a", "b")
         assert [frame["event"]["kind"] for frame in told(page)] == ["started", "finished"] * 2

@@ -156,7 +156,7 @@ async def test_what_tells_of_a_state_leaves_behind_it(method: str, expected: lis
         await tab.send(type="rpc", id="c1", method=method, args=[])
         await disk.asked.wait()
         await rounds()
-        assert app._directory.loaded()[0].agency.value in (None, b'{"n":0}')
+        assert app._directory.loaded()[0].reconciler.value in (None, b'{"n":0}')
         disk.gate.open()
         while len(tab.frames) < len(expected):
             await tab.next()

@@ -16,10 +16,10 @@ from everyword.ids import Seq
 from everyword.rows import MessageRow, Row
 from everyword.runtime import actor
 from everyword.runtime.actor import Actor
-from everyword.runtime.agency import Agency
+from everyword.runtime.reconciler import Reconciler
 from everyword.runtime.subscription import Subscription
 from everyword.runtime.tail import Committed
-from everyword.runtime.timekeeper import Timekeeper
+from everyword.runtime.wake_scheduler import WakeScheduler
 from everyword.testing.simulation import simulate
 from everyword.wire import frames
 from tools.simulate import main
@@ -81,10 +81,10 @@ def visible_before_committed() -> AbstractContextManager[Any]:
 
 
 def hooks_that_are_never_done() -> AbstractContextManager[Any]:
-    async def forgetful(self: Agency, turn: Any, result: Any, principal: Any) -> None:
+    async def forgetful(self: Reconciler, turn: Any, result: Any, principal: Any) -> None:
         await self._responder.on_response(result)
 
-    return patch.object(Agency, "_run_hook", forgetful)
+    return patch.object(Reconciler, "_run_hook", forgetful)
 
 
 def messages_that_are_not_projected() -> AbstractContextManager[Any]:
@@ -97,18 +97,18 @@ def messages_that_are_not_projected() -> AbstractContextManager[Any]:
 
 
 def two_runners_for_one_turn() -> AbstractContextManager[Any]:
-    return patch.object(Agency, "_is_running", lambda self, turn: False)
+    return patch.object(Reconciler, "_is_running", lambda self, turn: False)
 
 
 def a_clock_that_wakes_nobody() -> AbstractContextManager[Any]:
-    return patch.object(Timekeeper, "remember", lambda self, agent, at: None)
+    return patch.object(WakeScheduler, "remember", lambda self, agent, at: None)
 
 
 def a_timekeeper_that_never_stops() -> AbstractContextManager[Any]:
-    async def stay(self: Timekeeper) -> None:
+    async def stay(self: WakeScheduler) -> None:
         return
 
-    return patch.object(Timekeeper, "stop", stay)
+    return patch.object(WakeScheduler, "stop", stay)
 
 
 def ends_that_are_told_as_completed() -> AbstractContextManager[Any]:

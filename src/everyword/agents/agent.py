@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from ..errors import UsageError
 from ..ids import parent_id, split_agent_id
 from ..principals import Principal, acting_for
-from ..runtime.api import AgentPort
+from ..runtime.agent_runtime import AgentRuntime
 from .agent_tools import HasAgentTools
 from .connections import Connection, excluding
 from .fibers import HasFibers
@@ -92,14 +92,14 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
             check_attribute(self, name)
             super().__setattr__(name, value)
 
-    def __init__(self, port: AgentPort) -> None:
-        self._port = port
+    def __init__(self, runtime: AgentRuntime) -> None:
+        self._runtime = runtime
         self._connections = {}
 
     @property
     def name(self) -> str:
         """The instance's name, as in the URL."""
-        return split_agent_id(self._port.agent)[1]
+        return split_agent_id(self._runtime.agent)[1]
 
     @property
     def app(self) -> AppHandle:
@@ -111,7 +111,7 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
     @property
     def parent(self) -> Handle[Any] | None:
         """The agent whose sub-agent this is; None for one that is nobody's."""
-        above = parent_id(self._port.agent)
+        above = parent_id(self._runtime.agent)
         return self.app._handle_at(above) if above is not None else None
 
     @property
@@ -166,7 +166,7 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
 
     def _admit(self, connection: Connection) -> None:
         """Add a connection; called by the server."""
-        connection._states = self._port.states
+        connection._states = self._runtime.state
         self._connections[connection.serial] = connection
 
     def _dismiss(self, connection: Connection) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import BadInput, UsageError
 from ..ids import AgentId, CallId, RunId, agent_depth
 from ..messages.json_values import encode_json, plain_json
-from ..runtime.api import AgentPort, RunRequest
+from ..runtime.agent_runtime import AgentRuntime
+from ..runtime.api import RunRequest
 from .agent_tool_reports import report_milestone, report_progress
 from .agent_tool_types import AgentToolChunk, AgentToolResult, AgentToolRun, fitting, offer_output
 from .current import turn_of_agent
@@ -54,16 +55,16 @@ class AgentTools:
 
     async def get(self, run_id: str) -> AgentToolRun | None:
         """Return a run as it stands; None for an unknown one, or one of long ago."""
-        record = await self._agent._port.runs.find(RunId(run_id))
+        record = await self._agent._runtime.runs.find(RunId(run_id))
         return AgentToolRun.of(record) if record is not None else None
 
     async def list(self) -> Sequence[AgentToolRun]:
         """Return the runs, oldest first: all that are open, and the newest 128 of those that have ended."""
-        return [AgentToolRun.of(record) for record in await self._agent._port.runs.all()]
+        return [AgentToolRun.of(record) for record in await self._agent._runtime.runs.all()]
 
     async def cancel(self, run_id: str, reason: str = CANCELLED) -> AgentToolRun | None:
         """Stop a run and return how it ended; one that had ended stays as it was. None for an unknown one."""
-        record = await self._agent._port.runs.cancel(RunId(run_id), reason)
+        record = await self._agent._runtime.runs.cancel(RunId(run_id), reason)
         return AgentToolRun.of(record) if record is not None else None
 
     async def tail(self, run_id: str, after: int = -1) -> AsyncIterator[AgentToolChunk]:
@@ -72,7 +73,7 @@ class AgentTools:
         Raises:
             Rejected: there is no such run.
         """
-        async for chunk in self._agent._port.runs.tail(RunId(run_id), after):
+        async for chunk in self._agent._runtime.runs.tail(RunId(run_id), after):
             yield AgentToolChunk(chunk.index, chunk.body)
 
     async def report_progress(
@@ -91,7 +92,7 @@ class AgentTools:
             UsageError: called outside of a turn of this agent.
         """
         self._agent._reported = await report_progress(
-            self._agent._port.agent, self._agent._reported, fraction, message, phase, data
+            self._agent._runtime.agent, self._agent._reported, fraction, message, phase, data
         )
 
     async def report_milestone(self, name: str, **said: Any) -> None:
@@ -100,13 +101,13 @@ class AgentTools:
         Raises:
             UsageError: called outside of a turn of this agent.
         """
-        await report_milestone(self._agent._port.agent, name, said)
+        await report_milestone(self._agent._runtime.agent, name, said)
 
 
 class HasAgentTools:
     """What an agent can do with sub-agents that work for it, one run each, named like the run."""
 
-    _port: AgentPort
+    _runtime: AgentRuntime
     _reported: tuple[str, float] | None = None
     """The request whose progress was reported last, and when."""
 
@@ -159,7 +160,7 @@ class HasAgentTools:
         run = RunId(run_id if run_id is not None else secrets.token_urlsafe(9))
         _check(cls, run)
         remember_child(type(self), cls)
-        given, turn = plain_json(input), turn_of_agent(self._port.agent)
+        given, turn = plain_json(input), turn_of_agent(self._runtime.agent)
         request = RunRequest(
             run,
             agent_kind(cls),
@@ -171,14 +172,14 @@ class HasAgentTools:
             display=plain_json(display),
             is_detached=detached,
             expects=offer_output(cls, output_type) if output_type is not None else None,
-            refusal=_why_too_deep(self._port.agent, self.agent_tool_limits.max_depth),
+            refusal=_why_too_deep(self._runtime.agent, self.agent_tool_limits.max_depth),
         )
-        record, is_new = await self._port.runs.start(request)
+        record, is_new = await self._runtime.runs.start(request)
         if is_new:
             await _tell_start(self, AgentToolRun.of(record))
         if not detached and record.status == "running":
             with turn.working() if turn is not None else nullcontext():  # its silence is not the model's
-                record = await _ended(self._port, run, is_bound=turn is not None)
+                record = await _ended(self._runtime, run, is_bound=turn is not None)
         return AgentToolResult.of(record, output_type)
 
 
@@ -210,12 +211,12 @@ async def _tell_start(parent: HasAgentTools, run: AgentToolRun) -> None:
         log.exception("on_agent_tool_start of %r raised for run %s", parent, run.run_id)
 
 
-async def _ended(port: AgentPort, run: RunId, *, is_bound: bool) -> Any:
+async def _ended(runtime: AgentRuntime, run: RunId, *, is_bound: bool) -> Any:
     try:
-        return await port.runs.wait(run)
+        return await runtime.runs.wait(run)
     except asyncio.CancelledError:
         if not is_bound:  # a run that is bound to a turn ends with it, and a later attempt finds it again
-            port.runs.abandon(run, NOT_AWAITED)
+            runtime.runs.abandon(run, NOT_AWAITED)
         raise
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from ..errors import UsageError
 from ..ids import AgentId, agent_id, can_name_a_root, split_agent_id
-from ..runtime.api import CallPort
+from ..runtime.method_calls import MethodCalls
 from .handles import Handle, make_handle
 from .naming import agent_kind, all_kinds
 from .sub_agents import class_of
@@ -39,7 +39,7 @@ class AppHandle:
     """The same, also by the kinds that they had before."""
 
     @property
-    def _calls(self) -> CallPort:
+    def _calls(self) -> MethodCalls:
         """The way to the agents."""
         raise NotImplementedError
 

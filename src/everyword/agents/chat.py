@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ..errors import AgentGone, CallPending, UsageError, public_text
 from ..ids import RequestId
 from ..messages.message import Chunk, UIMessage
+from ..runtime.agent_runtime import AgentRuntime
 from ..runtime.api import (
-    AgentPort,
     Call,
     Continue,
     Decision,
@@ -125,12 +125,12 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
     @property
     def messages(self) -> list[UIMessage]:
         """The conversation: while a turn is answered, what it answers; else what is stored."""
-        turn = turn_of_agent(self._port.agent)
-        return list(turn.messages if turn is not None else self._port.messages())
+        turn = turn_of_agent(self._runtime.agent)
+        return list(turn.messages if turn is not None else self._runtime.messages())
 
     async def persist_messages(self, messages: Messages) -> None:
         """Store messages without starting a turn: new ones are added, changed ones replaced, none deleted."""
-        await self._port.put_messages(raw_messages(messages))
+        await self._runtime.put_messages(raw_messages(messages))
 
     async def save_messages(
         self,
@@ -151,31 +151,31 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         else:
             request = request_id if request_id is not None else next_request_of_job()
             given = asked_messages(messages, request_id_of(request))
-        result = await self._port.run_turn(given, request=RequestId(request) if request is not None else None)
+        result = await self._runtime.run_turn(given, request=RequestId(request) if request is not None else None)
         return SaveMessagesResult.of(result)
 
     async def continue_last_turn(self, body: dict[str, Any] | None = None) -> SaveMessagesResult:
         """Go on with the last assistant message; `skipped` when the last message is not one."""
         _check_not_in_turn(self)
-        result = await self._port.continue_turn(body=body)
+        result = await self._runtime.continue_turn(body=body)
         return SaveMessagesResult.of(result) if result is not None else SaveMessagesResult("", "skipped")
 
     async def clear_history(self) -> None:
         """Start anew: running turns stop, waiting ones are skipped, nothing old comes back."""
-        await self._port.clear()
+        await self._runtime.clear()
 
     async def abort_request(self, request_id: str) -> None:
         """Stop one turn, running or waiting."""
-        await self._port.cancel(RequestId(request_id))
+        await self._runtime.cancel(RequestId(request_id))
 
     async def abort_all_requests(self) -> None:
         """Stop every turn, running or waiting, and approved calls that run late."""
-        await self._port.cancel(None)
+        await self._runtime.cancel(None)
 
     async def reset_turn_state(self) -> None:
         """Stop every turn and wait until none is left; the conversation stays."""
-        await self._port.cancel(None)
-        await self._port.wait_until_idle()
+        await self._runtime.cancel(None)
+        await self._runtime.wait_until_idle()
 
     async def wait_until_stable(self, timeout: Duration | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
         """Wait until nothing runs or waits and nobody is asked anything; False when the timeout passes first.
@@ -183,14 +183,14 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         Args:
             timeout: Seconds or a timedelta; None to wait for ever.
         """
-        return await self._port.wait_until_stable(None if timeout is None else to_seconds(timeout))
+        return await self._runtime.wait_until_stable(None if timeout is None else to_seconds(timeout))
 
     async def _run_approved_calls(self, turn: Turn) -> None:
         await turn._box.run_approved()
 
     async def has_pending_interaction(self) -> bool:
         """Tell whether a tool call waits for the page or a person."""
-        return await self._port.tree.is_asking()
+        return await self._runtime.versions.is_asking()
 
 
 class ChatResponder:
@@ -293,14 +293,14 @@ class ChatResponder:
 
 def is_in_turn(agent: AIChatAgent) -> bool:
     """Tell whether this agent's answer waits for the code that asks: another turn of it would wait for this one."""
-    return agent._port.agent in answering()
+    return agent._runtime.agent in answering()
 
 
 def responder_for(
-    cls: type[Agent], port: AgentPort, threads: ToolThreads | None = None, app: AppHandle | None = None
+    cls: type[Agent], runtime: AgentRuntime, threads: ToolThreads | None = None, app: AppHandle | None = None
 ) -> ChatResponder | AgentResponder:
     """Make an instance of an agent class, ready for the runtime; plain tools run in `threads`."""
-    agent = cls(port)
+    agent = cls(runtime)
     agent._app = app
     return ChatResponder(agent, threads) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import UsageError
 from ..messages.json_values import encode_json
 from ..principals import LOCAL, Principal
-from ..runtime.api import StatePort
+from ..runtime.agent_runtime import StateAccess
 
 __all__ = ["Connection"]
 
@@ -39,7 +39,7 @@ class Connection:
         self.has_protocol = True
         """Whether it is told of the state and the chat; `Agent.prepare_connection` may set it to False."""
         self._tags: frozenset[str] = frozenset()
-        self._states: StatePort | None = None
+        self._states: StateAccess | None = None
         """The state of the agent that it is connected to."""
         self._send, self._close, self._drain = send, close, drain
 

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import Rejected, UsageError
 from ..ids import FiberId
-from ..runtime.api import AgentPort, FiberRecord, RunningFiber
+from ..runtime.agent_runtime import AgentRuntime
+from ..runtime.api import FiberRecord, RunningFiber
 
 __all__ = ["Fiber", "FiberContext", "Fibers", "HasFibers", "recover_fiber"]
 
@@ -49,15 +50,15 @@ class FiberContext:
     `snapshot` is the last checkpoint, None before the first. `attempts` is 1 until it is handed back.
     """
 
-    def __init__(self, port: AgentPort, record: FiberRecord) -> None:
+    def __init__(self, runtime: AgentRuntime, record: FiberRecord) -> None:
         self.id, self.name = str(record.id), record.name
         self.snapshot: Any = record.snapshot
         self.started_at, self.attempts = record.started_at / 1000, record.attempts
-        self._port = port
+        self._runtime = runtime
 
     async def stash(self, value: Any) -> None:
         """Commit a checkpoint, JSON, in the place of the one before; it survives once this returns."""
-        await self._port.fibers.stash(FiberId(self.id), value)
+        await self._runtime.fibers.stash(FiberId(self.id), value)
         self.snapshot = value
 
     def __repr__(self) -> str:
@@ -69,7 +70,7 @@ Work = Callable[[FiberContext], Awaitable[T]] | Callable[[], Awaitable[T]]
 
 class _Agent(Protocol):
     @property
-    def _port(self) -> AgentPort: ...
+    def _runtime(self) -> AgentRuntime: ...
 
 
 class Fibers:
@@ -92,7 +93,7 @@ class Fibers:
         """
         fiber = _id_of(name, fiber_id)
         # A context of its own: it outlives the turn or the call that it was started in.
-        started: RunningFiber | FiberRecord = await self._agent._port.fibers.start(
+        started: RunningFiber | FiberRecord = await self._agent._runtime.fibers.start(
             fiber, name, _working(self._agent, work), Context()
         )
         del started
@@ -100,23 +101,23 @@ class Fibers:
 
     async def list(self, name: str | None = None, status: str | None = None) -> Sequence[Fiber]:
         """Return the fibers that run and the hundred that ended last, oldest first; of one name or status if given."""
-        found = [_fiber(record) for record in await self._agent._port.fibers.all()]
+        found = [_fiber(record) for record in await self._agent._runtime.fibers.all()]
         return [each for each in found if name in (None, each.name) and status in (None, each.status)]
 
     async def get(self, fiber_id: str) -> Fiber | None:
         """Return one fiber; None when there is none of that id, or it ended long ago."""
-        records = await self._agent._port.fibers.all()
+        records = await self._agent._runtime.fibers.all()
         return next((_fiber(record) for record in records if record.id == fiber_id), None)
 
     async def cancel(self, fiber_id: str, reason: str | None = None) -> bool:
         """Cancel a fiber: its code is stopped, and whoever waits for it is told. False when it has ended already."""
-        return await self._agent._port.fibers.cancel(FiberId(fiber_id), reason)
+        return await self._agent._runtime.fibers.cancel(FiberId(fiber_id), reason)
 
 
 class HasFibers:
     """What an agent does in the background."""
 
-    _port: AgentPort
+    _runtime: AgentRuntime
 
     @property
     def fibers(self) -> Fibers:
@@ -136,7 +137,7 @@ class HasFibers:
         fiber = _id_of(name, fiber_id)
         if (within := _within.get()) is not None and within.id == fiber:
             raise UsageError(f"unable to wait for fiber {name!r} inside of it; it would wait for itself")
-        started = await self._port.fibers.start(fiber, name, _working(self, work))
+        started = await self._runtime.fibers.start(fiber, name, _working(self, work))
         if isinstance(started, FiberRecord):
             raise Rejected(f"unable to run fiber {fiber!r} again; it has ended ({started.outcome}). Use another id.")
         result: T = await started.result()
@@ -152,7 +153,7 @@ class HasFibers:
 
 async def recover_fiber(agent: Any, record: FiberRecord) -> None:
     """Hand a fiber back to its agent."""
-    ctx = FiberContext(agent._port, record)
+    ctx = FiberContext(agent._runtime, record)
     _recovered.set(ctx)
     await agent.on_fiber_recovered(ctx)
 
@@ -171,7 +172,7 @@ def _working(agent: Any, work: Work[Any]) -> Callable[[FiberRecord], Awaitable[A
     async def run(record: FiberRecord) -> Any:
         from .agent import running_as
 
-        ctx = FiberContext(agent._port, record)
+        ctx = FiberContext(agent._runtime, record)
         running_as(agent)
         _within.set(ctx)
         _recovered.set(None)

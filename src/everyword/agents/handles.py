@@ -11,7 +11,8 @@ from ..errors import UsageError
 from ..events import Identity
 from ..ids import AgentId, split_agent_id, sub_agent_id
 from ..principals import Principal, acting_for
-from ..runtime.api import Call, CallPort
+from ..runtime.api import Call
+from ..runtime.method_calls import MethodCalls
 from .call_methods import is_framework_name, method_named, name_of_method
 from .call_values import Shape, decode_value, encode_arguments, encode_value, shape_of
 from .callables import CallResult
@@ -52,7 +53,7 @@ class Handle(Generic[A_co]):
     the caller reads only that the call failed (`CallFailed`); the log has the rest.
     """
 
-    def __init__(self, calls: CallPort, agent: AgentId, cls: type[A_co]) -> None:
+    def __init__(self, calls: MethodCalls, agent: AgentId, cls: type[A_co]) -> None:
         self._calls, self._agent, self._cls = calls, agent, cls
         self._principal: Identity | None = None
         """For whom its calls are made; None for whomever the code works that makes them."""
@@ -270,7 +271,7 @@ class Handle(Generic[A_co]):
         return f"{type(self).__name__}({self._cls.__name__}, {self.name!r})"
 
 
-def make_handle(calls: CallPort, agent: AgentId, cls: type[A]) -> Handle[A]:
+def make_handle(calls: MethodCalls, agent: AgentId, cls: type[A]) -> Handle[A]:
     """Return a handle of the type that suits the class."""
     kind: type[Handle[A]] = cls._handle_type
     return kind(calls, agent, cls)

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from ..errors import UsageError
 from ..events import JobKind
 from ..ids import JobId, Millis, id_problem
-from ..runtime.api import AgentPort, JobCall, JobRecord
+from ..runtime.agent_runtime import AgentRuntime
+from ..runtime.api import JobCall, JobRecord
 from .schedules import Every, takes_payload, warn_if_starting
 
 __all__ = ["Every", "HasJobs", "Job", "Jobs", "call_job", "next_request_of_job"]
@@ -52,7 +53,7 @@ class Job:
 
 class _Agent(Protocol):
     @property
-    def _port(self) -> AgentPort: ...
+    def _runtime(self) -> AgentRuntime: ...
 
 
 _asked: ContextVar[Iterator[str] | None] = ContextVar("everyword_requests_of_job", default=None)
@@ -89,7 +90,7 @@ class Jobs:
         """
         found = [
             _job(record)
-            for record in await self._agent._port.work.all()
+            for record in await self._agent._runtime.jobs.all()
             if callback in (None, record.callback) and queued in (None, record.kind == "queue")
         ]
         return sorted(found, key=lambda each: each.time)  # a stable sort: the queue has time 0, and keeps its order
@@ -100,18 +101,18 @@ class Jobs:
 
     async def cancel(self, job_id: str) -> bool:
         """Cancel a job; False when it is done, cancelled or unknown."""
-        return await self._agent._port.work.cancel([JobId(job_id)]) > 0
+        return await self._agent._runtime.jobs.cancel([JobId(job_id)]) > 0
 
     async def cancel_all(self, callback: str | None = None, *, queued: bool | None = None) -> int:
         """Cancel the jobs that `list` returns for these arguments; return how many there were."""
         found = [JobId(each.id) for each in await self.list(callback, queued=queued)]
-        return await self._agent._port.work.cancel(found)
+        return await self._agent._runtime.jobs.cancel(found)
 
 
 class HasJobs:
     """What an agent can leave for later. Methods are named; they get the payload, and `missed`, if they take it."""
 
-    _port: AgentPort
+    _runtime: AgentRuntime
 
     @property
     def jobs(self) -> Jobs:
@@ -122,7 +123,7 @@ class HasJobs:
         """Call a method soon, after what is queued already; return the id of the job."""
         _check_callback(self, callback)
         job = JobId(secrets.token_urlsafe(9))
-        await self._port.work.add(job, "queue", callback, 0, payload, max_attempts=max_attempts)
+        await self._runtime.jobs.add(job, "queue", callback, 0, payload, max_attempts=max_attempts)
         return job
 
     async def schedule(
@@ -148,12 +149,12 @@ class HasJobs:
         """
         _check_callback(self, callback)
         _check_key(key)
-        kind, due, rule = _understood(when, self._port.work.now())
+        kind, due, rule = _understood(when, self._runtime.jobs.now())
         if kind == "once" and key is None:
             warn_if_starting(type(self), callback)
         job = JobId(secrets.token_urlsafe(9))
         named = zone if kind == "cron" else None
-        work = self._port.work
+        work = self._runtime.jobs
         return _job(
             await work.add(job, kind, callback, due, payload, rule=rule, zone=named, max_attempts=max_attempts, key=key)
         )

@@ -8,20 +8,20 @@ from typing import Any, NoReturn, Protocol
 
 from ..errors import AgentGone
 from ..ids import AgentId
-from ..runtime.api import AgentPort
+from ..runtime.agent_runtime import AgentRuntime
 
-__all__ = ["GonePort", "KeepAlive", "Lifetime"]
+__all__ = ["DestroyedRuntime", "KeepAlive", "Lifetime"]
 
 
 class KeepAlive:
     """Keeps an agent loaded: within `async with`, or from `await` until the function that it gives is called."""
 
-    def __init__(self, port: AgentPort) -> None:
-        self._port = port
+    def __init__(self, runtime: AgentRuntime) -> None:
+        self._runtime = runtime
         self._release: Callable[[], None] | None = None
 
     async def __aenter__(self) -> None:
-        self._release = await self._port.fibers.hold()
+        self._release = await self._runtime.fibers.hold()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
@@ -30,12 +30,12 @@ class KeepAlive:
             self._release()
 
     def __await__(self) -> Generator[Any, None, Callable[[], None]]:
-        return self._port.fibers.hold().__await__()
+        return self._runtime.fibers.hold().__await__()
 
 
 class _Agent(Protocol):
     @property
-    def _port(self) -> AgentPort: ...
+    def _runtime(self) -> AgentRuntime: ...
 
 
 class Lifetime:
@@ -47,7 +47,7 @@ class Lifetime:
         `release = await self.keep_alive()` does so until `release()` is called. Turns, jobs, fibers, calls and open
         connections need none of it. It is for this process only: what must survive a restart is a fiber or a job.
         """
-        return KeepAlive(self._port)
+        return KeepAlive(self._runtime)
 
     async def destroy(self: _Agent) -> None:
         """Delete this agent, all that it stored and every agent below it; whatever crashes, all of it or nothing.
@@ -56,15 +56,15 @@ class Lifetime:
         May be called from the agent's own code, which then goes on but can do nothing more with the agent. The name
         is that of a new, empty agent afterwards.
         """
-        await self._port.destroy()
+        await self._runtime.destroy()
 
     def _retire(self: _Agent, why: AgentGone) -> None:
         """Take the agent from this object: it was destroyed. Called by the runtime."""
-        self.__dict__["_port"] = GonePort(self._port.agent, why)
+        self.__dict__["_runtime"] = DestroyedRuntime(self._runtime.agent, why)
 
 
-class GonePort:
-    """Stands in for the port of an agent that was destroyed: it knows its name, and does nothing."""
+class DestroyedRuntime:
+    """Replaces the runtime of an agent that was destroyed: it knows the id, and every request raises."""
 
     def __init__(self, agent: AgentId, why: AgentGone) -> None:
         self.agent, self._why = agent, why

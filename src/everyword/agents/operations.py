@@ -138,33 +138,33 @@ async def cancel_jobs(agent: Any, callback: str | None, queued: bool | None) -> 
 
 @_operation
 async def make_sub_agent(agent: Any, kind: str, name: str) -> None:
-    await agent._port.subs.make(kind, name)
+    await agent._runtime.sub_agents.make(kind, name)
 
 
 @_operation
 async def has_sub_agent(agent: Any, kind: str, name: str) -> bool:
-    return await agent._port.subs.find(kind, name) is not None
+    return await agent._runtime.sub_agents.find(kind, name) is not None
 
 
 @_operation
 async def list_sub_agents(agent: Any) -> list[tuple[str, str]]:
-    found = await agent._port.subs.all()
-    return [split_agent_id(each) for each in found if parent_id(each) == agent._port.agent]
+    found = await agent._runtime.sub_agents.all()
+    return [split_agent_id(each) for each in found if parent_id(each) == agent._runtime.agent]
 
 
 @_operation
 async def abort_sub_agent(agent: Any, kind: str, name: str) -> None:
-    port = await agent._port.subs.find(kind, name)
-    if port is not None:
-        await port.cancel(None)
+    child = await agent._runtime.sub_agents.find(kind, name)
+    if child is not None:
+        await agent._runtime.of(child).cancel(None)
 
 
 @_operation
 async def delete_sub_agent(agent: Any, kind: str, name: str) -> bool:
-    port = await agent._port.subs.find(kind, name)
-    if port is not None:
-        await port.destroy()
-    return port is not None
+    child = await agent._runtime.sub_agents.find(kind, name)
+    if child is not None:
+        await agent._runtime.of(child).destroy()
+    return child is not None
 
 
 # -- conversations -------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..errors import UsageError
 from ..ids import RequestId, TurnId
-from ..runtime.api import Outcome, StreamPort, StreamRecord
+from ..runtime.agent_runtime import BareStreams
+from ..runtime.api import Outcome, StreamRecord
 from ..wire import frames
 
 __all__ = ["ResumableStream"]
@@ -24,54 +25,54 @@ class ResumableStream:
     two chunks.
     """
 
-    def __init__(self, port: StreamPort) -> None:
-        self._port = port
+    def __init__(self, runtime: BareStreams) -> None:
+        self._runtime = runtime
 
     # -- writing ------------------------------------------------------------------------------------------------
 
     async def start(self, request_id: str) -> str:
         """Open a stream for a request and return its id; the same request id gives the same stream."""
-        return str(await self._port.start(RequestId(request_id)))
+        return str(await self._runtime.start(RequestId(request_id)))
 
     async def store_chunk(self, stream_id: str, body: str) -> None:
         """Commit one chunk; those that wait together are one commit, and none is visible before it."""
-        await self._port.write(_turn(stream_id), body)
+        await self._runtime.write(_turn(stream_id), body)
 
     async def complete(self, stream_id: str) -> None:
         """End a stream well."""
-        await self._port.end(_turn(stream_id), Outcome.COMPLETED)
+        await self._runtime.end(_turn(stream_id), Outcome.COMPLETED)
 
     async def mark_error(self, stream_id: str, text: str) -> None:
         """End a stream as failed, with the text that every observer gets."""
-        await self._port.end(_turn(stream_id), Outcome.ERROR, text)
+        await self._runtime.end(_turn(stream_id), Outcome.ERROR, text)
 
     async def mark_aborted(self, stream_id: str) -> None:
         """End a stream as stopped."""
-        await self._port.end(_turn(stream_id), Outcome.ABORTED)
+        await self._runtime.end(_turn(stream_id), Outcome.ABORTED)
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
     async def has_active_stream(self) -> bool:
         """Tell whether a stream has not ended; answered by the log, so a restart changes nothing."""
-        return await self._port.active() is not None
+        return await self._runtime.active() is not None
 
     async def get_active_stream(self) -> StreamRecord | None:
         """Return the newest stream that has not ended."""
-        return await self._port.active()
+        return await self._runtime.active()
 
     async def get_stream(self, request_id: str) -> StreamRecord | None:
         """Return the stream of a request, ended or not."""
-        return await self._port.find(RequestId(request_id))
+        return await self._runtime.find(RequestId(request_id))
 
     async def cleanup(self) -> int:
         """Delete the chunks of everything that ended longer ago than the retention; it happens by itself as well."""
-        return await self._port.cleanup()
+        return await self._runtime.cleanup()
 
     # -- replaying ------------------------------------------------------------------------------------------------
 
     async def replay_chunks(self, connection: Any, request_id: str) -> bool:
         """Send what a running stream has so far, then `replayComplete`; False when it is not running."""
-        record = await self._port.find(RequestId(request_id))
+        record = await self._runtime.find(RequestId(request_id))
         if record is None or record.outcome is not None:
             return False
         await self._replay(connection, record)
@@ -80,7 +81,7 @@ class ResumableStream:
 
     async def replay_completed_chunks_by_request_id(self, connection: Any, request_id: str) -> bool:
         """Send a completed stream, then its `done`; False when there is no such stream or it ended otherwise."""
-        record = await self._port.find(RequestId(request_id))
+        record = await self._runtime.find(RequestId(request_id))
         if record is None or record.outcome is not Outcome.COMPLETED:
             return False
         return await self.replay_terminal_chunks_by_request_id(connection, request_id)
@@ -90,7 +91,7 @@ class ResumableStream:
 
         False when there is no such stream or it still runs.
         """
-        record = await self._port.find(RequestId(request_id))
+        record = await self._runtime.find(RequestId(request_id))
         if record is None or record.outcome is None:
             return False
         await self._replay(connection, record)
@@ -103,7 +104,7 @@ class ResumableStream:
     async def _replay(self, connection: Any, record: StreamRecord) -> None:
         frame = frames.ChunkFrames(record.request, is_continuation=False)
         drain = getattr(connection, "drain", None)
-        for index, body in await self._port.chunks(record.turn):
+        for index, body in await self._runtime.chunks(record.turn):
             await _send(connection, frame.replayed(body.encode(), index))
             if drain is not None:
                 await drain()

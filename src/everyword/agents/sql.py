@@ -10,7 +10,8 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar, overload
 
 from ..ids import AgentId
-from ..runtime.api import AgentPort, SqlResult
+from ..runtime.agent_runtime import AgentRuntime
+from ..runtime.api import SqlResult
 
 __all__ = ["Row", "Rows", "Sql", "drop_database"]
 
@@ -119,7 +120,7 @@ class _Fate:
 
 
 class _Agent(Protocol):
-    _port: AgentPort
+    _runtime: AgentRuntime
 
 
 class Sql:
@@ -135,7 +136,7 @@ class Sql:
         Raises, where the result is awaited or used:
             SqlError: the statement failed; nothing of it was written.
         """
-        return Rows(query, self._port.storage.sql(query, params))
+        return Rows(query, self._runtime.storage.sql(query, params))
 
 
 async def drop_database(store: object, agent: AgentId) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple
 import msgspec
 
 from ..errors import AgentStopped, BadInput, UsageError
-from ..runtime.api import AgentPort, StatePort
+from ..runtime.agent_runtime import AgentRuntime, StateAccess
 from .connections import Connection
 from .state_change import STOPPED, Fate, StateChange, StateT
 from .state_models import state_from_json, state_to_json
@@ -31,7 +31,7 @@ Run = Callable[[Callable[[], Awaitable[None]]], None]
 class SharedState(Generic[StateT]):
     """One JSON value that an agent and all its clients share."""
 
-    _port: AgentPort
+    _runtime: AgentRuntime
 
     initial_state: ClassVar[Any] = None
     """The state until one is set; JSON, or a `state_model`."""
@@ -51,7 +51,7 @@ class SharedState(Generic[StateT]):
 
         The agent's own code reads what was set last, at once. Other code has a handle, and reads what is committed.
         """
-        value = self._port.states.read(self)
+        value = self._runtime.state.read(self)
         state: StateT = self._initial() if value is None else self._from_json(self._upgraded(value))
         return state
 
@@ -141,7 +141,7 @@ def change_state(
     What goes wrong is raised to code that awaits the change, and not here; in a thread, here.
     """
     try:
-        states = agent._port.states
+        states = agent._runtime.state
         is_in_loop = _is_in(states.loop)
         posted = _post(agent, states, make, source) if is_in_loop and states.is_ready else None
     except Exception as exc:  # noqa: BLE001 - mostly the agent's own code
@@ -172,7 +172,7 @@ class _Posted(NamedTuple):
     reply: asyncio.Future[Any]
 
 
-def _post(agent: SharedState, states: StatePort, make: Callable[[SharedState], Any], source: Source) -> _Posted:
+def _post(agent: SharedState, states: StateAccess, make: Callable[[SharedState], Any], source: Source) -> _Posted:
     owner = states.owner if isinstance(states.owner, SharedState) else agent
     state = owner._from_json(owner._to_json(make(owner)))  # a copy, as it will be read back
     owner.validate_state_change(state, source)
@@ -186,14 +186,14 @@ def _post(agent: SharedState, states: StatePort, make: Callable[[SharedState], A
 async def _post_when_loaded(
     fate: Fate,
     agent: SharedState,
-    states: StatePort,
+    states: StateAccess,
     make: Callable[[SharedState], Any],
     source: Source,
     run: Run | None,
 ) -> None:
     try:
-        await agent._port.load()
-        states = agent._port.states  # raises if it was destroyed meanwhile
+        await agent._runtime.load()
+        states = agent._runtime.state  # raises if it was destroyed meanwhile
         posted = _post(agent, states, make, source)
     except Exception as exc:  # noqa: BLE001 - as in `change_state`
         fate.has_failed(exc)
@@ -203,7 +203,7 @@ async def _post_when_loaded(
     await asyncio.wait([posted.reply])
 
 
-def _follow(fate: Fate, posted: _Posted, states: StatePort, source: Source, run: Run | None) -> None:
+def _follow(fate: Fate, posted: _Posted, states: StateAccess, source: Source, run: Run | None) -> None:
     """Call the hook and tell those who await the change, once it is known what becomes of it."""
 
     def settle(reply: asyncio.Future[Any]) -> None:

@@ -18,7 +18,8 @@ from ..ids import Attempt, JobId, MessageId, Millis, RequestId, TurnId
 from ..messages.json_values import plain_json, scrub_text
 from ..messages.managed_stream import ManagedStream, encode_record, fold_managed_stream
 from ..messages.message import UIMessage
-from ..runtime.api import ManagedRecord, ManagedStreamPort
+from ..runtime.agent_runtime import ManagedStreamsAccess
+from ..runtime.api import ManagedRecord
 from .agent import Agent
 from .chat import AIChatAgent
 from .jobs import Job
@@ -74,8 +75,8 @@ class ResumableStreamManager:
         self._generate = checked.generate_ai_response
 
     @property
-    def _streams(self) -> ManagedStreamPort:
-        return self._agent._port.storage.streams
+    def _streams(self) -> ManagedStreamsAccess:
+        return self._agent._runtime.storage.streams
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -142,7 +143,7 @@ class ResumableStreamManager:
 
         Their messages and metadata stay. A stream that runs is never touched.
         """
-        return await self._streams.erase(Millis(self._agent._port.work.now() - older_than_ms))
+        return await self._streams.erase(Millis(self._agent._runtime.jobs.now() - older_than_ms))
 
     # -- answering ----------------------------------------------------------------------------------------------------
 
@@ -226,7 +227,7 @@ class ResumableStreamManager:
 
     async def _sync(self) -> None:
         """Set the state to what the log says, and look again: somebody may have been faster, and set less."""
-        await self._agent._port.load()
+        await self._agent._runtime.load()
         last: dict[str, Any] | None = None
         while True:
             streams = await self._streams.open()
@@ -249,7 +250,7 @@ class ResumableStreamManager:
             log.exception("unable to put the messages into the state of %r", self._agent)
 
     def _made(self, message: str, role: str, content: str) -> dict[str, Any]:
-        created = {"createdAt": self._agent._port.work.now()}
+        created = {"createdAt": self._agent._runtime.jobs.now()}
         parts = [{"type": "text", "text": scrub_text(content)}]
         return {"id": message, "role": role, "parts": parts, "metadata": created}
 
@@ -257,7 +258,7 @@ class ResumableStreamManager:
 class _Pen:
     """Writes one attempt at a stream, over what earlier attempts have said."""
 
-    def __init__(self, streams: ManagedStreamPort, turn: TurnId, attempt: Attempt, stored: ManagedStream) -> None:
+    def __init__(self, streams: ManagedStreamsAccess, turn: TurnId, attempt: Attempt, stored: ManagedStream) -> None:
         self._streams, self._turn, self._attempt = streams, turn, attempt
         self._said = {chunk.index: chunk.content for chunk in stored.chunks}
         self._inherited = set(self._said)

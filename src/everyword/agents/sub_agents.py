@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from ..errors import UsageError
 from ..ids import SUB, AgentId, parent_id, split_agent_id
-from ..runtime.api import AgentPort
+from ..runtime.agent_runtime import AgentRuntime
 from .naming import agent_kind, all_kinds
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SubAgentAddress:
 
 class _Parent(Protocol):
     @property
-    def _port(self) -> AgentPort: ...
+    def _runtime(self) -> AgentRuntime: ...
 
 
 class SubAgents:
@@ -61,7 +61,7 @@ class SubAgents:
         """Tell whether there is a sub-agent of this class and name, without making one."""
         check_child(cls, name)
         remember_child(type(self._agent), cls)
-        return await self._agent._port.subs.find(agent_kind(cls), name) is not None
+        return await self._agent._runtime.sub_agents.find(agent_kind(cls), name) is not None
 
     async def list(self, cls: type[Any] | None = None) -> Sequence[SubAgentAddress]:
         """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
@@ -70,8 +70,8 @@ class SubAgents:
         """
         classes = dict.fromkeys(all_kinds(cls), cls) if cls is not None else None
         found = []
-        for agent in await self._agent._port.subs.all():
-            if parent_id(agent) != self._agent._port.agent:
+        for agent in await self._agent._runtime.sub_agents.all():
+            if parent_id(agent) != self._agent._runtime.agent:
                 continue
             kind, name = split_agent_id(agent)
             known = classes.get(kind) if classes is not None else known_child(type(self._agent), kind)
@@ -83,18 +83,18 @@ class SubAgents:
         """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
         check_child(cls, name)
         remember_child(type(self._agent), cls)
-        port = await self._agent._port.subs.find(agent_kind(cls), name)
-        if port is not None:
-            await port.cancel(None)
+        child = await self._agent._runtime.sub_agents.find(agent_kind(cls), name)
+        if child is not None:
+            await self._agent._runtime.of(child).cancel(None)
 
     async def delete(self, cls: type[Any], name: str) -> bool:
         """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
         check_child(cls, name)
         remember_child(type(self._agent), cls)
-        port = await self._agent._port.subs.find(agent_kind(cls), name)
-        if port is None:
+        child = await self._agent._runtime.sub_agents.find(agent_kind(cls), name)
+        if child is None:
             return False
-        await port.destroy()
+        await self._agent._runtime.of(child).destroy()
         return True
 
 
@@ -104,7 +104,7 @@ class HasSubAgents:
     Clients reach them at `…/sub/{kind}/{name}` only, and only where `on_before_sub_agent` lets them.
     """
 
-    _port: AgentPort
+    _runtime: AgentRuntime
 
     sub_agent_classes: ClassVar[Sequence[type[Any]]] = ()
     """Classes of sub-agents that are known from the start; others are when they are first asked for."""
@@ -138,8 +138,8 @@ class HasSubAgents:
 
         check_child(cls, name)
         remember_child(type(self), cls)
-        port = await self._port.subs.make(agent_kind(cls), name)
-        return make_handle(port.calls, port.agent, cls)
+        child = await self._runtime.sub_agents.make(agent_kind(cls), name)
+        return make_handle(self._runtime.calls, child, cls)
 
 
 # -- which class a path means ------------------------------------------------------------------------------------

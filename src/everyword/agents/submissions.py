@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ..ids import RequestId
-from ..runtime.api import AgentPort, TurnRecord
+from ..runtime.agent_runtime import AgentRuntime
+from ..runtime.api import TurnRecord
 
 __all__ = ["Submission", "Submissions"]
 
@@ -37,7 +38,7 @@ class Submission:
 
 class _Agent(Protocol):
     @property
-    def _port(self) -> AgentPort: ...
+    def _runtime(self) -> AgentRuntime: ...
 
 
 class Submissions:
@@ -50,14 +51,14 @@ class Submissions:
 
     async def list(self) -> Sequence[Submission]:
         """Return the submissions, oldest first: all that are open, and those among the last 256 turns that ended."""
-        return [Submission.of(record) for record in await self._agent._port.intake.submissions()]
+        return [Submission.of(record) for record in await self._agent._runtime.submissions.all()]
 
     async def get(self, submission_id: str) -> Submission | None:
         """Return how a submission stands, however old it is; None for an unknown one."""
-        record = await self._agent._port.intake.submission(RequestId(submission_id))
+        record = await self._agent._runtime.submissions.find(RequestId(submission_id))
         return Submission.of(record) if record is not None else None
 
     async def cancel(self, submission_id: str) -> Submission | None:
         """Stop a submission, waiting or running, and return it; one that has ended stays as it ended."""
-        await self._agent._port.cancel(RequestId(submission_id))
+        await self._agent._runtime.cancel(RequestId(submission_id))
         return await self.get(submission_id)

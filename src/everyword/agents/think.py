@@ -11,7 +11,8 @@ from typing import Any, ClassVar, TypeVar, overload
 from ..errors import UsageError
 from ..messages.json_values import plain_json
 from ..messages.message import Chunk
-from ..runtime.api import AgentPort, TurnResult
+from ..runtime.agent_runtime import AgentRuntime
+from ..runtime.api import TurnResult
 from .agent_tool_types import AgentToolOutput, offered_output
 from .asking import Messages, asked_messages, request_id_of
 from .chat import AIChatAgent, is_in_turn
@@ -63,8 +64,8 @@ class Think(AIChatAgent[StateT]):
     _toolsets: list[Any]
     """The toolsets of Pydantic AI among `tools`."""
 
-    def __init__(self, port: AgentPort) -> None:
-        super().__init__(port)
+    def __init__(self, runtime: AgentRuntime) -> None:
+        super().__init__(runtime)
         given = inspect.getattr_static(type(self), "tools")
         self._toolsets = []
         if isinstance(given, list | tuple):  # what a property gives is looked at when it is needed
@@ -144,14 +145,14 @@ class Think(AIChatAgent[StateT]):
         request = request_id_of(idempotency_key)
         given = asked_messages(messages, request)
         if output_type is None:
-            return SaveMessagesResult.of(await self._port.run_turn(given, body=body, request=request))
+            return SaveMessagesResult.of(await self._runtime.run_turn(given, body=body, request=request))
         expected = ExpectedOutput(output_type)
-        expect(self._port.agent, request, output_type)
+        expect(self._runtime.agent, request, output_type)
         try:
             marked = {**(body or {}), MARK: expected.name}
-            return expected.of(await self._port.run_turn(given, body=marked, request=request))
+            return expected.of(await self._runtime.run_turn(given, body=marked, request=request))
         finally:
-            forget(self._port.agent, request)
+            forget(self._runtime.agent, request)
 
     async def submit_messages(
         self, messages: Messages | str, *, idempotency_key: str | None = None, body: dict[str, Any] | None = None
@@ -162,7 +163,7 @@ class Think(AIChatAgent[StateT]):
         """
         request = request_id_of(idempotency_key)
         return Submission.of(
-            await self._port.intake.submit(asked_messages(messages, request), request=request, body=body)
+            await self._runtime.submissions.submit(asked_messages(messages, request), request=request, body=body)
         )
 
     @property

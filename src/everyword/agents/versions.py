@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ..errors import Rejected, UsageError
 from ..ids import MessageId, NodeId
 from ..messages.message import UIMessage
-from ..runtime.api import AgentPort, VersionRecord
+from ..runtime.agent_runtime import AgentRuntime
+from ..runtime.api import VersionRecord
 from .callables import callable_method
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Version:
 
 class _Chat(Protocol):
     @property
-    def _port(self) -> AgentPort: ...
+    def _runtime(self) -> AgentRuntime: ...
 
 
 class Versions:
@@ -47,7 +48,7 @@ class Versions:
 
     async def list(self, message_id: str) -> Sequence[Version]:
         """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
-        return [Version.of(record) for record in await self._agent._port.tree.versions(MessageId(message_id))]
+        return [Version.of(record) for record in await self._agent._runtime.versions.versions(MessageId(message_id))]
 
     @callable_method(read_only=True)
     async def places(self) -> Sequence[dict[str, Any]]:
@@ -64,7 +65,7 @@ class Versions:
                 "shown": place.shown,
                 "versions": [*place.versions],
             }
-            for place in await self._agent._port.tree.places()
+            for place in await self._agent._runtime.versions.places()
         ]
 
     @callable_method
@@ -78,12 +79,12 @@ class Versions:
             Rejected: there is no such version.
         """
         node = NodeId(version) if isinstance(version, int) else await self._only_version(version)
-        await self._agent._port.tree.show(node)
+        await self._agent._runtime.versions.show(node)
 
     async def _only_version(self, message_id: str) -> NodeId:
         found = [
             each
-            for each in await self._agent._port.tree.versions(MessageId(message_id))
+            for each in await self._agent._runtime.versions.versions(MessageId(message_id))
             if each.message.id == message_id
         ]
         if not found:
@@ -98,16 +99,16 @@ class Versions:
         Raises:
             Rejected: the message is unknown or still being written, or the other agent has messages.
         """
-        port = await self._agent._port.tree.fork(MessageId(message_id), name)
+        fork = await self._agent._runtime.versions.fork(MessageId(message_id), name)
         cls: Any = type(self._agent)
-        handle: ChatHandle[Any] = cls._handle_type(port.calls, port.agent, cls)
+        handle: ChatHandle[Any] = cls._handle_type(self._agent._runtime.calls, fork, cls)
         return handle
 
 
 class HasVersions:
     """What a chat agent knows of its versions."""
 
-    _port: AgentPort
+    _runtime: AgentRuntime
     _family_callables: ClassVar[Mapping[str, tuple[str, str]]] = {
         "get_versions": ("versions", "places"),
         "switch_version": ("versions", "switch"),

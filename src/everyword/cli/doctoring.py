@@ -12,8 +12,8 @@ from typing import Any
 from ..errors import LogCorrupt, UsageError
 from ..ids import AgentId
 from ..runtime.clock import SystemClock
-from ..runtime.names import doubles
 from ..runtime.rebuild import rebuild
+from ..runtime.stored_ids import doubles
 from ..server import Everyword
 from .app_check import check_setup
 from .examining import Examined, examine

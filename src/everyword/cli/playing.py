@@ -20,8 +20,8 @@ from ..errors import BadMessage, LogCorrupt, UsageError
 from ..events import Chunk, Event, MessageEnded, TurnAccepted, TurnEnded, decode_event, turn_of
 from ..ids import AgentId, Millis, NodeId, RequestId, Seq, TurnId
 from ..messages.message import UIMessage
-from ..runtime.directory import Loaded
-from ..runtime.replays import by_number, read_replay
+from ..runtime.directory import LoadedAgent
+from ..runtime.replay_reader import by_number, read_replay
 from ..runtime.tail import Committed
 from ..server.snapshots import take_snapshot
 from ..wire.chat import ChatView, ViewMemory
@@ -209,9 +209,9 @@ class _Moment:
         return view.replayed(replay if is_whole else await by_number(self._loaded, replay))
 
     @property
-    def _loaded(self) -> Loaded:
+    def _loaded(self) -> LoadedAgent:
         # It has all that is read here: `actor.inspect`, `actor.agent`, `actor.tail.head` and `store`.
-        return cast("Loaded", self)
+        return cast("LoadedAgent", self)
 
 
 async def read_play(store: ReadOnlyLog, agent: AgentId, turn: TurnId, request: RequestId) -> Play:

@@ -28,9 +28,9 @@ from ..log.base import UNCHANGED, Batch, Entry, LogStore, Unchanged
 from ..log.receipt import Receipt, receipt_for
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .clock import Clock
-from .fresh import fresh_request_id
-from .mailbox import Inquiry, Letter, Mailbox
+from .mailbox import Envelope, Mailbox, Query
 from .office import Office
+from .random_ids import random_request_id
 from .tail import Committed, Tail
 
 __all__ = ["Actor"]
@@ -47,7 +47,7 @@ UNLOADED = "unable to answer; the agent was unloaded. Reconnect and ask again."
 class _Pending(msgspec.Struct, eq=False):
     """A decided batch: what to commit, and whom to tell."""
 
-    letters: list[Letter]
+    envelopes: list[Envelope]
     at: Millis
     committed: list[Committed] = []
     """What happens, once it is committed."""
@@ -134,11 +134,11 @@ class Actor:
     def post(self, command: Command, *, must_fit: bool = False) -> asyncio.Future[list[Event]]:
         """As `ask` or `insist`, but the command has its place in the order when this returns."""
         reply: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
-        letter = Letter(command, reply)
+        envelope = Envelope(command, reply)
         if must_fit:
-            self._mailbox.force(letter)
+            self._mailbox.force(envelope)
         else:
-            self._mailbox.post(letter)
+            self._mailbox.post(envelope)
         return reply
 
     async def room(self) -> None:
@@ -150,12 +150,12 @@ class Actor:
         if self._is_served and self._flight is None and self._mailbox.is_empty:
             return ask(self._state)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._mailbox.force(Inquiry(ask, future))
+        self._mailbox.force(Query(ask, future))
         return await future
 
-    def force(self, letter: Letter) -> None:
-        """Post a letter that always fits and that nobody waits for."""
-        self._mailbox.force(letter)
+    def force(self, envelope: Envelope) -> None:
+        """Post a envelope that always fits and that nobody waits for."""
+        self._mailbox.force(envelope)
 
     def take_begun(self, turn: TurnId) -> bool:
         """Tell whether the turn began with the last commit; only once, to whoever is to run it."""
@@ -202,7 +202,7 @@ class Actor:
         if not self._is_served or self._flight is not None:
             return
         while (mail := self._mailbox.take(BATCH)) is not None:
-            if isinstance(mail, Inquiry):
+            if isinstance(mail, Query):
                 self._answer(mail)
             elif self._serve(mail):
                 return
@@ -227,67 +227,67 @@ class Actor:
         if self._flight is not None:
             pending, appending = self._flight
             appending.cancel(self._appended)
-            self._refuse(pending.letters, told)
+            self._refuse(pending.envelopes, told)
         self.tail.close(self._why)
         for left in self._mailbox.drain():
             _fail(left.reply, told)
         self._mailbox.on_mail = _nobody  # who is gone is not kept by it
 
-    def _answer(self, inquiry: Inquiry) -> None:
-        if inquiry.reply.done():
+    def _answer(self, query: Query) -> None:
+        if query.reply.done():
             return
         try:
-            inquiry.reply.set_result(inquiry.ask(self._state))
+            query.reply.set_result(query.ask(self._state))
         except Exception as exc:  # noqa: BLE001 - the asker's own code failed: its own to hear
-            _raise_in(inquiry.reply, exc)
+            _raise_in(query.reply, exc)
 
     # -- deciding, committing, publishing ----------------------------------------------------------------
 
-    def _serve(self, letters: list[Letter]) -> bool:
+    def _serve(self, envelopes: list[Envelope]) -> bool:
         """Decide, and begin to commit; False if there was nothing to commit."""
         try:
-            pending = self._decide(letters)
+            pending = self._decide(envelopes)
             if not pending.entries:
                 _tell(pending)
                 return False
             self._commit(pending)
         except BaseException as exc:  # noqa: BLE001 - the state may have run ahead of the log: it must not be used again
-            self._break(letters, exc)
+            self._break(envelopes, exc)
         return True
 
-    def _break(self, letters: list[Letter], cause: BaseException) -> None:
+    def _break(self, envelopes: list[Envelope], cause: BaseException) -> None:
         """End because of something that should not have happened; nobody waits for an answer in vain."""
-        self._refuse(letters, cause)
+        self._refuse(envelopes, cause)
         self._end(cause)
         if not isinstance(cause, Exception | asyncio.CancelledError):
             raise cause  # somebody stops the process
 
-    def _refuse(self, letters: list[Letter], cause: BaseException) -> None:
+    def _refuse(self, envelopes: list[Envelope], cause: BaseException) -> None:
         told = self._why or (cause if isinstance(cause, EverywordError) else AgentStopped(UNLOADED))
-        for letter in letters:
-            _fail(letter.reply, told)
+        for envelope in envelopes:
+            _fail(envelope.reply, told)
 
-    def _decide(self, letters: list[Letter]) -> _Pending:
-        pending, before = _Pending(letters, self._clock.now()), self._state.tree.revision
-        for letter in letters:
+    def _decide(self, envelopes: list[Envelope]) -> _Pending:
+        pending, before = _Pending(envelopes, self._clock.now()), self._state.tree.revision
+        for envelope in envelopes:
             try:
-                events = decide(self._state, letter.command, pending.at, self._rules)
+                events = decide(self._state, envelope.command, pending.at, self._rules)
             except Exception as exc:
                 if not isinstance(exc, Rejected):
-                    log.error("%r could not decide %s", self.agent, type(letter.command).__name__, exc_info=exc)
-                if letter.reply is not None:
-                    pending.replies.append((letter.reply, exc))
+                    log.error("%r could not decide %s", self.agent, type(envelope.command).__name__, exc_info=exc)
+                if envelope.reply is not None:
+                    pending.replies.append((envelope.reply, exc))
                 continue
             self._apply(pending, events)
-            pending.is_quiet = pending.is_quiet and type(letter.command) is Emit
-            if letter.reply is not None:
-                pending.replies.append((letter.reply, events))
+            pending.is_quiet = pending.is_quiet and type(envelope.command) is Emit
+            if envelope.reply is not None:
+                pending.replies.append((envelope.reply, events))
         is_unchanged = self._state.tree.revision == before  # an approval request is shown at once
         pending.is_quiet = pending.is_quiet and is_unchanged
         if pending.entries and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
-                begun = decide(self._state, Begin(turn, calls=fresh_request_id()), pending.at, self._rules)
+                begun = decide(self._state, Begin(turn, calls=random_request_id()), pending.at, self._rules)
                 self._apply(pending, begun)
                 if type(begun[-1]) is AttemptStarted:  # what was wanted is what runs now
                     self.begun = turn
@@ -340,7 +340,7 @@ class Actor:
             except BaseException as exc:  # noqa: BLE001 - as in `_serve`
                 failure = exc
         if failure is not None:
-            return self._break(pending.letters, failure)
+            return self._break(pending.envelopes, failure)
         # A mailbox that is closed is not empty: `_work` ends what there is nothing more for.
         return None if self._mailbox.is_empty else self._work()
 

@@ -25,19 +25,19 @@ from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
 from ..log.base import Activation, GatheringStore, LogStore, WatchedStore
 from .actor import Actor
-from .agency import Agency
-from .api import Mortal, Responder, Starter
+from .agent_tool_runs.watching import AgentToolRuns
+from .api import CanBeDestroyed, HasStartHook, Responder
 from .clock import Clock, SystemClock
-from .names import Kinds, Names
+from .declared_schedules import reconcile_declared
 from .office import Office
+from .pending_states import PendingStates
 from .phase import Phase
-from .runs import Runs
-from .schedules import reconcile_declared
-from .states import States
+from .reconciler import Reconciler
+from .stored_ids import Kinds, StoredIds
 from .subscription import Subscription
-from .timekeeper import Timekeeper
+from .wake_scheduler import WakeScheduler
 
-__all__ = ["Directory", "Loaded", "Settings", "own_context", "starting_agents"]
+__all__ = ["Directory", "LoadedAgent", "Settings", "own_context", "starting_agents"]
 
 log = logging.getLogger("everyword.runtime")
 
@@ -75,15 +75,15 @@ class Settings:
 
 
 @dataclass(slots=True, eq=False)
-class Loaded:
+class LoadedAgent:
     """An agent in memory: its actor, what it runs, and who uses it."""
 
     actor: Actor
-    agency: Agency
+    reconciler: Reconciler
     store: LogStore
     rules: Rules
     responder: Responder
-    states: States = field(default_factory=States)
+    pending_states: PendingStates = field(default_factory=PendingStates)
     users: int = 0
     used_at: Millis = Millis(0)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -116,18 +116,18 @@ class Directory:
         self.settings = settings if settings is not None else Settings()
         self.phase = Phase.SERVING
         self._responders = responders
-        self._loaded: dict[AgentId, Loaded] = {}
-        self._loading: dict[AgentId, asyncio.Task[Loaded]] = {}
-        self.names = Names(store, kinds, self._loaded.__contains__)
+        self._loaded: dict[AgentId, LoadedAgent] = {}
+        self._loading: dict[AgentId, asyncio.Task[LoadedAgent]] = {}
+        self.stored_ids = StoredIds(store, kinds, self._loaded.__contains__)
         self._failures: dict[AgentId, int] = {}
         self._forget = forget
         """Deletes what a destroyed agent keeps outside of the store."""
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
-        self._departing: set[Loaded] = set()
+        self._departing: set[LoadedAgent] = set()
         """Destroyed agents of which something still runs."""
         self._errands: set[asyncio.Task[None]] = set()
         """What runs for agents that are not loaded."""
-        self._time = Timekeeper(self)
+        self._time = WakeScheduler(self)
         self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
         self._is_open = self._is_closing = False
 
@@ -147,7 +147,7 @@ class Directory:
     # -- using agents ----------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def attach(self, agent: AgentId) -> AsyncIterator[Loaded]:
+    async def attach(self, agent: AgentId) -> AsyncIterator[LoadedAgent]:
         """Load the agent and keep it loaded while the block runs.
 
         Raises:
@@ -177,13 +177,13 @@ class Directory:
 
         return release
 
-    def peek(self, agent: AgentId) -> Loaded | None:
+    def peek(self, agent: AgentId) -> LoadedAgent | None:
         """Return the agent if it is loaded."""
-        return self._loaded.get(self.names.known(agent))
+        return self._loaded.get(self.stored_ids.known(agent))
 
-    def usable(self, agent: AgentId) -> Loaded | None:
+    def usable(self, agent: AgentId) -> LoadedAgent | None:
         """Return the agent if the caller may use it at once: it is loaded, has started, and has not failed."""
-        agent = self.names.known(agent)
+        agent = self.stored_ids.known(agent)
         found = self._loaded.get(agent)
         if found is None or found.actor.tail.closed:  # it may have failed a moment ago
             return None
@@ -210,15 +210,15 @@ class Directory:
         """Whether the store takes nothing more until the process is restarted."""
         return isinstance(self.store, WatchedStore) and self.store.files.lost is not None
 
-    def loaded(self) -> list[Loaded]:
+    def loaded(self) -> list[LoadedAgent]:
         return list(self._loaded.values())
 
-    async def _find(self, asked: AgentId) -> Loaded:
-        loaded = await self._load(await self.names.find(asked))
-        self.names.remember(asked, loaded.actor.agent)
+    async def _find(self, asked: AgentId) -> LoadedAgent:
+        loaded = await self._load(await self.stored_ids.find(asked))
+        self.stored_ids.remember(asked, loaded.actor.agent)
         return loaded
 
-    async def _load(self, agent: AgentId) -> Loaded:
+    async def _load(self, agent: AgentId) -> LoadedAgent:
         while True:
             self._check_open(agent)
             if (destroying := self._destruction(agent)) is not None:
@@ -243,7 +243,7 @@ class Directory:
         if self.is_closed or not self._is_open:
             raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
 
-    async def _activate(self, agent: AgentId, loaders: frozenset[AgentId]) -> Loaded:
+    async def _activate(self, agent: AgentId, loaders: frozenset[AgentId]) -> LoadedAgent:
         _activated.set(loaders | {agent})
         responder = self._responders(agent)
         rules = responder.rules
@@ -259,7 +259,7 @@ class Directory:
 
         def changed(state: State, work: Wanted) -> None:
             self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
-            agency.reconcile(state, work)
+            reconciler.reconcile(state, work)
 
         actor = Actor(
             agent,
@@ -272,42 +272,42 @@ class Directory:
             on_change=changed,
             office=self._office,
         )
-        agency = Agency(
+        reconciler = Reconciler(
             actor,
             responder,
             self.clock,
             rules,
             phase=lambda: self.phase,
             on_wake=lambda at: self._time.remember(agent, at),
-            runs=Runs(self, actor, responder, rules.run_patience),
+            runs=AgentToolRuns(self, actor, responder, rules.run_patience),
         )
-        actor.begins = agency.begins
-        agency.reconcile(state)  # nobody has it yet: what was loaded is what is committed
-        loaded = Loaded(actor, agency, self.store, rules, responder, used_at=self.clock.now())
+        actor.begins = reconciler.begins
+        reconciler.reconcile(state)  # nobody has it yet: what was loaded is what is committed
+        loaded = LoadedAgent(actor, reconciler, self.store, rules, responder, used_at=self.clock.now())
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
         await reconcile_declared(actor, state, responder, self.clock.now())
         await _started(agent, responder)
         if not loaded.is_destroyed:
-            agency.has_started()
+            reconciler.has_started()
         return loaded
 
     # -- losing agents ------------------------------------------------------------------------------------------
 
-    def _actor_done(self, loaded: Loaded, task: asyncio.Task[None]) -> None:
+    def _actor_done(self, loaded: LoadedAgent, task: asyncio.Task[None]) -> None:
         agent = loaded.actor.agent
         if self._loaded.get(agent) is loaded:
             del self._loaded[agent]
-            self.names.forget(agent)
+            self.stored_ids.forget(agent)
         self._departing.discard(loaded)
-        loaded.agency.abandon()
+        loaded.reconciler.abandon()
         if (databases := getattr(self.store, "databases", None)) is not None:
             databases.release(agent)  # its own database is open only while it is loaded
         exc = None if task.cancelled() else task.exception()
         if exc is None or loaded.is_destroyed:
             return
-        for running in loaded.agency.tasks:
+        for running in loaded.reconciler.tasks:
             running.cancel()  # stale: the turn stays open, and the next owner runs it
         if isinstance(exc, Fenced):
             log.error("%r has another owner now; nothing more is written here", agent)
@@ -316,7 +316,7 @@ class Directory:
 
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""
-        failures = self._failures.get(self.names.known(agent), 0)
+        failures = self._failures.get(self.stored_ids.known(agent), 0)
         if failures:
             await self.clock.sleep_until(Millis(self.clock.now() + self._delay(failures)))
 
@@ -334,7 +334,7 @@ class Directory:
         """Load an agent whose time has come, or let a loaded one look again; a failure is tried again later."""
         loaded = self._loaded.get(agent)
         if loaded is not None:
-            loaded.agency.look_again()
+            loaded.reconciler.look_again()
             return
         if self._destruction(agent) is not None:
             return
@@ -352,15 +352,15 @@ class Directory:
         """Unload what nobody has used for a while."""
         now = self.clock.now()
         for agent, loaded in list(self._loaded.items()):
-            if loaded.users or loaded.agency.tasks or loaded.agency.wants_to_run:
+            if loaded.users or loaded.reconciler.tasks or loaded.reconciler.wants_to_run:
                 continue
             if loaded.used_at + self.settings.idle_after > now:
                 continue
             del self._loaded[agent]  # first, so that whoever comes now activates it anew
-            self.names.forget(agent)
+            self.stored_ids.forget(agent)
             loaded.actor.stop()
-            if loaded.agency.wake is not None:
-                self._time.remember(agent, loaded.agency.wake)
+            if loaded.reconciler.wake is not None:
+                self._time.remember(agent, loaded.reconciler.wake)
 
     # -- destroying agents ---------------------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ class Directory:
         Raises:
             LogError: the store could not; it is tried again by itself, if it got as far as to be committed.
         """
-        agent = await self.names.find(agent)
+        agent = await self.stored_ids.find(agent)
         destroying = self._destruction(agent)
         if destroying is None:
             work = self._destroy(agent, asyncio.current_task())
@@ -414,22 +414,22 @@ class Directory:
                 await self._forget(each)
         await self.store.destroy(agent, epoch)
         for each in gone:
-            self.names.forget(each)
+            self.stored_ids.forget(each)
             self._time.forget(each)
             self._failures.pop(each, None)
 
-    def _dismiss(self, loaded: Loaded, caller: asyncio.Task[Any] | None) -> None:
+    def _dismiss(self, loaded: LoadedAgent, caller: asyncio.Task[Any] | None) -> None:
         """Stop all that runs of an agent but the caller, who may have something to say before its sockets close."""
         loaded.is_destroyed = True
         why = AgentGone(f"unable to use {loaded.actor.agent!r}; it was destroyed. Its name is that of a new agent.")
-        tasks = loaded.agency.tasks
+        tasks = loaded.reconciler.tasks
         self._departing.add(loaded)
         loaded.actor.halt(why, caller if caller in tasks else None)
-        loaded.agency.abandon(why)
+        loaded.reconciler.abandon(why)
         for task in tasks:
             if task is not caller:
                 task.cancel()
-        if isinstance(loaded.responder, Mortal):
+        if isinstance(loaded.responder, CanBeDestroyed):
             loaded.responder.retire(why)
 
     # -- start and shutdown ---------------------------------------------------------------------------------------
@@ -461,22 +461,22 @@ class Directory:
         """Wait until nothing works any more, for as long as the grace period is."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.settings.grace
-        while (working := self._tasks(lambda agency: agency.working)) and (left := end - loop.time()) > 0:
+        while (working := self._tasks(lambda reconciler: reconciler.working)) and (left := end - loop.time()) > 0:
             await asyncio.wait(working, timeout=left)
 
-    def _tasks(self, of_agency: Callable[[Agency], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
+    def _tasks(self, of_agency: Callable[[Reconciler], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
         tasks: list[asyncio.Task[Any]] = [*self._loading.values(), *self._destroying.values(), *self._errands]
-        return [*tasks, *(task for loaded in here for task in of_agency(loaded.agency))]
+        return [*tasks, *(task for loaded in here for task in of_agency(loaded.reconciler))]
 
     async def _interrupt(self) -> None:
         """End what still runs as if the process had been killed, but for a note that it was not."""
         self.phase = Phase.CLOSED
-        tasks = self._tasks(lambda agency: agency.tasks)
+        tasks = self._tasks(lambda reconciler: reconciler.tasks)
         actors = [each.task for each in (*self._loaded.values(), *self._departing) if each.task is not None]
         # In one go, without an await: code that hears of its sub-agent's stop must not record that as an error.
         for loaded in self._loaded.values():
-            loaded.agency.interrupt()
+            loaded.reconciler.interrupt()
             loaded.actor.stop()
         for task in tasks:
             task.cancel()
@@ -515,7 +515,7 @@ async def _started(agent: AgentId, responder: Responder) -> None:
         return
     try:
         async with asyncio.timeout(START_LIMIT):
-            await cast(Starter, responder).on_start()
+            await cast(HasStartHook, responder).on_start()
     except TimeoutError:
         log.error("on_start of %r took longer than %g s and was stopped; it is used all the same", agent, START_LIMIT)
     except Exception:

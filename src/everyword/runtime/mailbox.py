@@ -18,21 +18,21 @@ from ..core.state import State
 from ..errors import AgentStopped, MailboxFull
 from ..ids import Attempt, TurnId
 
-__all__ = ["Inquiry", "Letter", "Mailbox"]
+__all__ = ["Envelope", "Mailbox", "Query"]
 
 CHUNKS = 2
 """So many times as many chunks of one attempt may wait as there is room for commands: each time that they are written
 ends with a page that is not full, which is a tenth of all that a stream at full speed writes if it is half of this."""
 
 
-class Letter(msgspec.Struct, eq=False):
+class Envelope(msgspec.Struct, eq=False):
     """A command, and who waits for what it causes; a runner's chunks have nobody waiting."""
 
     command: Command
     reply: asyncio.Future[Any] | None = None
 
 
-class Inquiry(msgspec.Struct, eq=False):
+class Query(msgspec.Struct, eq=False):
     """A question about the committed state, answered between two batches."""
 
     ask: Callable[[State], Any]
@@ -45,7 +45,7 @@ class Mailbox:
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
         self._most_chunks = CHUNKS * capacity
-        self._letters: deque[Letter | Inquiry] = deque()
+        self._envelopes: deque[Envelope | Query] = deque()
         self.on_mail: Callable[[], None] = lambda: None
         """Called when there is something for the reader, or never will be again."""
         self._room: asyncio.Event | None = None
@@ -55,48 +55,48 @@ class Mailbox:
         """What is told to whoever comes too late, if there is more to say than that it is closed."""
 
     def __len__(self) -> int:
-        return len(self._letters)
+        return len(self._envelopes)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits, and something may still come."""
-        return not self._letters and not self._closed
+        return not self._envelopes and not self._closed
 
     @property
     def is_over(self) -> bool:
         """Whether nothing waits, and nothing will come any more."""
-        return self._closed and not self._letters
+        return self._closed and not self._envelopes
 
-    def post(self, letter: Letter | Inquiry) -> None:
-        """Add a client's letter.
+    def post(self, envelope: Envelope | Query) -> None:
+        """Add a client's envelope.
 
         Raises:
             MailboxFull: there is no room; nothing was added.
             AgentStopped: the mailbox is closed.
         """
-        if len(self._letters) >= self._capacity:
+        if len(self._envelopes) >= self._capacity:
             raise MailboxFull(f"unable to take the command; {self._capacity} are waiting. Try again in a moment.")
-        self.force(letter)
+        self.force(envelope)
 
     def offer(self, turn: TurnId, attempt: Attempt, chunks: list[Emitted]) -> bool:
         """Add a runner's chunks, to those of the same attempt if such are the last to wait; False if there is no room.
 
         Taken, the list belongs to the mailbox: the caller changes nothing of it.
         """
-        letters = self._letters
-        if letters and not self._closed:
-            last = letters[-1]
-            waiting = last.command if type(last) is Letter and last.reply is None else None
+        envelopes = self._envelopes
+        if envelopes and not self._closed:
+            last = envelopes[-1]
+            waiting = last.command if type(last) is Envelope and last.reply is None else None
             if type(waiting) is Emit and waiting.turn == turn and waiting.attempt == attempt:
                 if len(waiting.chunks) >= self._most_chunks:
                     return False
                 waiting.chunks.extend(chunks)
                 return True
-            if len(letters) >= self._capacity:
+            if len(envelopes) >= self._capacity:
                 return False
         if self._closed:
             self._refuse()
-        letters.append(Letter(Emit(turn, attempt, chunks)))
+        envelopes.append(Envelope(Emit(turn, attempt, chunks)))
         self.on_mail()
         return True
 
@@ -106,11 +106,11 @@ class Mailbox:
             self._room = self._room or asyncio.Event()
             await self._room.wait()
 
-    def force(self, letter: Letter | Inquiry) -> None:
-        """Add a letter that must not be refused: cancel, clear, the actor's own."""
+    def force(self, envelope: Envelope | Query) -> None:
+        """Add a envelope that must not be refused: cancel, clear, the actor's own."""
         if self._closed:
             self._refuse()
-        self._letters.append(letter)
+        self._envelopes.append(envelope)
         self.on_mail()
 
     def _refuse(self) -> NoReturn:
@@ -118,18 +118,18 @@ class Mailbox:
             raise self._why.with_traceback(None)
         raise AgentStopped("unable to take the command; the agent is not loaded any more. Reconnect and ask again.")
 
-    def take(self, limit: int) -> list[Letter] | Inquiry | None:
-        """Return the next inquiry, or up to `limit` letters before one; None when nothing waits."""
-        if not self._letters:
+    def take(self, limit: int) -> list[Envelope] | Query | None:
+        """Return the next query, or up to `limit` envelopes before one; None when nothing waits."""
+        if not self._envelopes:
             return None
-        first = self._letters.popleft()
-        if isinstance(first, Inquiry):
+        first = self._envelopes.popleft()
+        if isinstance(first, Query):
             self._make_room()
             return first
         batch = [first]
-        while self._letters and len(batch) < limit and isinstance(letter := self._letters[0], Letter):
-            batch.append(letter)
-            self._letters.popleft()
+        while self._envelopes and len(batch) < limit and isinstance(envelope := self._envelopes[0], Envelope):
+            batch.append(envelope)
+            self._envelopes.popleft()
         if self._room is not None:
             self._make_room()
         return batch
@@ -140,15 +140,15 @@ class Mailbox:
         self.on_mail()
         self._make_room()
 
-    def drain(self, why: AgentStopped | None = None) -> list[Letter | Inquiry]:
+    def drain(self, why: AgentStopped | None = None) -> list[Envelope | Query]:
         """Close, and return what nobody will answer any more. `why` is told to those who come later."""
         self._why = self._why if why is None else why
         self.close()
-        left = list(self._letters)
-        self._letters.clear()
+        left = list(self._envelopes)
+        self._envelopes.clear()
         return left
 
     def _make_room(self) -> None:
-        if self._room is not None and (self._closed or len(self._letters) < self._capacity):
+        if self._room is not None and (self._closed or len(self._envelopes) < self._capacity):
             self._room.set()
             self._room = None

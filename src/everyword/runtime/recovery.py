@@ -11,7 +11,7 @@ from ..events import AttemptCause
 from ..ids import MessageId, Millis, RequestId, TurnId
 from ..messages.message import UIMessage
 
-__all__ = ["Continue", "Decision", "Recoverer", "Recovery", "Retry", "Stop", "Wait", "backoff", "recovery_of"]
+__all__ = ["Continue", "DecidesRecovery", "Decision", "Recovery", "Retry", "Stop", "Wait", "backoff", "recovery_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ Decision = Continue | Retry | Stop | Wait
 
 
 @runtime_checkable
-class Recoverer(Protocol):
+class DecidesRecovery(Protocol):
     """A responder that has a say in recovery."""
 
     async def on_recovery(self, recovery: Recovery) -> Decision:

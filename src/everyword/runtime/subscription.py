@@ -13,7 +13,7 @@ from ..errors import AgentStopped
 from ..events import decode_event
 from ..ids import AgentId, Seq
 from ..log.base import LogStore
-from .tail import Committed, StandIn, Tail
+from .tail import Committed, Sink, Tail
 
 __all__ = ["PAGE", "PAGE_BYTES", "Subscription", "read_committed"]
 
@@ -99,9 +99,9 @@ class Subscription:
                 return page
         return []
 
-    def stand_in(self, stand_in: StandIn | None) -> None:
-        """Leave somebody at the reader's place while it waits, as `Tail.stand_in` does."""
-        self._tail.stand_in(self.wake, stand_in)
+    def set_sink(self, sink: Sink | None) -> None:
+        """Leave somebody at the reader's place while it waits, as `Tail.sink` does."""
+        self._tail.set_sink(self.wake, sink)
 
     async def wait(self) -> None:
         """Wait until something new was committed or posted since the last call."""

@@ -17,7 +17,7 @@ from ..errors import AgentStopped
 from ..events import Event
 from ..ids import Millis, Seq
 
-__all__ = ["Committed", "StandIn", "Tail"]
+__all__ = ["Committed", "Sink", "Tail"]
 
 
 class Committed(msgspec.Struct, eq=False, gc=False):  # a Struct: there is one per token
@@ -32,7 +32,7 @@ class Committed(msgspec.Struct, eq=False, gc=False):  # a Struct: there is one p
     frames: dict[str, bytes] = {}
 
 
-StandIn = Callable[[Sequence[Committed]], bool]
+Sink = Callable[[Sequence[Committed]], bool]
 """Takes what was committed, on the spot, for a reader that waits; False if the reader itself has to look."""
 
 
@@ -44,7 +44,7 @@ class Tail:
         self._count, self._size = count, size
         self._bytes = 0
         self._recent: deque[Committed] = deque()
-        self._readers: dict[asyncio.Event, StandIn | None] = {}
+        self._readers: dict[asyncio.Event, Sink | None] = {}
         self.closed = False
         self.why: AgentStopped | None = None
         """Why it was closed, if there is more to say than that the agent is not loaded any more."""
@@ -72,8 +72,8 @@ class Tail:
     def _hand_out(self, committed: Sequence[Committed]) -> bool:
         """Tell everybody; False if one of them has still to read it."""
         has_been_read = True
-        for reader, stand_in in self._readers.items():
-            if stand_in is None or not stand_in(committed):
+        for reader, sink in self._readers.items():
+            if sink is None or not sink(committed):
                 self._readers[reader] = None  # it is woken: nobody stands in for it until it waits again
                 reader.set()
                 has_been_read = False
@@ -126,13 +126,13 @@ class Tail:
         self._readers[reader] = None
         return reader
 
-    def stand_in(self, reader: asyncio.Event, stand_in: StandIn | None) -> None:
+    def set_sink(self, reader: asyncio.Event, sink: Sink | None) -> None:
         """Leave somebody at the place of a reader that waits, having read all there is; None when it is back.
 
         To wake a task, let it look what there is, and put it to sleep again costs several times what a token does.
         """
         if reader in self._readers:
-            self._readers[reader] = stand_in
+            self._readers[reader] = sink
 
     def leave(self, reader: asyncio.Event) -> None:
         self._readers.pop(reader, None)

@@ -29,11 +29,11 @@ from ..ids import SUB, AgentId, id_problem, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
 from ..principals import Principal, acting_as
+from ..runtime.agent_runtime.agent_runtime import AgentRuntime
 from ..runtime.api import Responder
-from ..runtime.calls import Calls
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
-from ..runtime.port import Port
+from ..runtime.method_calls import MethodCalls
 from .access import NOTHING_TO_WATCH, Door, can_be_watched
 from .addressing import Address, find_address
 from .admissions import Admissions
@@ -233,8 +233,8 @@ class Everyword(AppHandle):
     # -- agents -----------------------------------------------------------------------------------------------------
 
     @property
-    def _calls(self) -> Calls:
-        return Calls(self._running_directory)
+    def _calls(self) -> MethodCalls:
+        return MethodCalls(self._running_directory)
 
     def _running_directory(self) -> Directory:
         if self._starting is None or self._is_closed:
@@ -251,8 +251,8 @@ class Everyword(AppHandle):
         if cls is None:
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
-        port = Port(self._directory, agent)
-        return self._watch.around(responder_for(cls, port, self._tool_threads, self))
+        runtime = AgentRuntime(self._directory, agent)
+        return self._watch.around(responder_for(cls, runtime, self._tool_threads, self))
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ class Everyword(AppHandle):
             return action
         try:
             service = await self.service()
-            agent = await service.directory.names.find(address.agent)
+            agent = await service.directory.stored_ids.find(address.agent)
             loads = bool(address.subs) or is_socket  # other requests are checked by path
             if permit.principal.read_only and loads and not await can_be_watched(service.directory, agent):
                 return NOTHING_TO_WATCH

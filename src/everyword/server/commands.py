@@ -15,9 +15,9 @@ from ..events import Outcome, TurnAccepted, decode_event
 from ..ids import Millis, RequestId
 from ..principals import LOCAL
 from ..rows import TurnRow
-from ..runtime.directory import Directory, Loaded
-from ..runtime.fresh import fresh_message_id, fresh_request_id
+from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.outbox import Outbox
+from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire import frames
 from ..wire.client_list import ClientList
 from ..wire.parse import (
@@ -88,7 +88,7 @@ class ClientCommands:
     def __init__(
         self,
         directory: Directory,
-        loaded: Loaded,
+        loaded: LoadedAgent,
         settings: SocketSettings,
         host: Host | None,
         outbox: Outbox[Probe],
@@ -194,7 +194,7 @@ class ClientCommands:
         return Answer(
             frame.call,
             frame.answer,
-            fresh_request_id(),
+            random_request_id(),
             auto_continue=frame.auto_continue,
             by=self._by,
             origin=self._serial,
@@ -223,7 +223,7 @@ class ClientCommands:
         self._client_list.asks(frame.id, frame.messages, head=head, is_stale=stale, is_new=new)
         command = Submit(
             frame.id,
-            fresh_message_id(),
+            random_message_id(),
             frame.messages,
             trigger=frame.trigger,
             policy=self._loaded.rules.policy,
@@ -252,7 +252,7 @@ class ClientCommands:
 
     async def _is_from_long_ago(self, request: RequestId) -> bool:
         """Tell whether the store has a turn of this request that the state does not remember any more."""
-        if self._loaded.agency.last_turn < RECENT_TURNS:
+        if self._loaded.reconciler.last_turn < RECENT_TURNS:
             return False
         return await self._loaded.store.find_turn(self._loaded.actor.agent, request) is not None
 
@@ -272,7 +272,7 @@ class ClientCommands:
 
     def _show(self) -> None:
         """Send the conversation as it is stored."""
-        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.agency.conversation))
+        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.reconciler.conversation))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
         """Answer a request that never became a turn; one without an id cannot be answered."""

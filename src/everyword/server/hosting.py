@@ -20,7 +20,7 @@ from ..agents.connections import Connection
 from ..agents.state import change_state, shown_state
 from ..errors import MailboxFull, is_public, public_text
 from ..messages.json_values import encode_json
-from ..runtime.directory import Loaded
+from ..runtime.directory import LoadedAgent
 from ..wire import frames
 from ..wire.parse import CallMethod, SetState
 from .close_codes import TRY_LATER, UNREAD
@@ -37,7 +37,7 @@ READ_ONLY = "Connection is readonly"
 REFUSED = "State update rejected"
 
 
-def agent_of(loaded: Loaded) -> Agent | None:
+def agent_of(loaded: LoadedAgent) -> Agent | None:
     """Return the user's object behind a loaded agent; None for responders that are no agent, as tests have."""
     agent = getattr(loaded.responder, "agent", None)
     return agent if isinstance(agent, Agent) else None
@@ -46,7 +46,9 @@ def agent_of(loaded: Loaded) -> Agent | None:
 class Host:
     """Lets one connection meet its agent."""
 
-    def __init__(self, loaded: Loaded, agent: Agent, connection: Connection, post: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, loaded: LoadedAgent, agent: Agent, connection: Connection, post: Callable[[bytes], None]
+    ) -> None:
         self._loaded, self._agent, self.connection, self._post = loaded, agent, connection, post
         self._running = 0
         self._is_unread = False
@@ -57,7 +59,7 @@ class Host:
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
         running_as(self._agent)
-        return shown_state(self._agent, self._loaded.agency.value)
+        return shown_state(self._agent, self._loaded.reconciler.value)
 
     def prepare(self) -> bool:
         """Let the agent prepare the connection; return whether it is to be told of what happens."""
@@ -128,13 +130,13 @@ class Host:
             else:
                 result = await given if inspect.isawaitable(given) else given
             reply = _result(frame.id, result)
-            await self._loaded.states.committed()  # the result may tell of states that are not yet
+            await self._loaded.pending_states.committed()  # the result may tell of states that are not yet
             self._reply(reply)
         except Exception as exc:
             if not is_public(exc):
                 log.warning("%s of %r raised", frame.method, self._agent, exc_info=exc)
             error = frames.rpc_error(frame.id, public_text(exc, f"The call of {frame.method} failed."))
-            self._loaded.states.then(lambda: self._reply(error))
+            self._loaded.pending_states.then(lambda: self._reply(error))
 
     async def _stream(self, call: str, values: AsyncIterator[Any]) -> Any:
         """Post each value; return the result that they end with, None if there is none."""
@@ -142,7 +144,7 @@ class Host:
             if isinstance(value, CallResult):
                 return value.value
             reply = _result(call, value, done=False)
-            await self._loaded.states.committed()
+            await self._loaded.pending_states.committed()
             self._reply(reply)
             await self.connection.drain()
         return None
@@ -162,7 +164,7 @@ class Host:
 
     def _run(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
         self._running += 1
-        self._loaded.agency.spawn(self._guarded(work), f"{name} of {self._loaded.actor.agent}")
+        self._loaded.reconciler.spawn(self._guarded(work), f"{name} of {self._loaded.actor.agent}")
 
     async def _guarded(self, work: Callable[[], Awaitable[Any]]) -> None:
         running_as(self._agent)

@@ -39,8 +39,8 @@ from ..errors import (
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
 from ..principals import Principal, acting_as
-from ..runtime.directory import Directory, Loaded
-from ..runtime.fresh import fresh_message_id, fresh_request_id
+from ..runtime.directory import Directory, LoadedAgent
+from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire.sse import UI_STREAM_HEADERS
 from .access import NOTHING_TO_WATCH, can_be_watched
 from .admissions import Admissions
@@ -309,7 +309,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
     question = read_question(body)
     service.seats.check_principal(caller.principal.id)
     key = caller.request.headers.get("idempotency-key")
-    request = _request_id(key) if key else fresh_request_id()
+    request = _request_id(key) if key else random_request_id()
     directory, agent = service.directory, caller.agent
     known = await directory.store.find_turn(agent, request) if key else None
     if known is None:
@@ -329,7 +329,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
             return _told(service, caller, standing)
         command = Submit(
             request,
-            fresh_message_id(),
+            random_message_id(),
             question.messages,
             trigger=question.trigger,
             policy=loaded.rules.policy,
@@ -351,7 +351,9 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
     return _ui_stream(service, caller, request, pieces, service.seats.seat(agent, caller.principal.id))
 
 
-async def _standing(loaded: Loaded, caller: Caller, question: Question, request: RequestId) -> Standing | Reject | None:
+async def _standing(
+    loaded: LoadedAgent, caller: Caller, question: Question, request: RequestId
+) -> Standing | Reject | None:
     """Take the answers that the posted messages give; return what goes on because of them, or went on before."""
     messages = question.messages
     if not messages or question.trigger == "regenerate-message":
@@ -478,7 +480,7 @@ async def post_stop(service: Service, caller: Caller) -> ASGIApp:
     return JSONResponse({"stopped": [request] if events else []})
 
 
-async def _running(loaded: Loaded) -> RequestId | None:
+async def _running(loaded: LoadedAgent) -> RequestId | None:
     def look(state: State) -> RequestId | None:
         turn = state.current or next(state.chat_turns(), None)
         return turn.request if turn is not None else None
@@ -558,7 +560,7 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
         except Exception as exc:
             log.exception("on_request of %r raised", own)
             return refusal(500, public_text(exc, FAILED))
-        await loaded.states.committed()  # the answer may tell of states that are not yet
+        await loaded.pending_states.committed()  # the answer may tell of states that are not yet
     if answer is None or callable(answer):
         return cast("ASGIApp | None", answer)
     log.error("on_request of %r returned %s; return a Starlette response, or None", own, describe_verdict(answer))

@@ -111,7 +111,7 @@ class LoopWatchdog:
         method, place = _blocking(frames)
         task = asyncio.current_task(loop)
         agent = agent_in(_context_of(task)) if task is not None else None
-        return LoopBlocked(agent._port.agent if agent is not None else None, method, place)
+        return LoopBlocked(agent._runtime.agent if agent is not None else None, method, place)
 
 
 def _stack(frame: FrameType | None) -> list[FrameType]:

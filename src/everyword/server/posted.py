@@ -37,7 +37,7 @@ from ..messages.tool_calls import (
     open_calls,
     tool_parts,
 )
-from ..runtime.directory import Directory, Loaded
+from ..runtime.directory import Directory, LoadedAgent
 from ..wire.sse import DONE, encode_sse, terminal_events
 from .permissions import Reject
 from .sharing import Sharing
@@ -65,7 +65,9 @@ class Standing:
     """The turn that is told."""
 
 
-async def find_subject(loaded: Loaded, messages: Sequence[JsonObject], named: MessageId | None) -> JsonObject | None:
+async def find_subject(
+    loaded: LoadedAgent, messages: Sequence[JsonObject], named: MessageId | None
+) -> JsonObject | None:
     """Return the answer in the list that the client goes on with; None when it asks something.
 
     It is the last message, or the one that the request names: the AI SDK names the message of a call that was approved
@@ -92,7 +94,7 @@ class Answering:
 
 
 async def take_answers(
-    loaded: Loaded, messages: Sequence[JsonObject], who: Answering, refuse: Callable[[], Awaitable[Reject | None]]
+    loaded: LoadedAgent, messages: Sequence[JsonObject], who: Answering, refuse: Callable[[], Awaitable[Reject | None]]
 ) -> bool | Reject:
     """Settle the calls that are open here and answered in the list; return whether there were any.
 
@@ -120,7 +122,7 @@ async def take_answers(
 
 
 async def find_standing(
-    loaded: Loaded, subject: JsonObject, request: RequestId, *, is_last: bool, has_answers: bool
+    loaded: LoadedAgent, subject: JsonObject, request: RequestId, *, is_last: bool, has_answers: bool
 ) -> Standing | None:
     """Return what to tell a client that goes on with this message; None when it has to be asked for, as a turn.
 

@@ -13,9 +13,9 @@ from typing import Final
 from ..errors import AgentStopped, LogError
 from ..events import Chunk, RunEnded, RunStarted
 from ..ids import AgentId, RunId
+from ..runtime.agent_tool_runs.following import RunFollower
+from ..runtime.agent_tool_runs.watching import child_of, request_of
 from ..runtime.directory import Directory
-from ..runtime.runs import child_of, request_of
-from ..runtime.runtail import RunTail
 from ..runtime.tail import Committed
 from ..wire.runs import Known, chosen_runs, chunk_frame, ended_frame, started_frame
 
@@ -93,7 +93,7 @@ class RunFeeds:
 
     def _follow(self, started: RunStarted) -> _Feed:
         child = child_of(self._agent, started)
-        feed = _Feed(started, RunTail(self._directory, child, request_of(started.run), self._wake))
+        feed = _Feed(started, RunFollower(self._directory, child, request_of(started.run), self._wake))
         return self._feeds.setdefault(started.run, feed)
 
     async def _next(self, feed: _Feed) -> list[bytes]:
@@ -120,7 +120,7 @@ class _Feed:
 
     __slots__ = ("started", "tail")
 
-    def __init__(self, started: RunStarted, tail: RunTail) -> None:
+    def __init__(self, started: RunStarted, tail: RunFollower) -> None:
         self.started, self.tail = started, tail
 
     def live(self, committed: Committed) -> bytes:

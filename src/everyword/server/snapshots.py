@@ -5,13 +5,13 @@ from __future__ import annotations
 from ..core.state import State, Turn
 from ..events import TurnKind
 from ..ids import Seq
-from ..runtime.directory import Loaded
+from ..runtime.directory import LoadedAgent
 from ..wire.known_turns import KnownTurn, Snapshot
 
 __all__ = ["take_snapshot"]
 
 
-async def take_snapshot(loaded: Loaded) -> Snapshot:
+async def take_snapshot(loaded: LoadedAgent) -> Snapshot:
     """Return what a new connection needs to know, and the cursor from which it goes on."""
     return await loaded.actor.inspect(lambda state: _snapshot(state, loaded.actor.tail.head))
 

@@ -20,8 +20,8 @@ from ..events import Chunk, Outcome, TurnEnded, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import LogStore
 from ..rows import TurnRow
-from ..runtime.directory import Directory, Loaded
-from ..runtime.replays import read_numbered
+from ..runtime.directory import Directory, LoadedAgent
+from ..runtime.replay_reader import read_numbered
 from ..runtime.subscription import Subscription
 from ..runtime.tail import Committed
 from ..wire.sse import KEEP_ALIVE, chunk_event, encode_sse, log_event, terminal_events
@@ -210,7 +210,7 @@ class OpenTurn:
     """The turns whose questions wait behind it."""
 
 
-async def find_open_turn(loaded: Loaded, sharing: Sharing, request: RequestId | None) -> OpenTurn | None:
+async def find_open_turn(loaded: LoadedAgent, sharing: Sharing, request: RequestId | None) -> OpenTurn | None:
     """Return the turn of this request if it is open; without a request, the running turn, or the next to run.
 
     Without a request, turns of branches that were left are passed over (R-5).
@@ -237,7 +237,7 @@ def _shown_turns(state: State) -> list[Turn]:
     )
 
 
-def _opened(loaded: Loaded, sharing: Sharing, state: State, turn: Turn) -> OpenTurn:
+def _opened(loaded: LoadedAgent, sharing: Sharing, state: State, turn: Turn) -> OpenTurn:
     chunks = few_chunks(turn)
     if turn.is_continuation and turn.fold is None:
         # It has not begun. A page folds what follows into an empty message: it needs what is continued.

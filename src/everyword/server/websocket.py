@@ -31,10 +31,10 @@ from ..errors import (
 )
 from ..events import RunEnded, RunStarted
 from ..ids import AgentId, Seq, split_agent_id
-from ..runtime.directory import Directory, Loaded
-from ..runtime.fresh import fresh_request_id
+from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.outbox import Outbox
-from ..runtime.replays import by_number, read_replay
+from ..runtime.random_ids import random_request_id
+from ..runtime.replay_reader import by_number, read_replay
 from ..runtime.subscription import PAGE, PAGE_BYTES, Subscription
 from ..runtime.tail import Committed
 from ..wire import frames
@@ -89,7 +89,7 @@ async def serve_socket(
     `send` is the server's own, if the caller has it: the way around what Starlette checks at each frame.
     """
     await websocket.accept()
-    owner = websocket.query_params.get("_pk") or fresh_request_id()
+    owner = websocket.query_params.get("_pk") or random_request_id()
     code, reason = 1000, ""
     try:
         with presence.present(agent, owner):
@@ -131,7 +131,7 @@ class _Socket:
         self,
         websocket: WebSocket,
         directory: Directory,
-        loaded: Loaded,
+        loaded: LoadedAgent,
         subscription: Subscription,
         presence: Presence,
         settings: SocketSettings,
@@ -223,17 +223,17 @@ class _Socket:
 
     async def _greet(self) -> ChatView:
         """Send the connect frames: what the chat is doing, who this is, the (empty) list of MCP servers."""
-        agent, agency, presence = self._loaded.actor.agent, self._loaded.agency, self._presence
+        agent, reconciler, presence = self._loaded.actor.agent, self._loaded.reconciler, self._presence
         snapshot = await take_snapshot(self._loaded)
         self._subscription.skip_to(snapshot.head)
         view = ChatView(
             ViewMemory.new(snapshot),
             socket=self._serial,
             owner=self._owner,
-            transcript=lambda: agency.conversation,
+            transcript=lambda: reconciler.conversation,
             is_present=lambda owner: presence.is_present(agent, owner),
-            is_shown=agency.shows,
-            is_followed=agency.is_followed,
+            is_shown=reconciler.shows,
+            is_followed=reconciler.is_followed,
         )
         self._commands = ClientCommands(
             self._directory,
@@ -286,12 +286,12 @@ class _Socket:
     async def _wait(self) -> None:
         """Wait until there is something that cannot be told at once."""
         # A run of a sub-agent takes its time to be told of; only this task begins to follow one.
-        may_stand_in = self._write_frames is not None and self._feeds.is_idle
-        self._subscription.stand_in(self._tell_at_once if may_stand_in else None)
+        may_use_sink = self._write_frames is not None and self._feeds.is_idle
+        self._subscription.set_sink(self._tell_at_once if may_use_sink else None)
         try:
             await self._outbox.wait()
         finally:
-            self._subscription.stand_in(None)
+            self._subscription.set_sink(None)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             try:

@@ -1,6 +1,6 @@
 """The pytest plugin: an app per test, a clock to turn by hand, and `async def` tests without another plugin.
 
-Loaded by pytest itself wherever everyword is installed.
+LoadedAgent by pytest itself wherever everyword is installed.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any
 from ...errors import EverywordError
 from ...ids import AgentId, RequestId, Seq
 from ...messages.message import UIMessage
+from ...runtime.agent_runtime.agent_runtime import AgentRuntime
 from ...runtime.api import TurnResult
-from ...runtime.port import Port
 from ...server.streams import follow_log
 from .life import Life
 
@@ -66,18 +66,18 @@ class Insider:
         """Do something in a task of this life; return what it was."""
         self._asked += 1
         message = {"id": f"own-{self._asked}", "role": "user", "parts": [{"type": "text", "text": "well?"}]}
-        port, name = Port(life.directory, AgentId(agent)), f"own-{self._asked}"
+        runtime, name = AgentRuntime(life.directory, AgentId(agent)), f"own-{self._asked}"
         draw = self._chance.random()
         if draw < 0.4:
-            _ = life.start(self._ask(life, port.run_turn([message], request=RequestId(name))))
+            _ = life.start(self._ask(life, runtime.run_turn([message], request=RequestId(name))))
         elif draw < 0.7:
-            _ = life.start(self._ask(life, port.run_turn(_later(message), request=RequestId(name))))
+            _ = life.start(self._ask(life, runtime.run_turn(_later(message), request=RequestId(name))))
         elif draw < 0.85:
-            _ = life.start(self._ask(life, port.continue_turn()))
+            _ = life.start(self._ask(life, runtime.continue_turn()))
         elif draw < 0.95:
-            _ = life.start(_quietly(port.put_messages([message])))
+            _ = life.start(_quietly(runtime.put_messages([message])))
         else:
-            _ = life.start(_quietly(port.cancel(None)))
+            _ = life.start(_quietly(runtime.cancel(None)))
         return name
 
     async def _ask(self, life: Life, asking: Any) -> None:

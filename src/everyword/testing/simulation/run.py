@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from ...runtime import fresh, tail
+from ...runtime import random_ids, tail
 from ...server import websocket
 from .loop import SeededLoop
 from .network import Link
@@ -115,7 +115,9 @@ def _of_this_world(world: World) -> Iterator[None]:
     gc.disable()
     try:
         with (
-            patch.object(fresh, "secrets", SimpleNamespace(token_urlsafe=lambda size: f"{ids.getrandbits(48):012x}")),
+            patch.object(
+                random_ids, "secrets", SimpleNamespace(token_urlsafe=lambda size: f"{ids.getrandbits(48):012x}")
+            ),
             patch.object(websocket, "_serials", itertools.count(1)),
             patch.object(websocket, "_process_mark", "simulated"),
             patch.object(tail, "asyncio", SimpleNamespace(Event=_Numbered)),

@@ -1,0 +1,56 @@
+"""What answers the turns of one agent: the interface that `agents` implements for the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from ...core.state import Rules
+from ...errors import AgentGone
+from ...messages.message import Chunk
+from .turns import TurnCall, TurnResult
+
+__all__ = ["CanBeDestroyed", "HasStartHook", "Responder"]
+
+
+class Responder(Protocol):
+    """Answers the turns of one agent. Its code never runs inside the actor (R-26)."""
+
+    @property
+    def rules(self) -> Rules:
+        """What this agent lays down for the core; read once, at activation."""
+        ...
+
+    def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk | msgspec.Struct]:
+        """Answer a turn: yield text or chunks. Ending is success; raising, or an `error` chunk, is failure."""
+        ...
+
+    def error_text(self, exc: BaseException) -> str:
+        """Return what clients may read of a failure (R-29)."""
+        ...
+
+    async def on_response(self, result: TurnResult) -> None:
+        """Hear how a turn ended; called only if `rules.has_response_hook`."""
+        ...
+
+
+class HasStartHook(Protocol):
+    """A responder that may want to know when its agent was loaded."""
+
+    @property
+    def wants_start(self) -> bool:
+        """Whether there is code that is to run then: agents are loaded often, and most have none."""
+        ...
+
+    async def on_start(self) -> None: ...
+
+
+@runtime_checkable
+class CanBeDestroyed(Protocol):
+    """A responder whose agent can be destroyed."""
+
+    def retire(self, why: AgentGone) -> None:
+        """Hear that the agent is no more: what its code asks for from now on raises `why`."""
+        ...

@@ -1,0 +1,160 @@
+"""Running durable jobs: when they come again, what was missed, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from ..core.commands import EndJob, StartJob
+from ..core.state import Job, State
+from ..cron import next_of_cron
+from ..errors import AgentGone, AgentStopped, LogError, Rejected, UsageError
+from ..events import JobAdded, JobKind, JobStarted
+from ..ids import JobId, Millis
+from ..principals import act_for
+from .actor import Actor
+from .api import JobCall, RunsJobs
+from .clock import Clock
+from .mailbox import Envelope
+from .recovery import backoff
+
+__all__ = ["JobRun", "missed_runs", "next_due", "running_job"]
+
+log = logging.getLogger("everyword.runtime")
+
+MOST_COUNTED: Final = 10_000
+"""How many missed runs are counted; beyond that nobody wants to know."""
+
+
+def next_due(added: JobAdded, after: Millis) -> Millis | None:
+    """Return when the job comes next after a moment; None when it does not come again."""
+    match added.kind:
+        case "every":
+            every = int(added.rule or 0)
+            passed = (after - added.due) // every + 1
+            return Millis(added.due + max(passed, 1) * every)
+        case "cron":
+            return next_of_cron(added.rule or "", added.zone or "UTC", after)
+        case _:
+            return None
+
+
+def missed_runs(added: JobAdded, due: Millis, now: Millis) -> int:
+    """Return how many runs after the one at `due` should have begun by now."""
+    missed = 0
+    coming = next_due(added, due)
+    while coming is not None and coming <= now and missed < MOST_COUNTED:
+        missed += 1
+        coming = next_due(added, coming)
+    return missed
+
+
+class JobRun:
+    """One run of a job, in a task of its own: record that it begins, call the agent's method, record how it ended."""
+
+    def __init__(self, actor: Actor, worker: object, job: JobId, kind: JobKind, clock: Clock) -> None:
+        self.job, self.kind = job, kind
+        self.is_ending = False
+        """Set when nobody needs to stop this run any more: its end is on its way, or it was let go on to it."""
+        self.is_cancelled = False
+        self._actor, self._worker, self._clock = actor, worker, clock
+        self._stopped: EndJob | None = None
+        """What to record if a shutdown interrupts the run; behind its end it says nothing."""
+        self.task = asyncio.create_task(self._run(), name=f"job {job} of {actor.agent}")
+
+    def cancel(self) -> None:
+        """Stop the method, once: its end is in the log already."""
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            self.task.cancel()
+
+    def interrupt(self) -> None:
+        """Record that a shutdown interrupts the run: it was no failure, and the next process goes on with it."""
+        if self._stopped is not None:
+            self._actor.force(Envelope(self._stopped))
+
+    async def _run(self) -> None:
+        _running.set(self)
+        found = await self._actor.inspect(lambda state: _found(state, self.job))
+        if found is None:
+            return
+        missed = missed_runs(found.added, found.due, self._clock.now())
+        self.is_ending = True  # it may be set aside instead
+        self._stopped = EndJob(self.job, found.run + 1, "stopped", found.due)
+        try:
+            events = await self._actor.insist(StartJob(self.job, missed))
+        except AgentStopped:
+            raise
+        except Rejected:
+            return  # cancelled meanwhile
+        started = next((event for event in events if isinstance(event, JobStarted)), None)
+        if started is None:
+            callback = found.added.callback
+            log.error("job %s (%s) of %r is set aside; it never ended", self.job, callback, self._actor.agent)
+            return
+        self.is_ending = False
+        if await self._actor.inspect(lambda state: self.job in state.jobs):
+            await self._end(found, started)
+
+    async def _end(self, job: Job, started: JobStarted) -> None:
+        added = job.added
+        try:
+            await self._call(job, started)
+            end = EndJob(added.job, started.run, "done", next_due(added, self._clock.now()))
+        except (asyncio.CancelledError, AgentStopped, LogError) as exc:
+            is_own = isinstance(exc, asyncio.CancelledError) and not _is_told()
+            is_of_another = isinstance(exc, AgentGone) and not self._actor.is_halted
+            if not (is_own or is_of_another):
+                raise  # cancelled, or the next process runs it again
+            end = self._failed(job, started, exc)
+        except Exception as exc:  # noqa: BLE001 - the agent's own code
+            end = self._failed(job, started, exc)
+        self.is_ending = True
+        try:
+            await self._actor.insist(end)
+        except AgentStopped:
+            raise
+        except Rejected:
+            log.info("job %s of %r was cancelled while it ran", added.job, self._actor.agent)
+
+    async def _call(self, job: Job, started: JobStarted) -> None:
+        added = job.added
+        act_for(added.principal)
+        if not isinstance(self._worker, RunsJobs):
+            raise UsageError(f"unable to call {added.callback!r}; this agent has no methods for jobs")
+        payload = msgspec.json.decode(bytes(added.payload))
+        call = JobCall(added.job, added.callback, payload, added.kind, started.run, started.missed, job.ended)
+        await self._worker.run_job(call)
+
+    def _failed(self, job: Job, started: JobStarted, exc: BaseException) -> EndJob:
+        added, attempts = job.added, job.attempts + 1
+        log.warning("job %s (%s) of %r failed", added.job, added.callback, self._actor.agent, exc_info=exc)
+        detail = f"{type(exc).__name__}: {exc}"
+        if attempts < added.max_attempts and not isinstance(exc, UsageError):
+            again = Millis(self._clock.now() + backoff(attempts + 1))
+            return EndJob(added.job, started.run, "retry", again, detail)
+        return EndJob(added.job, started.run, "failed", next_due(added, self._clock.now()), detail)
+
+
+_running: ContextVar[JobRun | None] = ContextVar("everyword_running_job", default=None)
+
+
+def running_job() -> JobRun | None:
+    """Return the run that the calling code is part of."""
+    return _running.get()
+
+
+def _is_told() -> bool:
+    """Tell whether somebody cancelled the current task, rather than its own code a part of it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _found(state: State, job: JobId) -> Job | None:
+    found = state.jobs.get(job)
+    return replace(found) if found is not None else None

@@ -1,0 +1,220 @@
+"""The one entry point of calls: `MethodCalls` over the directory of this process.
+
+A call is a record that could be sent elsewhere. What comes back are bytes, or an error by class and text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from ..errors import AgentGone, AgentStopped, EverywordError, LogError, UsageError
+from ..ids import AgentId, parent_id
+from ..trace_context import current_trace, run_in_trace
+from .api.calls import AnswersCalls, Call, StreamItem
+from .call_errors import describe_failure, revive_failure
+from .directory import Directory, LoadedAgent, own_context, starting_agents
+
+__all__ = ["MethodCalls"]
+
+log = logging.getLogger("everyword.runtime")
+
+
+class MethodCalls:
+    """Implements `MethodCalls` on whatever directory an app runs with at the moment."""
+
+    def __init__(self, running: Callable[[], Directory]) -> None:
+        self._running = running
+
+    async def call(self, call: Call) -> bytes:
+        """Run a method in the loaded agent, as its own code; return its result as JSON.
+
+        The result is given out when the states that the call set are committed. The method goes on if the caller is
+        cancelled.
+
+        Raises:
+            EverywordError: what the method raised, by class and text.
+            CallFailed: it raised something else. The text of that is in the log only.
+            AgentGone: the agent was destroyed meanwhile.
+            AgentStopped: the agent or the process was stopped meanwhile.
+        """
+        call = replace(call, starting=starting_agents(), trace=current_trace())
+        was_lost = False
+        while True:
+            directory = self._running()
+            try:
+                async with directory.attach(call.agent) as loaded:
+                    was_lost = call.is_repeatable
+                    return await _Answer(directory, loaded, call).wait()
+            except AgentGone:
+                raise  # the agent of that name is another one now
+            except (AgentStopped, LogError):
+                if not was_lost or directory.is_closed:
+                    raise
+                await directory.loaded_again(call.agent)
+
+    async def stream(self, call: Call) -> AsyncIterator[StreamItem]:
+        """Run an async generator in the loaded agent; closing the iterator closes it at its next value."""
+        call = replace(call, starting=starting_agents(), trace=current_trace())
+        directory = self._running()
+        async with directory.attach(call.agent) as loaded:
+            feed = _Feed(directory, loaded, call)
+            try:
+                while (item := await feed.next()) is not None:
+                    yield item
+            finally:
+                feed.leave()
+
+    async def destroy(self, agent: AgentId) -> None:
+        """Delete the agent, all that it stored and every agent below it."""
+        await self._running().destroy(agent)
+
+    async def exists(self, agent: AgentId) -> bool:
+        """Tell whether the agent is loaded, or anything of it is stored."""
+        names = self._running().stored_ids
+        return await names.is_stored(await names.find(agent))
+
+    async def page(self, prefix: str, after: str, limit: int) -> Sequence[AgentId]:
+        """Return up to `limit` ids, by id: of agents that are stored or loaded, and nobody's sub-agents."""
+        directory = self._running()
+        found: list[AgentId] = []
+        while True:
+            stored = await directory.store.agents_named(prefix, after=after, limit=limit)
+            end = stored[-1] if len(stored) == limit else None
+            loaded = sorted(
+                each
+                for each in (loaded.actor.agent for loaded in directory.loaded())
+                if each.startswith(prefix) and each > after and (end is None or each <= end)
+            )
+            merged = dict.fromkeys(heapq.merge(stored, loaded))
+            found += islice((each for each in merged if parent_id(each) is None), limit - len(found))
+            if len(found) == limit or end is None:
+                return found
+            after = end
+
+
+class _Answer:
+    """One call while it runs in its agent."""
+
+    def __init__(self, directory: Directory, loaded: LoadedAgent, call: Call) -> None:
+        self._loaded, self._call = loaded, call
+        self._done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._task = _spawn(directory, loaded, call, self._run())
+        self._task.add_done_callback(self._ended)
+
+    async def wait(self) -> bytes:
+        try:
+            return await self._done
+        except asyncio.CancelledError:
+            if self._call.ends_with_caller:
+                self._task.cancel()
+            raise
+
+    async def _run(self) -> None:
+        run_in_trace(self._call.trace)
+        try:
+            result = await _callee(self._loaded).answer_call(self._call)
+            await self._loaded.pending_states.committed()  # the result may tell of states that are not yet
+        except Exception as exc:  # noqa: BLE001 - mostly the agent's own code
+            failure = await _failure_of(self._loaded, self._call, exc)
+            if not self._done.done():
+                self._done.set_exception(failure)
+            return
+        if not self._done.done():
+            self._done.set_result(result)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not self._done.done():  # cancelled, with its agent or by its own code
+            self._done.set_exception(_lost(self._loaded, self._call))
+
+
+class _Feed:
+    """One stream while it runs in its agent, at most one value ahead of its reader."""
+
+    def __init__(self, directory: Directory, loaded: LoadedAgent, call: Call) -> None:
+        self._loaded, self._call = loaded, call
+        self._item: StreamItem | None = None
+        self._failure: EverywordError | None = None
+        self._has_ended = self._has_left = False
+        self._changed = asyncio.Event()
+        self._task = _spawn(directory, loaded, call, self._run())
+        self._task.add_done_callback(self._ended)
+
+    async def next(self) -> StreamItem | None:
+        """Return the next value; None at the end."""
+        while self._item is None and not self._has_ended:
+            self._changed.clear()
+            await self._changed.wait()
+        item, self._item = self._item, None
+        self._changed.set()
+        if item is None and self._failure is not None:
+            raise self._failure
+        return item
+
+    def leave(self) -> None:
+        """Note that nobody reads on: the generator is closed when it has its next value."""
+        self._has_left = True
+        self._changed.set()
+
+    async def _run(self) -> None:
+        run_in_trace(self._call.trace)
+        try:
+            values: Any = _callee(self._loaded).answer_stream(self._call)
+            async with aclosing(values):
+                async for item in values:
+                    await self._loaded.pending_states.committed()
+                    if not await self._offer(item):
+                        break
+        except Exception as exc:  # noqa: BLE001 - mostly the agent's own code
+            self._failure = await _failure_of(self._loaded, self._call, exc)
+        self._has_ended = True
+
+    async def _offer(self, item: StreamItem) -> bool:
+        """Wait until the reader has taken the value before, and put this one in its place; False if it has left."""
+        while self._item is not None and not self._has_left:
+            self._changed.clear()
+            await self._changed.wait()
+        self._item = item
+        self._changed.set()
+        return not self._has_left
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._failure = _lost(self._loaded, self._call)
+        self._changed.set()
+
+
+def _spawn(directory: Directory, loaded: LoadedAgent, call: Call, work: Any) -> asyncio.Task[None]:
+    """Run a call as the agent's own work, in a context of its own: nothing of the caller's but what the call says."""
+    context = own_context(directory, call.starting)
+    return loaded.reconciler.begin(work, f"{call.method} of {call.agent}", context=context, is_wait=call.is_wait)
+
+
+def _callee(loaded: LoadedAgent) -> AnswersCalls:
+    if not isinstance(loaded.responder, AnswersCalls):
+        raise UsageError(f"unable to call {loaded.actor.agent!r}; it is no agent with methods")
+    return loaded.responder
+
+
+async def _failure_of(loaded: LoadedAgent, call: Call, exc: Exception) -> EverywordError:
+    """Return what the caller is told of an exception, once the states are committed that were set before it."""
+    if not isinstance(exc, EverywordError):
+        log.warning("%s of %r raised", call.method, loaded.actor.agent, exc_info=exc)
+    described = describe_failure(exc, call.method)
+    with suppress(Exception):
+        await loaded.pending_states.committed()
+    return revive_failure(described)
+
+
+def _lost(loaded: LoadedAgent, call: Call) -> AgentStopped:
+    agent = loaded.actor.agent
+    if loaded.is_destroyed:
+        return AgentGone(f"unable to finish {call.method} of {agent!r}; the agent was destroyed meanwhile")
+    return AgentStopped(f"unable to finish {call.method} of {agent!r}; it was stopped before it was done")

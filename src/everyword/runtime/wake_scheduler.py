@@ -1,0 +1,137 @@
+"""The only timer: wakes agents whose time has come, unloads idle ones, runs retention, and watches the store (R-22)."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from typing import TYPE_CHECKING
+
+from ..errors import LogError
+from ..ids import AgentId, Millis
+from ..log.base import WatchedStore
+
+if TYPE_CHECKING:
+    from .directory import Directory
+
+__all__ = ["WakeScheduler"]
+
+log = logging.getLogger("everyword.runtime")
+
+HORIZON = 10 * 60 * 1000
+"""How far ahead wake times of unloaded agents are kept in memory; the table has the rest."""
+
+MOST_DUE = 1_000_000
+"""How many wake times are read at once: all of them, on any machine that could run so many agents."""
+
+PICK_UP = 16
+"""How many agents are activated at a time when many are due, as after a crash."""
+
+
+class WakeScheduler:
+    """Sleeps until the next thing is due, and does it. Its memory is a cache of the wake table.
+
+    What is due stands in a heap; an entry counts only if it is still what the agent wants.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._due: dict[AgentId, Millis] = {}
+        self._heap: list[tuple[Millis, AgentId]] = []
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._read_until = Millis(0)
+        self._sweep_at = Millis(0)
+
+    async def start(self) -> None:
+        """Wake everything that is due now, then keep time in the background."""
+        await self._refill()
+        await self._wake_due()
+        self._tasks = [
+            asyncio.create_task(self._keep_time(), name="timekeeper"),
+            asyncio.create_task(self._keep_retention(), name="retention"),
+            asyncio.create_task(self._keep_watch(), name="watch over the store"),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def remember(self, agent: AgentId, at: Millis) -> None:
+        """Wake the agent at that time, and not when it last wanted to be woken."""
+        self._due[agent] = at
+        heapq.heappush(self._heap, (at, agent))
+        if self._heap[0] == (at, agent):
+            self._changed.set()  # earlier than what is slept for
+
+    def forget(self, agent: AgentId) -> None:
+        """Do not wake the agent."""
+        self._due.pop(agent, None)
+
+    async def _keep_time(self) -> None:
+        clock, idle_after = self._directory.clock, self._directory.settings.idle_after
+        while True:
+            self._changed.clear()
+            if clock.now() + HORIZON // 2 >= self._read_until:
+                await self._refill()
+            await self._wake_due()
+            if clock.now() >= self._sweep_at:
+                self._directory.unload_idle()
+                self._sweep_at = Millis(clock.now() + max(idle_after // 4, 1))
+            first = [self._heap[0][0]] if self._heap else []
+            await self._sleep(min(self._sweep_at, Millis(self._read_until - HORIZON // 2), *first))
+
+    async def _sleep(self, until: Millis) -> None:
+        """Wait for the time, or for a change, whichever is first."""
+        sleeping = asyncio.create_task(self._directory.clock.sleep_until(until))
+        changing = asyncio.create_task(self._changed.wait())
+        try:
+            await asyncio.wait([sleeping, changing], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            changing.cancel()
+
+    async def _refill(self) -> None:
+        now = self._directory.clock.now()
+        try:
+            due = await self._directory.store.due(Millis(now + HORIZON), limit=MOST_DUE)
+        except LogError as exc:
+            log.error("unable to read the wake table; trying again: %s", exc)
+            self._read_until = Millis(now + HORIZON // 2 + self._directory.settings.retry_after)
+            return
+        self._read_until = Millis(now + HORIZON)
+        for agent, at in due:
+            if self._directory.peek(agent) is None and agent not in self._due:
+                self.remember(agent, at)
+
+    async def _wake_due(self) -> None:
+        now, due = self._directory.clock.now(), list[AgentId]()
+        while self._heap and self._heap[0][0] <= now:
+            at, agent = heapq.heappop(self._heap)
+            if self._due.get(agent) == at:
+                del self._due[agent]
+                due.append(agent)
+        for first in range(0, len(due), PICK_UP):
+            await asyncio.gather(*(self._directory.wake(agent) for agent in due[first : first + PICK_UP]))
+
+    async def _keep_watch(self) -> None:
+        store, clock, every = self._directory.store, self._directory.clock, self._directory.settings.store_check_every
+        while isinstance(store, WatchedStore):
+            try:
+                store.files.check()
+            except LogError:
+                return  # the store has logged what happened, and refuses everything from now on
+            await clock.sleep_until(Millis(clock.now() + every))
+
+    async def _keep_retention(self) -> None:
+        clock, settings = self._directory.clock, self._directory.settings
+        while True:
+            try:
+                more = True
+                while more:
+                    more = (await self._directory.store.prune(Millis(clock.now() - settings.retention))).more
+            except LogError as exc:
+                log.error("unable to prune; trying again later: %s", exc)
+            await clock.sleep_until(Millis(clock.now() + settings.retention_every))
