@@ -178,7 +178,7 @@ def harbour(tmp_path: Path) -> Path:
 
 def improve(folder: Path) -> None:
     """Put the agent of the last part into the place of the first one."""
-    agent = printed(TUTORIAL, "python", "the agent once more")
+    agent = printed(TUTORIAL, "python", "the changed agent")
     before, _, after = (folder / "app.py").read_text(encoding="utf-8").partition("class Chat")
     _, found, rest = after.partition("\n\n\napp = ")
     assert found
