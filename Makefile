@@ -85,7 +85,7 @@ test: setup lint types ## every check: lint, types, architecture, unit, property
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
 # What a change to the rules or the runtime breaks, breaks here first; stores, servers and the SDK oracle take longer.
-INNER := $(addprefix tests/,architecture docs core messages codec wire runtime agents log/test_memory.py test_events.py)
+INNER := $(addprefix tests/,architecture docs mutants core messages codec wire runtime agents log/test_memory.py test_events.py)
 
 check: setup-python lint types ## the inner loop: lint, types and the fast tests, in under a minute
 	@$(BIN)/pytest -n $(WORKERS) -m 'not crash and not browser and not slow' $(INNER) $(ARGS)

@@ -1,0 +1,122 @@
+"""Seeded bugs of answered calls: when an answer goes on, and what runs late."""
+
+from __future__ import annotations
+
+from tests.mutants.bug import Bug
+from tests.mutants.changes import always, both, drop, never, replace
+
+__all__ = ["BUGS"]
+
+ANSWERS = "tests/core/test_answers.py"
+CLIENT_MESSAGES = "tests/core/test_client_messages.py"
+LATE_CALLS = "tests/core/test_late_calls.py"
+PRINCIPALS = "tests/core/test_principals.py"
+
+BUGS = [
+    Bug(
+        "core:answer_call",
+        "R-1",
+        drop("$turn.chunks"),
+        f"{ANSWERS}::test_a_result_for_a_streaming_call_is_an_answer_and_a_chunk_in_one_batch",
+        "two chunks of a request have the same index",
+    ),
+    Bug(
+        "core:_takes",
+        "R-1",
+        both(drop("tool_name(...) in $rules.server_tools"), drop("$asked == own_approval_id(...)")),
+        "tests/agents/test_steps.py::test_a_client_tool_is_left_to_the_page_and_a_forged_result_of_ours_is_refused",
+        "a client can invent the result of a server's tool",
+    ),
+    Bug(
+        "core:_stored_call",
+        "R-1",
+        drop("$place.role != 'assistant'"),
+        f"{CLIENT_MESSAGES}::test_a_call_in_a_user_message_takes_no_answer",
+        "a client runs any tool with an input of its own",
+    ),
+    Bug(
+        "core:_why_skipped",
+        "R-1",
+        never("$state.nodes[$turn.node].role != 'assistant'"),
+        f"{CLIENT_MESSAGES}::test_a_waiting_continuation_of_a_user_message_is_skipped",
+        "a user's message becomes an assistant's",
+    ),
+    Bug(
+        "core:waiting_continuations",
+        "R-3",
+        drop("$turn.status is Status.ACCEPTED"),
+        f"{ANSWERS}::test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another",
+        "an answer during a continuation is never gone on with",
+    ),
+    Bug(
+        "core:continuation_is_due",
+        "R-3",
+        always("$body is None or not is_mid_batch(...)"),
+        f"{ANSWERS}::test_the_continuation_of_a_whole_batch_waits_for_the_whole_batch",
+        "the model goes on with half of its results",
+    ),
+    Bug(
+        "core:may_continue",
+        "R-3",
+        drop("_has_begun(...)"),
+        f"{LATE_CALLS}::test_a_question_that_failed_without_a_word_makes_an_approval_late",
+        "an answer goes on above one that was tried since",
+    ),
+    Bug(
+        "core:_goes_on",
+        "R-3",
+        replace("_late(...)", "[]"),
+        f"{LATE_CALLS}::test_an_approval_behind_a_later_answer_accepts_a_run_of_its_own",
+        "a call that is approved too late never runs",
+    ),
+    Bug(
+        "core:_late",
+        "R-3",
+        drop("$turn.status is Status.ACCEPTED"),
+        f"{LATE_CALLS}::test_a_call_approved_while_another_of_its_message_runs_late_runs_after_it",
+        "a call that is approved while another runs is forgotten",
+    ),
+    Bug(
+        "core:leave_behind",
+        "R-3",
+        replace("[*$events, accept_late_calls(...)]", "$events"),
+        f"{LATE_CALLS}::test_a_question_waits_for_the_approved_half_of_a_batch",
+        "half of a batch is approved, and a question leaves it behind",
+    ),
+    Bug(
+        "core:leave_behind",
+        "R-3",
+        replace("any(map(_is_asked_by_us, $approved))", "$approved"),
+        f"{LATE_CALLS}::test_a_call_that_was_approved_elsewhere_does_not_run_with_a_question",
+        "an imported conversation runs old calls with the next question",
+    ),
+    Bug(
+        "core:is_held",
+        "R-3",
+        drop("any(... for $each in waiting_continuations(...))"),
+        f"{ANSWERS}::test_an_answer_that_goes_on_outweighs_one_that_does_not",
+        "one answer with autoContinue false holds all others up",
+    ),
+    Bug(
+        "core:_goes_on",
+        "R-35",
+        replace("asker_of(...)", "command.principal"),
+        f"{PRINCIPALS}::test_an_answer_goes_on_for_who_asked_and_not_for_who_approved",
+        "an answer goes on with the rights of the principal that approved one of its calls",
+    ),
+    Bug(
+        "core:accept_late_calls",
+        "R-35",
+        replace("asker_of(...)", "None"),
+        f"{PRINCIPALS}::test_late_calls_run_for_who_asked",
+        "a late call does not know for which principal it runs",
+    ),
+    Bug(
+        "core:start_call",
+        "an effect happens at most once",
+        drop("not $command.is_idempotent"),
+        "tests/crash/test_tool_turns.py"
+        "::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice[Think-one call-before]",
+        "a tool's effect happens again after a crash",
+    ),
+]

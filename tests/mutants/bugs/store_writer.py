@@ -1,0 +1,178 @@
+"""Seeded bugs of how the SQLite store gathers, packs and writes."""
+
+from __future__ import annotations
+
+from tests.mutants.bug import Bug
+from tests.mutants.changes import drop, replace, swap
+from tests.mutants.places import sql
+
+__all__ = ["BUGS"]
+
+CHUNK_PACKING = "tests/log/sqlite/test_chunk_packing.py"
+LIGHT_COMMITS = "tests/log/sqlite/test_light_commits.py"
+PENDING_ROWS = "tests/log/sqlite/test_pending_rows.py"
+RECEIPT = "tests/log/test_receipt.py"
+
+BUGS = [
+    Bug(
+        "Writer._commit",
+        "R-27",
+        drop("self._seal()"),
+        "tests/log/sqlite/test_writer.py::test_after_a_failed_commit_something_else_is_committed_over_it",
+        "a commit that failed comes back after a crash",
+    ),
+    Bug(
+        "Writer._try",
+        "a commit is made once",
+        drop("self._take_back(...)"),
+        f"{LIGHT_COMMITS}::test_a_commit_that_fails_here_is_made_by_the_thread",
+        "what a failed commit of the event loop began is committed twice",
+    ),
+    Bug(
+        "Writer._give_up",
+        "a restored file is read without the old log",
+        drop("$connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')"),
+        "tests/log/sqlite/test_files.py::test_no_write_ahead_log_is_left_to_a_file_that_is_restored",
+        "a restored file is damaged by the write-ahead log of the one before",
+    ),
+    Bug(
+        "Writer._written",
+        "a stopped task stops no commit",
+        swap("self._is_writing = False", "settle(...)"),
+        f"{LIGHT_COMMITS}::test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_is_told",
+        "one agent that is stopped at the wrong moment stops the writing of all",
+    ),
+    Bug(
+        "Writer._is_put_off",
+        "commits are gathered",
+        drop("$now - $before > IDLE"),
+        f"{LIGHT_COMMITS}::test_right_behind_a_commit_a_busy_loop_gathers_what_comes_until_it_has_nothing_else_to_do",
+        "a busy server commits twice as often as it needs to",
+    ),
+    Bug(
+        "Writer._note",
+        "commits are gathered",
+        drop("$job.is_patient or $job.work is not Transaction.append"),
+        f"{LIGHT_COMMITS}::test_words_of_many_agents_count_as_the_pages_that_they_fill_together",
+        "the log is checkpointed ten times as often as it needs to be, and chunks wait for the disk",
+    ),
+    Bug(
+        "Writer.hurry",
+        "commits are gathered",
+        drop("self._is_hurried"),
+        f"{LIGHT_COMMITS}::test_words_are_written_at_once_when_no_more_comes_in_this_turn_unless_that_is_too_soon",
+        "beginning many turns at once makes a commit for each",
+    ),
+    Bug(
+        "Writer._is_put_off",
+        "commits are gathered, for a moment",
+        drop("is_early"),
+        f"{LIGHT_COMMITS}::test_a_loop_that_gathers_writes_when_a_moment_has_passed",
+        "on a server that is always busy nothing is ever written",
+    ),
+    Bug(
+        "log:settle",
+        "every command is answered",
+        drop("asyncio.get_running_loop().call_soon(...)"),
+        f"{RECEIPT}::test_the_others_are_told_even_if_one_stops_the_process",
+        "a caller that waits for a commit when the process is stopped waits for ever",
+    ),
+    Bug(
+        "sqlite:_run",
+        "packing is invisible",
+        replace("number != index", "number < first"),
+        f"{CHUNK_PACKING}::test_what_is_packed_comes_out_byte_for_byte",
+        "a chunk gets the place of the one that is missing before it",
+    ),
+    Bug(
+        "sqlite:_run",
+        "packing is invisible",
+        drop("$stem = _BODY + _stem(...)"),
+        f"{CHUNK_PACKING}::test_any_three_chunks_in_a_row_come_out_as_they_went_in",
+        "a delta is put into another chunk than it came in",
+    ),
+    Bug(
+        "sqlite:_stem",
+        "packing is invisible",
+        drop("b'\"' in $rest[:-2].replace(...)"),
+        f"{CHUNK_PACKING}::test_views_show_a_chunk_as_it_came_whatever_the_one_before_had_besides",
+        "a tool is shown what stood behind another chunk's text",
+    ),
+    Bug(
+        "sqlite:_cut",
+        "packing is invisible",
+        drop("$body[-2:-1] == b'}'"),
+        f"{CHUNK_PACKING}::test_what_is_packed_comes_out_byte_for_byte",
+        "a transient chunk is stored as one that stays",
+    ),
+    Bug(
+        "sql:cf_ai_chat_stream_chunks",
+        "packing is invisible",
+        sql("CASE WHEN e.more = 0 OR c.type <> 'text' THEN", "CASE WHEN c.type <> 'text' THEN"),
+        f"{CHUNK_PACKING}::test_views_show_what_came_whatever_it_looks_like",
+        "the chunks of a bare stream are missing in the views",
+    ),
+    Bug(
+        "PendingRows.put_turn",
+        "rows of one transaction agree",
+        drop("self._write_turns()"),
+        f"{PENDING_ROWS}::test_two_batches_of_one_agent_in_a_transaction_say_what_they_would_say_in_two",
+        "an answer is read from where its end was written",
+    ),
+    Bug(
+        "PendingRows.remove_messages",
+        "rows of one transaction agree",
+        drop("self._messages.pop(...)"),
+        f"{PENDING_ROWS}::test_what_is_removed_and_put_again_in_a_transaction_is_there",
+        "a message that was deleted as it was written comes back",
+    ),
+    Bug(
+        "log:settle",
+        "spans are nested as calls are",
+        replace("$context.run($call, $receipt)", "$call($receipt)"),
+        f"{RECEIPT}::test_those_who_want_to_be_called_are_called_at_once_in_order_and_in_their_own_context",
+        "a task that an agent starts is a part of another request that was committed with it",
+    ),
+    Bug(
+        "Writer._write_here",
+        "the event loop never waits for the disk",
+        replace("_is_light($jobs)", "$jobs"),
+        f"{LIGHT_COMMITS}::test_what_is_large_is_the_threads",
+        "the event loop stands still while a megabyte is written",
+    ),
+    Bug(
+        "Checkpoints.run",
+        "the event loop never waits for the disk",
+        replace("self._pages, self.is_running = (0, True)", "self._pages = 0"),
+        f"{LIGHT_COMMITS}::test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over",
+        "chunks wait for the disk during a checkpoint",
+    ),
+    Bug(
+        "Writer._put",
+        "the event loop never waits for the disk",
+        replace("not self._is_due", "not self._is_due and (not self._waiting)"),
+        f"{LIGHT_COMMITS}::test_words_do_not_wait_behind_what_waits_for_others",
+        "the next chunks of one agent wait for others to begin",
+    ),
+    Bug(
+        "sqlite:_is_light",
+        "the event loop never waits for the disk",
+        drop("len(...) >= CROWD and $size <= CROWDED"),
+        f"{LIGHT_COMMITS}::test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much",
+        "a loop that is behind takes turns with a thread",
+    ),
+    Bug(
+        "PermanentEvent.find",
+        "the event loop never waits for the disk",
+        replace("len(self.body)", "self._seen"),
+        f"{PENDING_ROWS}::test_an_event_is_looked_through_once_however_many_bodies_it_lacks",
+        "a thousand long messages stop all conversations",
+    ),
+    Bug(
+        "Checkpoints.run",
+        "the write-ahead log is bounded",
+        replace("with $seat: ...", "return"),
+        f"{LIGHT_COMMITS}::test_the_writers_wait_only_for_the_end_of_a_very_long_log",
+        "the write-ahead log of a busy server grows without end",
+    ),
+]
