@@ -16,7 +16,10 @@ PACKAGES: Final[dict[str, tuple[str, ...]]] = {
     "otel": ("opentelemetry-api",),
     "prometheus": ("prometheus-client",),
     "pydantic-ai": ("pydantic-ai-slim",),
-    "server": ("uvicorn", "websockets", "httptools", *(() if sys.platform == "win32" else ("uvloop",))),
+    "server": (
+        *("uvicorn", "websockets", "httptools", "rich", "watchfiles"),
+        *(() if sys.platform == "win32" else ("uvloop",)),
+    ),
 }
 """Extra → its packages, as in pyproject.toml. everyword itself is left out, so that the install command works however
 it was installed."""

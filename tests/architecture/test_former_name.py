@@ -17,7 +17,7 @@ DELIBERATE = {
     "tests/log/sqlite/former/": "",
     "tests/log/sqlite/test_former_name.py": "",
     "src/everyword/agents/think_output.py": r"FORMER_MARK|while the package was called",
-    "src/everyword/cli/packing.py": r"FORMER_FORMAT|while the package was called",
+    "src/everyword/cli/agent_file.py": r"FORMER_FORMAT|while the package was called",
     "CHANGELOG.md": "everyword",
 }
 
@@ -57,7 +57,7 @@ def test_each_deliberate_place_still_has_the_name() -> None:
         ("docs/x.md", f"class {FORMER.title()}:"),
         ("docs/x.md", f"{FORMER[:4]} {FORMER[4:]}"),
         ("src/x.py", f"{FORMER.upper()}_DB"),
-        ("src/everyword/cli/packing.py", f"# {FORMER}"),
+        ("src/everyword/cli/agent_file.py", f"# {FORMER}"),
         ("CHANGELOG.md", f"{FORMER} is new"),
         (f"docs/{FORMER}.md", ""),
     ],

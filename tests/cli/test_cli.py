@@ -13,7 +13,7 @@ import pytest
 
 from everyword import __version__
 from everyword.cli import main
-from everyword.cli.loading import load_app
+from everyword.cli.app_import import load_app
 from everyword.errors import BrokenApp, UsageError
 from everyword.server import Everyword
 
@@ -73,7 +73,7 @@ def test_what_is_not_understood_exits_with_2(arguments: list[str], capsys: pytes
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "start here:" in capsys.readouterr().out
+    assert "start:" in capsys.readouterr().out
 
 
 def test_help_does_not_need_the_packages_of_the_server() -> None:
@@ -111,7 +111,7 @@ def test_an_interrupt_ends_a_command_without_a_traceback(
     def interrupt(chosen: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("everyword.cli.listing.run", interrupt)
+    monkeypatch.setattr("everyword.cli.commands.ls.run", interrupt)
     assert main(["ls"]) == 130
     assert capsys.readouterr().err == ""
 

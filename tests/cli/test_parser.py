@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from importlib import import_module
 
 import pytest
 
-from everyword.cli.opening import parse_duration
-from everyword.cli.parser import make_parser
+from everyword.cli.arguments import parse_duration
+from everyword.cli.parser import COMMANDS, make_parser
 from everyword.errors import UsageError
 from tests.architecture.tree import ROOT
 
@@ -19,7 +18,7 @@ PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf
 def _commands() -> dict[str, argparse.ArgumentParser]:
     parser = make_parser()
     (commands,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    return dict(commands.choices)
+    return {name: command.load() for name, command in commands.choices.items()}
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:
@@ -42,11 +41,16 @@ def test_the_reference_page_has_no_option_that_is_not_there() -> None:
     assert {option for option in re.findall(r"`(--[a-z-]+)", PAGE) if option not in known} == set()
 
 
-@pytest.mark.parametrize("name", sorted(_commands()))
-def test_every_command_has_somebody_who_runs_it(name: str) -> None:
-    run = _commands()[name].get_default("run")
-    module, _, function = run.partition(":")
-    assert callable(getattr(import_module(f"everyword.cli.{module}"), function or "run"))
+def test_every_command_has_a_module_and_a_line_in_the_overview() -> None:
+    folder = ROOT / "src" / "everyword" / "cli" / "commands"
+    assert {path.stem.removesuffix("_") for path in folder.glob("[a-z]*.py")} == set(COMMANDS)
+    overview = make_parser().format_help()
+    assert [name for name in COMMANDS if f"  everyword {name}" not in overview] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_function_that_runs_it(name: str) -> None:
+    assert callable(_commands()[name].get_default("run"))
 
 
 @pytest.mark.parametrize(

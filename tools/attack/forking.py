@@ -21,7 +21,8 @@ from typing import Final
 __all__ = ["Fork", "Forks"]
 
 KNOWN: Final = (
-    *("everyword.cli.serving", "everyword.server.deadlines", "everyword.server.gathering", "uvicorn.lifespan.on"),
+    *("everyword.cli.commands.serve", "everyword.cli.web_server", "everyword.cli.app_import", "uvicorn.lifespan.on"),
+    *("everyword.server.deadlines", "everyword.server.gathering"),
     *("tests.chaos.agents", "tests.chaos.serving", "everyword.log.sqlite.store", "uvicorn.loops.uvloop"),
 )
 """What a server imports; none of it may start a thread by that."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from everyword.cli.serving import LAST_RESORT
+from everyword.cli.web_server import EXIT_DEADLINE
 from everyword.events import FiberEnded, FiberStarted, JobAdded, JobEnded, JobStarted, decode_event
 from everyword.ids import AgentId
 from everyword.log.sqlite.store import SqliteLog
@@ -272,7 +272,7 @@ class Way:
     @property
     def within(self) -> float:
         """Seconds after which the process must be gone."""
-        return SLACK if self.is_twice else float(self.grace) + LAST_RESORT + SLACK
+        return SLACK if self.is_twice else float(self.grace) + EXIT_DEADLINE + SLACK
 
 
 FIRST_WAYS: Final = (Way("0", "body"), Way("0.3", "authorize"), Way("8", "tool"), Way("8", None, is_twice=True))

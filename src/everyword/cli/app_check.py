@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..agents.readiness import setup_problems
 from ..errors import BrokenApp
 from ..server import Everyword
-from .loading import load_app
-from .mounting import mounted_in
+from .app_import import load_app
+from .mounted_apps import mounted_in
 
 __all__ = ["check_setup"]
 

@@ -31,7 +31,7 @@ ORDER BY a.key;
 -- name: event_time
 SELECT at FROM event WHERE id = ?1;
 
--- name: standing
+-- name: agent_record
 -- What only the file itself knows of an agent: its lease, when it wants to be looked at, and how many states are gone.
 SELECT a.epoch,
   CASE WHEN w.at >= 0 THEN w.at WHEN w.at IS NULL THEN (SELECT at FROM woken_to_run AS r WHERE r.agent = a.key) END,

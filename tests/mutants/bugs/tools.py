@@ -7,7 +7,7 @@ from tests.mutants.changes import always, drop, never, replace
 
 __all__ = ["BUGS"]
 
-EXPORTING = "tests/cli/test_exporting.py"
+EXPORTING = "tests/cli/test_export.py"
 IDS = "tests/test_ids.py"
 OBSERVE = "tests/server/test_observe.py"
 SCRIPT = "tests/testing/test_script.py"

@@ -1,0 +1,239 @@
+"""Examining one stored agent: does the log read, does it fold, and is everything beside it what it folds to?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from ..core.evolve import evolve
+from ..core.project import project
+from ..core.state import State
+from ..core.wanted import NOW, wanted
+from ..errors import BadMessage, LogCorrupt, LogUnavailable
+from ..events import Chunk, Event, MessageEnded, TurnEnded, decode_event, kind_of, turn_of
+from ..ids import AgentId, Millis, Seq, TurnId
+from ..log.base import Stored
+from ..messages.message import UIMessage
+from ..runtime.rebuild import Projections
+from .output import count_of
+from .readonly_log import ReadOnlyLog
+
+__all__ = ["Cure", "Examined", "Finding", "examine"]
+
+Cure = Literal["rebuild", "restore"]
+
+PAGE = 1000
+TRIES = 5
+"""How often an agent is examined again because it grew meanwhile."""
+
+MOST = 20
+"""How many findings of one agent are told; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be. `rebuild` cures what is beside the log; the log itself, only a backup."""
+
+    what: str
+    cure: Cure
+
+
+@dataclass(slots=True)
+class Examined:
+    """What was found of one agent; `is_busy` when it grew too fast to be looked at."""
+
+    agent: AgentId
+    events: int = 0
+    turns: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    is_busy: bool = False
+
+    @property
+    def is_curable(self) -> bool:
+        """Whether rebuilding is all that it takes."""
+        return all(finding.cure == "rebuild" for finding in self.findings)
+
+
+async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int | None = None) -> Examined:
+    """Read an agent's log and compare what is beside it; `stored` is how many events of it the file has, if known."""
+    for _ in range(TRIES):
+        head = await store.head(agent)
+        log = _Log(agent)
+        try:
+            await log.read(store)
+            if not log.is_broken and log.last != head:
+                log.find(f"its log ends at event {log.last}, and should at {head}", "restore")
+            if not log.is_broken:
+                await _compare(store, agent, log, now)
+        except LogCorrupt as exc:
+            log.find(str(exc), "restore")
+        if head == await store.head(agent):
+            is_known = stored is not None and not log.is_broken and log.count < stored
+            if is_known:
+                log.find(f"{count_of((stored or 0) - log.count, 'event')} in the file cannot be reached", "restore")
+            return Examined(agent, log.count, len(log.rows.turns), log.told())
+    return Examined(agent, is_busy=True)
+
+
+class _Log:
+    """One agent's log as it is read: folded, and every step of it looked at."""
+
+    def __init__(self, agent: AgentId) -> None:
+        self.agent, self.state, self.rows = agent, State(), Projections()
+        self.count, self.is_broken = 0, False
+        self._findings: list[Finding] = []
+        self.last = Seq(0)
+        self._missing = 0
+        self._chunks: Counter[TurnId] = Counter()
+        self._next: dict[TurnId, int] = {}
+        self._ended: dict[TurnId, int] = {}
+        self._unlike: dict[TurnId, str] = {}
+
+    def find(self, what: str, cure: Cure) -> None:
+        self._findings.append(Finding(what, cure))
+
+    def told(self) -> list[Finding]:
+        more = len(self._findings) - MOST
+        if more <= 0:
+            return self._findings
+        cure: Cure = "restore" if any(finding.cure == "restore" for finding in self._findings) else "rebuild"
+        return [*self._findings[:MOST], Finding(f"and {more} more", cure)]
+
+    async def read(self, store: ReadOnlyLog) -> None:
+        while page := await store.read(self.agent, self.last, PAGE):
+            for stored in page:
+                self._take(stored)
+                if self.is_broken:
+                    return
+        self._count_missing((await store.agent_record(self.agent)).states_gone)
+
+    def _take(self, stored: Stored) -> None:
+        if stored.seq <= self.last:
+            self.find(f"event {stored.seq} comes behind event {self.last}", "restore")
+        self._missing += stored.seq - self.last - 1
+        self.last = stored.seq
+        self.count += 1
+        try:
+            event = decode_event(stored.body)
+        except msgspec.DecodeError as exc:
+            return self._break(f"event {stored.seq} cannot be read ({exc})")
+        if (kind_of(event), turn_of(event)) != (stored.kind, stored.turn):
+            self.find(f"event {stored.seq} is filed as {stored.kind} of turn {stored.turn}, and is not", "restore")
+        if isinstance(event, Chunk):
+            self._count_chunk(event)
+        elif isinstance(event, MessageEnded):
+            self._compare_message(event)
+        elif isinstance(event, TurnEnded):
+            self._end(event)
+        return self._fold(stored, event)
+
+    def _fold(self, stored: Stored, event: Event) -> None:
+        try:
+            evolve(self.state, event, stored.at)
+            self.rows.put(project(self.state, event))
+        except (AssertionError, KeyError, ValueError, BadMessage) as exc:
+            self._break(f"event {stored.seq} ({stored.kind}) does not fit behind those before it ({exc})")
+
+    def _break(self, what: str) -> None:
+        self.is_broken = True
+        self.find(f"{what}; nothing behind it was examined", "restore")
+
+    def _count_chunk(self, event: Chunk) -> None:
+        self._chunks[event.turn] += 1
+        expected = self._next.get(event.turn)
+        if expected is not None and event.index != expected:
+            self.find(f"turn {event.turn}: chunk {event.index} comes where {expected} belongs", "restore")
+        self._next[event.turn] = event.index + 1
+
+    def _compare_message(self, event: MessageEnded) -> None:
+        """Note a turn whose chunks fold to another message than it left; its end says whether they are all there."""
+        turn = self.state.open.get(event.turn)
+        if turn is None or turn.fold is None or event.sanitized:
+            return
+        try:
+            if turn.fold.closed_message().to_dict() != UIMessage.decode(bytes(event.message)).to_dict():
+                self._unlike[event.turn] = "its chunks fold to another message than the stored one"
+        except BadMessage as exc:
+            self._unlike[event.turn] = str(exc)
+
+    def _end(self, event: TurnEnded) -> None:
+        self._ended[event.turn] = event.chunks
+        unlike = self._unlike.pop(event.turn, None)
+        if unlike is not None and self._chunks[event.turn] == event.chunks:
+            self.find(f"turn {event.turn}: {unlike}", "restore")
+        if self._next.get(event.turn, event.chunks) != event.chunks:
+            self.find(f"turn {event.turn}: it counts {event.chunks} chunks, and its last is another", "restore")
+
+    def _count_missing(self, states: int) -> None:
+        """Check that what is missing is what retention takes: chunks of ended turns, and as many states as it says."""
+        for turn in self.state.open:
+            if self._chunks[turn] != self._next.get(turn, 0):
+                self.find(f"turn {turn} is open, and its first chunks are missing", "restore")
+        takeable = sum(max(chunks - self._chunks[turn], 0) for turn, chunks in self._ended.items()) + states
+        if self._missing > takeable:
+            gone = count_of(self._missing - takeable, "event")
+            self.find(f"{gone} missing that retention cannot have taken", "restore")
+
+
+async def _compare(store: ReadOnlyLog, agent: AgentId, log: _Log, now: Millis) -> None:
+    """Compare what stands beside the log with what it folds to."""
+    stored = Projections(await store.agent_row(agent))
+    try:
+        stored.put(await store.turns(agent))
+        stored.put((await store.conversation(agent))[1])
+        stored.put(await store.kept(agent))
+    except LogUnavailable as exc:
+        return log.find(str(exc), "restore")
+    for what in _differences(stored, log.rows):
+        log.find(what, "rebuild")
+    for node, row in stored.messages.items():
+        log_row = log.rows.messages.get(node)
+        if log_row == row and (problem := _unreadable(row.body) or _unreadable(row.draft)):
+            log.find(f"message {row.id!r}: {problem}", "restore")
+    epoch, wake, _ = await store.agent_record(agent)
+    if epoch < 1:
+        log.find("it has events, and nobody ever had its lease", "restore")
+    due = wanted(log.state, now).wake
+    if due is not None and (wake is None or wake > max(due, now)):
+        when = "never" if wake is None else "too late"
+        what = "work of it is due" if due == NOW else "it wants to be looked at later"
+        log.find(f"{what}, and a server would look at it {when}", "rebuild")
+    return None
+
+
+def _differences(stored: Projections, folded: Projections) -> Iterator[str]:
+    yield from _named("turn", stored.turns, folded.turns)
+    yield from _named("the message at node", stored.messages, folded.messages)
+    yield from _named("what is kept as", stored.kept, folded.kept)
+    if stored.agent != folded.agent:
+        yield "the agent's own row is not what its log says"
+
+
+def _named(noun: str, stored: Mapping[Any, Any], folded: Mapping[Any, Any]) -> Iterator[str]:
+    for key in _keys(stored, folded):
+        name = "/".join(filter(None, key)) if isinstance(key, tuple) else key
+        if key not in stored:
+            yield f"{noun} {name} has no row"
+        elif key not in folded:
+            yield f"{noun} {name} has a row, and is not in the log"
+        elif stored[key] != folded[key]:
+            fields = [f for f in stored[key].__struct_fields__ if getattr(stored[key], f) != getattr(folded[key], f)]
+            yield f"{noun} {name}: the row's {', '.join(fields)} not what the log says"
+
+
+def _keys(*mappings: Mapping[Any, Any]) -> Iterable[Any]:
+    return sorted({key for mapping in mappings for key in mapping})
+
+
+def _unreadable(body: bytes | None) -> str | None:
+    if body is None:
+        return None
+    try:
+        UIMessage.decode(body)
+    except BadMessage as exc:
+        return str(exc)
+    return None

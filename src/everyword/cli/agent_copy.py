@@ -1,0 +1,126 @@
+"""An agent's log, written under a name that has none yet: what `fork` and `import` have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import msgspec
+
+from ..core.evolve import evolve
+from ..core.project import project
+from ..core.state import State
+from ..core.wanted import wanted
+from ..errors import BadInput, UsageError
+from ..events import Event, encode_event, kind_of, turn_of
+from ..ids import AgentId, Epoch, Millis, Seq
+from ..log.base import UNCHANGED, Batch, Entry, Stored
+from ..log.sqlite.store import SqliteLog
+from ..rows import Row
+from .readonly_log import ReadOnlyLog
+
+__all__ = ["Copied", "fold_events", "fresh", "read_log", "without_detail", "write_agent"]
+
+
+AT_ONCE = 256
+"""How many batches are handed to the store before the first is waited for: it commits together what waits together."""
+
+
+class Copied(NamedTuple):
+    """An event on its way into another log: when it was, what it says, and its very bytes."""
+
+    at: Millis
+    event: Event
+    body: bytes
+
+
+def fresh(events: Sequence[Event], now: Millis) -> list[Copied]:
+    """Return events that have just been decided."""
+    return [Copied(now, event, encode_event(event)) for event in events]
+
+
+def fold_events(events: Sequence[Copied], what: str) -> State:
+    """Return the state that the events imply.
+
+    Raises:
+        BadInput: they are no log: one of them does not fit behind the others.
+    """
+    state = State()
+    for number, (at, event, _) in enumerate(events, 1):
+        try:
+            evolve(state, event, at)
+        except (AssertionError, KeyError, ValueError) as exc:
+            raise BadInput(
+                f"unable to import {what}; its event {number} does not fit behind the others ({exc})"
+            ) from exc
+    return state
+
+
+def without_detail(body: bytes) -> bytes:
+    """Return a stored event without its `detail`, which may hold the text of an exception; else its very bytes."""
+    if b'"detail"' not in body:
+        return body
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode(fields) if fields.pop("detail", None) is not None else body
+
+
+async def read_log(store: ReadOnlyLog | SqliteLog, agent: AgentId) -> list[Stored]:
+    """Return the whole log of an agent."""
+    found: list[Stored] = []
+    while page := await store.read(agent, found[-1].seq if found else Seq(0), 1000):
+        found += page
+    return found
+
+
+async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]) -> int:
+    """Write a whole log and what is computed from it; return how many events were still missing.
+
+    Events are numbered anew from 1: a log has gaps where retention was, and nothing refers to a seq. If the agent has
+    a log that these events begin with, the rest is added: a copy that was cut short is finished by making it again.
+
+    Raises:
+        UsageError: the agent has another log.
+    """
+    there = await read_log(store, agent)
+    had = len(there)
+    # A file may be without details (`everyword export`), and the log that it was made from is still the same log.
+    ours = [(each.at, without_detail(each.body)) for each in there]
+    is_same = ours == [(at, without_detail(body)) for at, _, body in events[:had]]
+    if had > len(events) or not is_same:
+        raise UsageError(
+            f"unable to write {agent!r}; there is another agent of that name. Choose another: --as kind/name"
+        )
+    if had == len(events):
+        return 0
+    activation = await store.activate(agent)
+    if activation.head != had:
+        raise UsageError(
+            f"unable to go on with {agent!r}; retention has been at it. Choose another name: --as kind/name"
+        )
+    state = fold_events(events[:had], agent)
+    waiting: list[Batch] = []
+    for batch in _batches(state, agent, activation.epoch, events, had):
+        waiting.append(batch)
+        if len(waiting) == AT_ONCE:
+            await asyncio.gather(*map(store.append, waiting))
+            waiting.clear()
+    await asyncio.gather(*map(store.append, waiting))
+    return len(events) - had
+
+
+def _batches(state: State, agent: AgentId, epoch: Epoch, events: Sequence[Copied], had: int) -> Iterator[Batch]:
+    """Yield what is missing in batches, which have one time each; the last one says when to look at the agent again."""
+    place = had
+    for at, group in groupby(events[had:], key=lambda copied: copied.at):
+        entries: list[Entry] = []
+        rows: list[Row] = []
+        for _, event, body in group:
+            evolve(state, event, at)
+            rows += project(state, event)
+            entries.append(Entry(kind_of(event), turn_of(event), body))
+        is_last = place + len(entries) == len(events)
+        wake = wanted(state, at).wake if is_last else UNCHANGED
+        yield Batch(agent, epoch, Seq(place + 1), at, entries, rows, wake)
+        place += len(entries)

@@ -1,0 +1,204 @@
+"""One agent as one file: lines of JSON that say what they are, how many they are, and what they add up to.
+
+The first line is a header, then come agents, the one asked for first and its sub-agents behind it, each as a line that
+names it and a line for each of its events. The last line has their number and a digest of all that stands before it.
+The file is compressed when its name ends in `.gz`. Unknown fields are passed over, so that later versions may add some;
+a later `version` means that they must not be.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+
+from .. import __version__
+from ..errors import BadInput, UsageError
+from ..events import decode_event
+from ..ids import AgentId, Millis
+from ..log.base import Stored
+from .agent_copy import Copied, fold_events
+
+__all__ = ["FORMAT", "VERSION", "Packed", "pack", "unpack"]
+
+FORMAT = "everyword.agent"
+FORMER_FORMAT = "holdfast.agent"
+"""What files say that were written while the package was called holdfast."""
+VERSION = 1
+
+_encode = msgspec.json.encode
+
+
+class _Line(msgspec.Struct):
+    """A line between the first and the last: an agent, or an event of the agent before it."""
+
+    agent: AgentId | None = None
+    events: int = 0
+    at: Millis = Millis(0)
+    event: msgspec.Raw = msgspec.Raw(b"")
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+@dataclass(slots=True)
+class Packed:
+    """What a file holds: agents with their events, the one that was exported first."""
+
+    agents: dict[AgentId, list[Copied]] = field(default_factory=dict)
+    exported_at: str = ""
+
+
+class _Summing:
+    """Writes lines, and keeps the digest of what it wrote."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out, self.digest = out, hashlib.sha256()
+
+    def line(self, value: Any) -> None:
+        text = _encode(value) + b"\n"
+        self.digest.update(text)
+        self._out.write(text)
+
+
+def pack(out: IO[bytes], agents: Sequence[tuple[AgentId, Sequence[Stored]]], exported_at: str) -> int:
+    """Write the agents; return how many events there are."""
+    summing = _Summing(out)
+    summing.line({"format": FORMAT, "version": VERSION, "everyword": __version__, "exportedAt": exported_at})
+    events = 0
+    for agent, log in agents:
+        summing.line({"agent": agent, "events": len(log)})
+        for stored in log:
+            # A break between two tokens is as good as a blank, and a line is one line.
+            body = stored.body.replace(b"\n", b" ")
+            summing.line({"seq": stored.seq, "at": stored.at, "event": msgspec.Raw(body)})
+        events += len(log)
+    out.write(_encode({"agents": len(agents), "events": events, "sha256": summing.digest.hexdigest()}) + b"\n")
+    return events
+
+
+@contextmanager
+def opened_to_write(path: str, *, may_replace: bool) -> Iterator[IO[bytes]]:
+    """Open a file that is there when it is whole, and not before."""
+    if Path(path).exists() and not may_replace:
+        raise UsageError(f"unable to write {path!r}; it is there already. Replace it with --force")
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".everyword-", dir=folder)
+    except OSError as exc:
+        raise UsageError(f"unable to write {path!r}; {exc.strerror}") from exc
+    try:
+        with os.fdopen(descriptor, "wb") as raw:
+            if path.endswith(".gz"):
+                with gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as out:
+                    yield cast("IO[bytes]", out)  # which it is, but for the stubs
+            else:
+                yield raw
+        os.chmod(name, 0o644 & ~_umask())
+        os.replace(name, path)
+    except BaseException as exc:
+        os.unlink(name)
+        if isinstance(exc, OSError):
+            raise UsageError(f"unable to write {path!r}; {exc.strerror}") from exc
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def unpack(path: str) -> Packed:
+    """Read a file and check all of it: its kind, its version, its digest, and that every log folds.
+
+    Raises:
+        UsageError: there is no such file.
+        BadInput: it is not one of ours, is damaged, or is of a later version.
+    """
+    lines = _lines(path)
+    if not lines:
+        raise BadInput(f"unable to import {path!r}; it is empty")
+    header = _object(path, 1, lines[0])
+    if header.get("format") not in (FORMAT, FORMER_FORMAT):
+        raise BadInput(f"unable to import {path!r}; it was not written by `everyword export`")
+    if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+        raise BadInput(
+            f"unable to import {path!r}; it has version {header.get('version')}, and this everyword knows {VERSION}. "
+            "Upgrade everyword"
+        )
+    _check_sum(path, lines)
+    packed = Packed(exported_at=str(header.get("exportedAt", "")))
+    _read_agents(path, lines, packed)
+    for agent, events in packed.agents.items():
+        fold_events(events, f"{path!r} ({agent})")
+    return packed
+
+
+def _lines(path: str) -> list[bytes]:
+    try:
+        content = Path(path).read_bytes()
+    except OSError as exc:
+        raise UsageError(f"unable to import {path!r}; {exc.strerror}") from exc
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as exc:
+            raise BadInput(f"unable to import {path!r}; {exc}. Was it cut short?") from exc
+    return [line + b"\n" for line in content.removesuffix(b"\n").split(b"\n")] if content else []
+
+
+def _object(path: str, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadInput(
+            f"unable to import {path!r}; line {number} cannot be read. It was not written by `everyword export`"
+        )
+    return value
+
+
+def _check_sum(path: str, lines: Sequence[bytes]) -> None:
+    footer = _object(path, len(lines), lines[-1])
+    if "sha256" not in footer:
+        raise BadInput(f"unable to import {path!r}; its end is missing. Was it cut short?")
+    if hashlib.sha256(b"".join(lines[:-1])).hexdigest() != footer["sha256"]:
+        raise BadInput(f"unable to import {path!r}; its digest says that it was changed or damaged. Export it again")
+
+
+def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
+    events: list[Copied] = []
+    expected = 0
+    for number, line in enumerate(lines[1:-1], 2):
+        try:
+            told = _decode_line(line)
+            if told.agent is not None:
+                _check_count(path, expected, events)
+                events, expected = [], told.events
+                packed.agents[told.agent] = events
+            else:
+                body = bytes(told.event)
+                events.append(Copied(told.at, decode_event(body), body))
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            raise BadInput(
+                f"unable to import {path!r}; line {number} is no event that this everyword knows ({exc})"
+            ) from exc
+    _check_count(path, expected, events)
+    if not packed.agents:
+        raise BadInput(f"unable to import {path!r}; there is no agent in it")
+
+
+def _check_count(path: str, expected: int, events: Sequence[object]) -> None:
+    if len(events) != expected:
+        raise BadInput(f"unable to import {path!r}; an agent has {len(events)} events where {expected} were written")

@@ -1,0 +1,94 @@
+"""`everyword destroy`: an agent, all that it stored and every agent below it, deleted for good."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from ...agents.sql import drop_database
+from ...core.project import DESTROYED
+from ...errors import UsageError
+from ...events import AgentDestroyed, encode_event, kind_of
+from ...ids import AgentId, Seq, agent_id, children_prefix
+from ...log.base import Batch, Entry
+from ...log.sqlite.store import SqliteLog
+from ...runtime.clock import SystemClock
+from ..arguments import add_store
+from ..output import Screen, count_of
+from ..store_access import find_agent, writing
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = """\
+Delete an agent with everything it stored, its own database and every agent below it. Asks for confirmation, unless
+--yes is given. While a server is running, destroy agents from the app: `await app.destroy(Chat, "ann")`.
+
+examples:
+  everyword destroy chat ann
+  everyword destroy chat/ann --yes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="KIND", help="the agent's kind, or kind/name")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the agent's name")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_store(parser)
+
+
+NOT_CONFIRMED = 2
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Destroy an agent, if whoever asks confirms it."""
+    return asyncio.run(_destroy(Screen(is_json=chosen.json), chosen))
+
+
+async def _destroy(screen: Screen, chosen: argparse.Namespace) -> int:
+    given = _named(chosen.agent, chosen.name)
+    async with writing(chosen.db, "destroy an agent of") as store:
+        agent = find_agent(await store.agents(), given, chosen.db)
+        below = await store.agents(children_prefix(agent))
+        if not chosen.yes and not _is_confirmed(agent, len(below)):
+            screen.note("nothing was deleted")
+            return NOT_CONFIRMED
+        await _erase(store, agent, below)
+    if screen.is_json:
+        screen.document({"agent": agent, "below": below})
+    else:
+        screen.say(f"{agent} is gone{_with(len(below))}")
+    return 0
+
+
+def _named(agent: str, name: str | None) -> str:
+    """Return the id that was typed, as kind/name or in two words; a name alone is too little to delete by."""
+    given = agent if name is None else agent_id(agent, name)
+    if "/" not in given:
+        raise UsageError(f"unable to destroy {agent!r}; give its kind and its name: everyword destroy chat {agent}")
+    return given
+
+
+def _is_confirmed(agent: AgentId, below: int) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError(f"unable to ask whether to destroy {agent!r}; there is no terminal. Add --yes")
+    print(
+        f"Delete {agent}{_with(below)}, with all that is stored? This cannot be undone. [y/N] ", end="", file=sys.stderr
+    )
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _with(below: int) -> str:
+    return f" and {count_of(below, 'agent')} below it" if below else ""
+
+
+async def _erase(store: SqliteLog, agent: AgentId, below: list[AgentId]) -> None:
+    """Do what a server does: commit the end first, so that whoever loads the agent after a crash finishes this."""
+    event, now = AgentDestroyed(), SystemClock().now()
+    activation = await store.activate(agent)
+    entry = Entry(kind_of(event), None, encode_event(event))
+    await store.append(Batch(agent, activation.epoch, Seq(activation.head + 1), now, [entry], [DESTROYED], now))
+    for each in (agent, *below):
+        await drop_database(store, each)
+    await store.destroy(agent, activation.epoch)

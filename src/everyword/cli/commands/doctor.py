@@ -1,0 +1,200 @@
+"""`everyword doctor`: is everything that is stored as it should be, and what to do when it is not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...errors import LogCorrupt, UsageError
+from ...ids import AgentId
+from ...runtime.clock import SystemClock
+from ...runtime.rebuild import rebuild
+from ...runtime.stored_ids import doubles
+from ...server import Everyword
+from ..agent_check import Examined, examine
+from ..app_check import check_setup
+from ..app_import import DEFAULT_APP
+from ..arguments import add_store
+from ..output import Screen, count_of, one_line
+from ..readonly_log import ReadOnlyLog
+from ..store_access import find_agent, reading, writing
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = """\
+Check a database file: SQLite finds no damage; each event of every agent can be decoded and follows from the events
+before it; no event is missing except those that retention deleted; the chunks of each turn add up to its stored
+message; turns, messages and state match the log; and work that is due has a wake-up time. Works while a server is
+running.
+
+Check an app: it can be imported, the models of its agents have their packages and API keys, and no agent is stored
+under two kinds of one class, its own and an alias. Run it with the same environment variables as the server.
+
+The exit code is 1 when there is a problem. --fix recomputes what is derived from the log; it cannot repair the log
+itself.
+
+examples:
+  everyword doctor
+  everyword doctor chat/ann --json
+  everyword doctor --fix
+  everyword doctor --app my.package:app
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agents", nargs="*", metavar="AGENT", help="kind/name (default: all)")
+    parser.add_argument(
+        "--fix", action="store_true", help="recompute what is derived from the log; no server may be running"
+    )
+    app = parser.add_mutually_exclusive_group()
+    app.add_argument("--app", metavar="APP", help="also check this app (default: app.py, if it exists)")
+    app.add_argument("--no-app", dest="app", action="store_const", const="", help="check no app")
+    add_store(parser)
+
+
+CURES = {
+    "rebuild": "computed anew by `everyword doctor --fix`, once its server is stopped",
+    "restore": "the log itself is damaged: restore this agent from a backup, or go on without it",
+}
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Examine a file; 1 when something is wrong with it, and stays so."""
+    log = logging.getLogger("everyword.log")
+    before = log.level
+    named, setup, apps = _named_app(chosen.app), list[str](), list[Everyword]()
+    screen = Screen(is_json=chosen.json)
+    if named is not None:
+        setup, apps = check_setup(named)
+        if chosen.app and not apps and not setup:
+            raise UsageError(
+                f"unable to examine {named!r}; it is no Everyword, and none is mounted in it. "
+                f"Name the one that serves the agents: {named.partition(':')[0]}:name"
+            )
+        for line in setup if not screen.is_json else ():
+            screen.say(f"{screen.style('✗', 'red')} {one_line(named)}: {one_line(line)}")
+    # What the store says about rows that it leaves out is said here in full.
+    log.setLevel(logging.CRITICAL)
+    try:
+        return asyncio.run(_doctor(screen, chosen, named, setup, apps))
+    finally:
+        log.setLevel(before)
+
+
+def _named_app(given: str | None) -> str | None:
+    """Return the app to import: the given one, none for the empty name, else that of the folder."""
+    if given is not None:
+        return given or None
+    return DEFAULT_APP if Path(DEFAULT_APP).is_file() else None
+
+
+async def _doctor(
+    screen: Screen, chosen: argparse.Namespace, named: str | None, setup: Sequence[str], apps: Sequence[Everyword]
+) -> int:
+    if chosen.fix:
+        async with writing(chosen.db, "mend"):
+            pass  # says so at once when somebody uses the file, before anything is examined
+    async with reading(chosen.db) as store:
+        damage = await _damage(store)
+        known = await store.agents()
+        twice = [agents for app in apps for agents in doubles(known, app.kinds_of)]
+        agents = [find_agent(known, agent, chosen.db) for agent in chosen.agents] or known
+        examined = await _examine(screen, store, agents)
+    fixed: list[AgentId] = []
+    if chosen.fix and not damage:
+        fixed = await _fix(chosen.db, [each for each in examined if each.findings and each.is_curable])
+        async with reading(chosen.db) as store:
+            again = {each.agent: each for each in await _examine(screen, store, fixed)}
+        examined = [again.get(each.agent, each) for each in examined]
+    is_healthy = not damage and not setup and not twice and not any(each.findings for each in examined)
+    if screen.is_json:
+        found = _as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy)
+        screen.document({**found, "app": named, "setup": list(setup), "doubles": twice})
+    else:
+        for agents in twice:
+            screen.say(
+                f"{screen.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents, and one class has both kinds"
+            )
+            screen.say(
+                "    every address leads to the one with its kind: keep one of them, or take the alias from the class"
+            )
+        _print(screen, damage, examined, fixed)
+    return 0 if is_healthy else 1
+
+
+async def _damage(store: ReadOnlyLog) -> list[str]:
+    try:
+        found = await store.damage()
+        strays = (await store.stored_counts()).get(None)
+    except LogCorrupt as exc:
+        return [str(exc)]
+    return [*found, *([f"{count_of(strays[0], 'event')} of no agent"] if strays is not None else [])]
+
+
+async def _examine(screen: Screen, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[Examined]:
+    now = SystemClock().now()
+    try:
+        counts = await store.stored_counts()
+    except LogCorrupt:
+        counts = {}
+    examined: list[Examined] = []
+    with screen.progress("examining", len(agents)) as bar:
+        for agent in agents:
+            bar.step(agent)
+            examined.append(await examine(store, agent, now, counts.get(agent, (0, 0))[0] or None))
+    return examined
+
+
+async def _fix(db: str, examined: Sequence[Examined]) -> list[AgentId]:
+    if not examined:
+        return []
+    async with writing(db, "mend") as store:
+        for each in examined:
+            await rebuild(store, each.agent, SystemClock().now())
+    return [each.agent for each in examined]
+
+
+def _print(screen: Screen, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId]) -> None:
+    for line in damage:
+        screen.say(f"{screen.style('✗', 'red')} the file: {one_line(line)}")
+        screen.say("    restore it from a backup; `everyword export` may still read some agents")
+    for each in examined:
+        if each.agent in fixed and not each.findings:
+            screen.say(f"{screen.style('✓', 'green')} {one_line(each.agent)}: mended")
+        for finding in each.findings:
+            screen.say(f"{screen.style('✗', 'red')} {one_line(each.agent)}: {one_line(finding.what)}")
+        if each.findings:
+            screen.say(screen.style(f"    {CURES['rebuild' if each.is_curable else 'restore']}", "dim"))
+        if each.is_busy:
+            screen.note(f"{each.agent} grew faster than it could be examined; try again when it rests")
+    sick = sum(1 for each in examined if each.findings)
+    turns, events = sum(each.turns for each in examined), sum(each.events for each in examined)
+    counted = f"{count_of(len(examined), 'agent')}, {count_of(turns, 'turn')}, {count_of(events, 'event')}"
+    if sick or damage:
+        screen.say(f"{counted}: {screen.style(f'{sick} not as it should be', 'red')}")
+    else:
+        screen.say(f"{counted}: {screen.style('all as it should be', 'green')}")
+
+
+def _as_json(
+    db: str, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId], *, is_healthy: bool
+) -> dict[str, Any]:
+    return {
+        "file": db,
+        "isHealthy": is_healthy,
+        "agents": len(examined),
+        "turns": sum(each.turns for each in examined),
+        "events": sum(each.events for each in examined),
+        "damage": list(damage),
+        "findings": [
+            {"agent": each.agent, "what": finding.what, "cure": finding.cure}
+            for each in examined
+            for finding in each.findings
+        ],
+        "fixed": list(fixed),
+        "notExamined": [each.agent for each in examined if each.is_busy],
+    }

@@ -1,0 +1,94 @@
+"""`everyword fork`: a conversation up to a message, as a new agent."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+import msgspec
+
+from ...core.commands import PutMessages
+from ...core.decide import decide
+from ...core.state import Rules, State
+from ...errors import UsageError
+from ...ids import AgentId, MessageId, agent_id, can_name_a_root, split_agent_id
+from ...runtime.clock import SystemClock
+from ..agent_copy import fresh, write_agent
+from ..arguments import add_agent, add_store
+from ..output import Screen, count_of
+from ..store_access import find_agent, reading, writing
+from .show import restore_loaded
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = """\
+Copy a conversation up to a message into a new agent. The messages on the branch that leads to that message are
+copied; turns, state and jobs are not. `everyword show` lists the message ids.
+
+examples:
+  everyword fork chat/ann ann-2
+  everyword fork chat/ann chat/retry --at msg-7
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_agent(parser)
+    parser.add_argument("new", metavar="NEW", help="name, or kind/name, of the new agent")
+    parser.add_argument("--at", metavar="MESSAGE", help="id of the last message to copy (default: all messages)")
+    add_store(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Copy a conversation."""
+    return asyncio.run(_fork(Screen(is_json=chosen.json), chosen))
+
+
+async def _fork(screen: Screen, chosen: argparse.Namespace) -> int:
+    async with writing(chosen.db, "fork in"):
+        pass  # says so at once when somebody uses the file, and makes an old one readable
+    async with reading(chosen.db) as source:
+        agents = await source.agents()
+        agent = find_agent(agents, chosen.agent, chosen.db)
+        state, _ = restore_loaded(await source.load(agent))
+    target = _target(agent, chosen.new)
+    if target in agents:
+        raise UsageError(f"unable to fork into {target!r}; there is an agent of that name. Choose another")
+    path = _path(state, agent, chosen.at)
+    now = SystemClock().now()
+    events = decide(State(), PutMessages(path, cause="forked", is_copy=True), now, Rules())
+    async with writing(chosen.db, "fork in") as store:
+        await write_agent(store, target, fresh(events, now))
+    if screen.is_json:
+        screen.document({"agent": target, "forkedFrom": agent, "at": path[-1]["id"], "messages": len(path)})
+    else:
+        screen.say(f"{target} has the first {count_of(len(path), 'message')} of {agent}, up to {path[-1]['id']}")
+    return 0
+
+
+def _target(agent: AgentId, given: str) -> AgentId:
+    """Return the new agent's id; a bare name is one of the same kind."""
+    kind, _, name = given.partition("/") if "/" in given else ("", "", given)
+    if not name or not can_name_a_root(name):
+        raise UsageError(f"unable to name an agent {given!r}; write a name, or kind/name")
+    return agent_id(kind or split_agent_id(agent)[0], name)
+
+
+def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, Any]]:
+    """Return the messages to copy: up to the named one, or all that are shown and finished."""
+    written = {turn.node for turn in state.message_turns()}
+    if message is None:
+        shown = state.tree.shown_path()
+        nodes = [number for number, place in shown if place.body is not None and number not in written]
+        leaf = nodes[-1] if nodes else None
+    else:
+        leaf = state.tree.node_of_message(MessageId(message))
+    if leaf is None:
+        known = ", ".join(place.id for _, place in state.tree.shown_path()[-5:])
+        what = f"it has no message {message!r}" if message else "it has no messages"
+        raise UsageError(
+            f"unable to fork {agent!r}; {what}. {f'The last ones are {known}' if known else ''}".rstrip(". ")
+        )
+    if state.tree.nodes[leaf].body is None or leaf in written:
+        raise UsageError(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end")
+    return [msgspec.json.decode(place.body) for _, place in state.tree.shown_path(leaf) if place.body is not None]

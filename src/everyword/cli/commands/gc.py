@@ -1,0 +1,115 @@
+"""`everyword gc`: retention now, and what it freed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sqlite3
+import threading
+from pathlib import Path
+
+from ...errors import LogUnavailable
+from ...ids import Millis
+from ...log.sqlite.lock import FileLock
+from ...runtime.clock import SystemClock
+from ..arguments import add_store, parse_duration
+from ..output import Screen, count_of, size_of
+from ..readonly_log import Prunable
+from ..store_access import PATIENCE, path_of, reading, writing
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = """\
+Delete the chunks of turns that ended more than --keep ago, and states that were replaced before that; report the
+space freed. Messages, turns, their outcomes and the current state are kept: chunks only serve clients that join or
+replay a turn. A running server does this by itself.
+
+examples:
+  everyword gc --dry-run
+  everyword gc --keep 7d
+  everyword gc --keep 0s --shrink
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep",
+        default="24h",
+        metavar="TIME",
+        help="keep chunks of turns that ended, and states that were replaced, within TIME (default: %(default)s)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only report what would be deleted")
+    parser.add_argument("--shrink", action="store_true", help="return the freed space to the disk")
+    add_store(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Delete the chunks of turns that ended long enough ago, and the states that were replaced long enough ago."""
+    screen = Screen(is_json=chosen.json)
+    before = Millis(SystemClock().now() - parse_duration(chosen.keep))
+    if chosen.dry_run:
+        return asyncio.run(_foretell(screen, chosen.db, before))
+    return asyncio.run(_collect(screen, chosen, before))
+
+
+async def _foretell(screen: Screen, db: str, before: Millis) -> int:
+    async with reading(db) as store:
+        found = await store.prunable(before)
+    if screen.is_json:
+        screen.document({**found._asdict(), "isDryRun": True})
+    else:
+        screen.say(f"would delete {_counted(found)}; nothing was changed")
+    return 0
+
+
+async def _collect(screen: Screen, chosen: argparse.Namespace, before: Millis) -> int:
+    async with writing(chosen.db, "collect"):
+        pass  # says so at once when somebody uses the file, and makes an old one readable
+    async with reading(chosen.db) as file:
+        found = await file.prunable(before)
+        size, _ = await file.pages()
+    chunks = states = 0
+    async with writing(chosen.db, "collect") as store:
+        with screen.progress("deleting", found.chunks + found.states) as bar:
+            more = True
+            while more:
+                pruned = await store.prune(before)
+                chunks, states, more = chunks + pruned.chunks, states + pruned.states, pruned.more
+                bar.step(amount=pruned.chunks + pruned.states)
+    done = Prunable(chunks, states, found.bytes)
+    if chosen.shrink:
+        _shrink(path_of(chosen.db))
+    async with reading(chosen.db) as file:
+        new_size, free = await file.pages()
+    if screen.is_json:
+        screen.document({**done._asdict(), "fileBytes": new_size, "freeBytes": free, "wasBytes": size})
+        return 0
+    screen.say(f"deleted {_counted(done)}")
+    if chosen.shrink:
+        screen.say(f"the file is {size_of(new_size)}, and was {size_of(size)}")
+    elif free:
+        screen.say(f"the file stays {size_of(new_size)}, {size_of(free)} of it free for what comes")
+        screen.note("--shrink gives it back to the disk")
+    return 0
+
+
+def _counted(taken: Prunable) -> str:
+    states = f" and {count_of(taken.states, 'superseded state')}" if taken.states else ""
+    return f"{count_of(taken.chunks, 'chunk')}{states}, {size_of(taken.bytes)} of text"
+
+
+def _shrink(path: str) -> None:
+    """Write the file anew without what is free in it. Takes as much room again while it does."""
+    lock = FileLock(str(Path(path).resolve()))
+    lock.acquire(PATIENCE, threading.Event())
+    try:
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            connection.close()
+    except sqlite3.Error as exc:
+        raise LogUnavailable(f"unable to shrink {path!r}; {exc}. It needs as much free space as the file has") from exc
+    finally:
+        lock.release()

@@ -1,0 +1,76 @@
+"""`everyword import`: read an agent and its sub-agents from a file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from ...errors import UsageError
+from ...ids import AgentId, can_name_a_root, children_prefix
+from ..agent_copy import fold_events, write_agent
+from ..agent_file import Packed, unpack
+from ..arguments import add_store
+from ..output import Screen, count_of
+from ..store_access import writing
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = """\
+Read an agent and its sub-agents into a database file. The exported file is checked first: its checksum, its version,
+and that every log in it is consistent. The agent must not exist yet; importing the same file twice changes nothing,
+and repeating an interrupted import completes it. A turn that had not ended continues when a server is started.
+
+examples:
+  everyword import chat-ann.everyword.gz
+  everyword import chat-ann.everyword.gz --as chat/ann-copy --db other.db
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="file written by `everyword export`")
+    parser.add_argument("--as", dest="new", metavar="KIND/NAME", help="import under another name")
+    add_store(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Read an agent from a file."""
+    return asyncio.run(_import(Screen(is_json=chosen.json), chosen))
+
+
+async def _import(screen: Screen, chosen: argparse.Namespace) -> int:
+    packed = _renamed(unpack(chosen.file), chosen.new)
+    counts: dict[AgentId, int] = {}
+    is_open = 0
+    async with writing(chosen.db, "import into", may_make=True) as store:
+        with screen.progress("writing", sum(map(len, packed.agents.values()))) as bar:
+            for agent, events in packed.agents.items():
+                counts[agent] = await write_agent(store, agent, events)
+                is_open += len(fold_events(events, agent).open)
+                bar.step(agent, len(events))
+    written = sum(counts.values())
+    if screen.is_json:
+        screen.document({"agents": list(counts), "events": written, "openTurns": is_open})
+        return 0
+    names = ", ".join(counts)
+    screen.say(
+        f"{names}: {count_of(written, 'event')} written" if written else f"{names}: there already, nothing written"
+    )
+    if is_open:
+        screen.note(f"{count_of(is_open, 'turn')} had not ended, and will go on when a server is started")
+    return 0
+
+
+def _renamed(packed: Packed, given: str | None) -> Packed:
+    """Return the agents under another name; what is below the first moves with it."""
+    if given is None:
+        return packed
+    kind, _, name = given.partition("/")
+    if not kind or not name or not can_name_a_root(name):
+        raise UsageError(f"unable to name an agent {given!r}; write kind/name")
+    old, new = next(iter(packed.agents)), AgentId(given)
+    prefix, replacement = children_prefix(old), children_prefix(new)
+    agents = {
+        new if agent == old else AgentId(replacement + agent.removeprefix(prefix)): events
+        for agent, events in packed.agents.items()
+    }
+    return Packed(agents, packed.exported_at)

@@ -1,0 +1,186 @@
+"""`everyword ls`: every conversation in one line, those that want something first to be seen."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fnmatch
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.restore import restore
+from ...errors import BadMessage
+from ...messages.message import UIMessage
+from ...runtime.clock import SystemClock
+from ..agent_status import COLOURS, STATUSES, AgentStatus, status_of
+from ..arguments import add_store, parse_count, parse_duration
+from ..message_lines import title_of
+from ..output import Screen, age, count_of, iso, one_line
+from ..readonly_log import AgentSummary, ReadOnlyLog, holder_of
+from ..store_access import reading
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = """\
+List the agents of a database file, most recently active first. Works while a server is running.
+
+  running   a turn is in progress
+  stuck     work should continue but does not: no server is running, or no event for --stuck-after
+  failed    the last turn ended with an error
+  asking    a tool call waits for an approval or for an answer from the page
+  waiting   a turn or a job is scheduled for later
+  idle      none of these
+
+examples:
+  everyword ls
+  everyword ls --failed --stuck
+  everyword ls 'chat/*' --sort name --limit 0
+  everyword ls --stuck --json | jq -r '.[].agent'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pattern", nargs="*", metavar="PATTERN", help="part of the name, or a pattern with * and ?")
+    for status in STATUSES:
+        parser.add_argument(f"--{status}", action="store_true", help=f"only agents that are {status}")
+    parser.add_argument(
+        "--sort", choices=["active", "name", "turns", "state"], default="active", help="(default: %(default)s)"
+    )
+    parser.add_argument("--reverse", action="store_true", help="reverse the order")
+    parser.add_argument(
+        "--limit", type=parse_count, default=50, metavar="N", help="maximum number, 0 for all (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--stuck-after",
+        default="5m",
+        metavar="TIME",
+        help="time without an event before a turn counts as stuck (default: %(default)s)",
+    )
+    add_store(parser)
+
+
+Listed = tuple[AgentSummary, AgentStatus]
+
+TITLE = 60
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """List the agents of a file."""
+    return asyncio.run(_list(Screen(is_json=chosen.json), chosen))
+
+
+async def _list(screen: Screen, chosen: argparse.Namespace) -> int:
+    now, silent = SystemClock().now(), parse_duration(chosen.stuck_after)
+    async with reading(chosen.db) as store:
+        is_served = holder_of(store.path) is not None
+        summaries = await store.summaries()
+        listed = [(summary, status_of(summary, now, is_served=is_served, stuck_after=silent)) for summary in summaries]
+        found = _sorted(_wanted(listed, chosen), chosen.sort, is_reversed=chosen.reverse)
+        shown = found[: chosen.limit] if chosen.limit else found
+        paths = [await _path(store, summary) for summary, _ in shown]
+    if screen.is_json:
+        pairs = zip(shown, paths, strict=True)
+        screen.document([_as_json(summary, status, path) for (summary, status), path in pairs])
+        return 0
+    if shown:
+        _print(screen, shown, paths, now)
+    _sum_up(screen, listed, found, shown, db=chosen.db, is_served=is_served)
+    return 0
+
+
+def _wanted(listed: Sequence[Listed], chosen: argparse.Namespace) -> list[Listed]:
+    words = [word for word in STATUSES if getattr(chosen, word)]
+    return [
+        (summary, status)
+        for summary, status in listed
+        if (not words or status.word in words)
+        and (not chosen.pattern or any(_matches(summary.id, pattern) for pattern in chosen.pattern))
+    ]
+
+
+def _matches(agent: str, pattern: str) -> bool:
+    has_wildcard = any(letter in pattern for letter in "*?[")
+    return fnmatch.fnmatchcase(agent, pattern) if has_wildcard else pattern in agent
+
+
+def _sorted(listed: list[Listed], by: str, *, is_reversed: bool) -> list[Listed]:
+    match by:
+        case "name":
+            listed.sort(key=lambda pair: pair[0].id)
+        case "turns":
+            listed.sort(key=lambda pair: (-pair[0].turns, pair[0].id))
+        case "state":
+            listed.sort(key=lambda pair: (STATUSES.index(pair[1].word), -(pair[0].active_at or 0)))
+        case _:
+            listed.sort(key=lambda pair: -(pair[0].active_at or 0))
+    return listed[::-1] if is_reversed else listed
+
+
+async def _path(store: ReadOnlyLog, summary: AgentSummary) -> list[UIMessage]:
+    """Return the messages that are shown; those that cannot be read are for `doctor` to tell of."""
+    row, messages = await store.conversation(summary.id)
+    state, _ = restore(row, [], messages, [])
+    found: list[UIMessage] = []
+    for _, node in state.tree.shown_path():
+        try:
+            found.append(UIMessage.decode(node.shown or b""))
+        except BadMessage:
+            continue
+    return found
+
+
+def _print(screen: Screen, shown: Sequence[Listed], paths: Sequence[list[UIMessage]], now: int) -> None:
+    rows = [
+        [
+            status.word,
+            one_line(summary.id),
+            str(len(path)),
+            str(summary.turns),
+            age(summary.active_at, now),
+            one_line(status.why) or (title_of(path[-1]) if path else ""),
+        ]
+        for (summary, status), path in zip(shown, paths, strict=True)
+    ]
+    styles = [[COLOURS[status.word], "bold", "", "", "dim", "" if status.why else "dim"] for _, status in shown]
+    screen.table(["STATE", "AGENT", "MESSAGES", "TURNS", "ACTIVE", "WHY, OR WHAT WAS SAID LAST"], rows, styles)
+
+
+def _sum_up(
+    screen: Screen,
+    listed: Sequence[Listed],
+    found: Sequence[Listed],
+    shown: Sequence[Listed],
+    *,
+    db: str,
+    is_served: bool,
+) -> None:
+    counts = Counter(status.word for _, status in listed)
+    words = ", ".join(f"{counts[word]} {word}" for word in STATUSES if counts[word])
+    server = "a server runs" if is_served else "no server runs"
+    summary = f"{count_of(len(listed), 'agent')} in {db}; {server}"
+    if not listed:
+        screen.note(f"{summary}. They come into being when somebody talks to them")
+    elif not found:
+        screen.note(f"{summary}: {words}; none as asked for")
+    else:
+        left = f"; {len(found) - len(shown)} more with --limit 0" if len(found) > len(shown) else ""
+        screen.note(f"{summary}: {words}{left}")
+
+
+def _as_json(summary: AgentSummary, status: AgentStatus, path: Sequence[UIMessage]) -> dict[str, Any]:
+    return {
+        "agent": summary.id,
+        "state": status.word,
+        "why": status.why,
+        "messages": len(path),
+        "turns": summary.turns,
+        "activeAt": iso(summary.active_at),
+        "head": summary.head,
+        "epoch": summary.epoch,
+        "openTurn": summary.open_turn,
+        "lastOutcome": summary.last_status,
+        "error": summary.last_error,
+        "wakeAt": iso(summary.wake) if summary.wake else None,
+        "title": title_of(path[-1])[:TITLE] if path else "",
+    }

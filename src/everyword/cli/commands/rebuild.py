@@ -1,0 +1,88 @@
+"""`everyword rebuild`: everything beside the log, computed anew."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import LogCorrupt
+from ...ids import AgentId, Seq
+from ...log.sqlite.store import SqliteLog
+from ...runtime.clock import SystemClock
+from ...runtime.rebuild import rebuild
+from ..arguments import add_store
+from ..output import Screen, count_of
+from ..readonly_log import ReadOnlyLog
+from ..store_access import find_agent, reading, writing
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = """\
+Recompute the tables that are derived from each agent's log: turns, messages, state and jobs. The log itself is never
+changed. Also upgrades a file of an older everyword version.
+
+examples:
+  everyword rebuild
+  everyword rebuild chat/ann chat/bob
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agents", nargs="*", metavar="AGENT", help="kind/name (default: all)")
+    add_store(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Rebuild the agents, all if none is named, and say what was not as the log says; 1 when one could not be."""
+    return asyncio.run(_rebuild(Screen(is_json=chosen.json), chosen.db, chosen.agents))
+
+
+async def _rebuild(screen: Screen, db: str, given: Sequence[str]) -> int:
+    async with writing(db, "rebuild") as store:
+        known = await store.agents()
+        agents = [find_agent(known, agent, db) for agent in given] or known
+        async with reading(db) as file:
+            return await _rebuild_all(screen, store, file, agents)
+
+
+async def _rebuild_all(screen: Screen, store: SqliteLog, file: ReadOnlyLog, agents: Sequence[AgentId]) -> int:
+    now = SystemClock().now()
+    events = changed = failed = 0
+    told: list[dict[str, Any]] = []
+    with screen.progress("rebuilding", len(agents)) as bar:
+        for agent in agents:
+            bar.step(agent)
+            try:
+                await _check_end(file, agent)
+                rebuilt = await rebuild(store, agent, now)
+            except (LogCorrupt, ValueError) as exc:  # stored bytes may be anything, also no text at all
+                failed += 1
+                error = str(exc) if isinstance(exc, LogCorrupt) else f"unable to rebuild {agent!r}; {exc}"
+                told.append({"agent": agent, "changes": [], "error": error})
+                continue
+            events += rebuilt.events
+            changed += bool(rebuilt.changes)
+            if rebuilt.changes:
+                told.append({"agent": agent, "changes": list(rebuilt.changes), "error": None})
+    if screen.is_json:
+        counts = {"agents": len(agents), "events": events, "changed": changed, "failed": failed}
+        screen.document({**counts, "told": told})
+        return 1 if failed else 0
+    for each in told:
+        screen.say(f"{each['error']}; its rows were left as they were" if each["error"] else _sentence(each))
+    counted = f"{count_of(len(agents), 'agent')}, {count_of(events, 'event')}"
+    screen.say(f"{counted}: {changed} changed, {failed} failed")
+    return 1 if failed else 0
+
+
+async def _check_end(file: ReadOnlyLog, agent: AgentId) -> None:
+    """Refuse a log whose end is gone: what it folds to would take the place of rows that know more."""
+    head = await file.head(agent)
+    if not await file.read(agent, Seq(head - 1)):
+        raise LogCorrupt(f"unable to rebuild {agent!r}; event {head}, the last of its log, is not there")
+
+
+def _sentence(told: dict[str, Any]) -> str:
+    return f"{told['agent']}: {', '.join(told['changes'])}"

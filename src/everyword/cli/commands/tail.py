@@ -1,0 +1,122 @@
+"""`everyword tail`: one conversation, live, in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from contextlib import aclosing
+from typing import assert_never
+
+import msgspec
+
+from ...errors import UsageError
+from ...events import AttemptStarted, Chunk, Outcome, TurnAccepted, TurnEnded, encode_event
+from ...ids import Seq, TurnId
+from ..arguments import add_agent, add_store, parse_count
+from ..event_printer import Teller
+from ..event_source import CaughtUp, Happened, Here, News, follow_file, follow_url
+from ..output import Screen, iso
+from ..store_access import find_agent, reading
+
+__all__ = ["HELP", "add_arguments", "run", "tail"]
+
+HELP = """\
+Follow a conversation live: text as it grows, tool calls as they run, how turns end. Reads the database file while a
+server is running, or a server by its URL. Ctrl+C quits. --json writes the events themselves, one per line.
+
+examples:
+  everyword tail chat/ann
+  everyword tail chat/ann --url http://localhost:8787
+  everyword tail https://example.org/agents/chat/ann --header 'authorization=Bearer …'
+  everyword tail chat/ann --after 0 --until-idle --json > ann.jsonl
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_agent(parser, "kind/name, or the agent's URL")
+    parser.add_argument("--url", metavar="URL", help="read from this server instead of a file")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="header for the server")
+    parser.add_argument(
+        "-n",
+        "--lines",
+        type=parse_count,
+        default=4,
+        metavar="N",
+        help="number of earlier messages to show first (default: %(default)s)",
+    )
+    parser.add_argument("--after", type=int, metavar="SEQ", help="start after this event; 0 shows the whole log")
+    parser.add_argument(
+        "--until-idle", action="store_true", help="quit when no turn is open; exit code 1 if the last turn failed"
+    )
+    add_store(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Follow an agent; 1 when `--until-idle` came to a turn that failed."""
+    return asyncio.run(tail(Screen(is_json=chosen.json), chosen))
+
+
+async def tail(screen: Screen, chosen: argparse.Namespace) -> int:
+    """Follow an agent on a screen; returns the exit code, or never."""
+    after = Seq(chosen.after) if chosen.after is not None else None
+    if after is not None and after < 0:
+        raise UsageError("unable to begin there; --after takes a seq, and 0 is before the first event")
+    url, agent = (chosen.agent, "") if "://" in chosen.agent else (chosen.url, chosen.agent)
+    if url is not None:
+        return await _follow(screen, chosen, follow_url(url, agent, after, _pairs(chosen.header)))
+    async with reading(chosen.db) as store:
+        found = find_agent(await store.agents(), agent, chosen.db)
+        return await _follow(screen, chosen, follow_file(store, found, after))
+
+
+async def _follow(screen: Screen, chosen: argparse.Namespace, news: News) -> int:
+    shown: Teller | _Lines = _Lines(screen) if screen.is_json else Teller(screen)
+    is_behind = True
+    async with aclosing(news) as pages:
+        async for each in pages:
+            match each:
+                case Here():
+                    shown.here(each, chosen.lines)
+                case Happened():
+                    shown.happened(each)
+                case CaughtUp():
+                    is_behind = False
+                case _:
+                    assert_never(each)
+            if chosen.until_idle and not is_behind and not shown.open:
+                break
+    return 1 if shown.outcome is Outcome.ERROR else 0
+
+
+class _Lines:
+    """Writes what it is told as lines of JSON."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.open: dict[TurnId, None] = {}
+        self.outcome: Outcome | None = None
+        self._screen = screen
+
+    def here(self, here: Here, count: int) -> None:
+        self.open = dict.fromkeys(here.open)
+        messages = [message.to_dict() for message in list(here.messages)[-count:]] if count else []
+        self._screen.line({"here": {"messages": messages, "open": {str(k): v for k, v in here.open.items()}}})
+
+    def happened(self, news: Happened) -> None:
+        match news.event:
+            case TurnAccepted() as accepted if not accepted.kind.is_bare:
+                self.open[accepted.turn] = None
+            case AttemptStarted() | Chunk() as event:  # of a turn that was accepted before the reader came
+                self.open.setdefault(event.turn)
+            case TurnEnded() as ended:
+                self.open.pop(ended.turn, None)
+                self.outcome = ended.outcome
+            case _:
+                pass
+        self._screen.line({"seq": news.seq, "at": iso(news.at), "event": msgspec.Raw(encode_event(news.event))})
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in given]
+    if any(not found for _, found, _ in pairs):
+        raise UsageError("unable to use a header; write --header NAME=VALUE")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,245 @@
+"""Telling a log in a terminal as it happens: text that grows, tools that run, how turns end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..errors import BadMessage
+from ..events import (
+    AttemptDelayed,
+    AttemptInterrupted,
+    AttemptStarted,
+    CallAnswered,
+    CancelRequested,
+    ChatCleared,
+    Chunk,
+    Event,
+    FiberEnded,
+    FiberStarted,
+    JobAdded,
+    JobEnded,
+    LeafMoved,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    Outcome,
+    Placed,
+    RunEnded,
+    RunStarted,
+    StateSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+)
+from ..ids import Millis, TurnId
+from ..messages.message import Chunk as ChunkObject
+from ..messages.message import UIMessage
+from .event_source import Happened, Here
+from .message_lines import brief, other_line, render_message
+from .output import Screen, clean, count_of, one_line
+
+__all__ = ["Teller"]
+
+ENDINGS = {
+    Outcome.COMPLETED: ("✓", "green"),
+    Outcome.ERROR: ("✗", "red"),
+    Outcome.ABORTED: ("■", "yellow"),
+    Outcome.SKIPPED: ("·", "dim"),
+}
+
+OUTPUTS = {
+    "tool-output-available": ("→", "cyan", "output"),
+    "tool-output-error": ("failed:", "red", "errorText"),
+    "tool-output-denied": ("was denied", "yellow", ""),
+    "tool-input-error": ("cannot be called:", "red", "errorText"),
+}
+
+CAUSES = {"crash": "the process died", "stall": "the model was silent", "retry": "the model failed", "first": ""}
+CAUSES["shutdown"] = "the server was restarted"
+
+
+class Teller:
+    """Writes what it is told. `open` are the turns that have not ended; `outcome` is how the last one did."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.open: dict[TurnId, Millis | None] = {}
+        self.outcome: Outcome | None = None
+        self._screen = screen
+        self._tools: dict[str, str] = {}
+        self._speaker = ""
+        self._style: str | None = None
+        """How the line is written that is not over yet; None when none is."""
+
+    def here(self, here: Here, count: int) -> None:
+        """Tell the last messages, and what the open turns have said so far."""
+        for message in list(here.messages)[-count:] if count else []:
+            self._speak(message.role)
+            self._lines(list(render_message(self._screen, message)))
+        self.open = dict.fromkeys(here.open)
+        for chunks in here.open.values():
+            for chunk in chunks:
+                self._chunk(chunk)
+
+    def happened(self, news: Happened) -> None:
+        """Tell one event; those that change nothing to see are passed over."""
+        event = news.event
+        match event:
+            case Chunk():
+                self.open.setdefault(event.turn)  # it may have been accepted before the reader came
+                self._chunk(msgspec.json.decode(bytes(event.body)))
+            case TurnAccepted():
+                self._accepted(event, news.at)
+            case AttemptStarted() if event.attempt > 1:
+                anew = "; it begins anew" if event.fresh else ""
+                self._remark(f"attempt {event.attempt}: {CAUSES[event.cause]}{anew}", "yellow")
+            case AttemptDelayed():
+                self._remark(f"attempt {event.attempt} is delayed: {CAUSES[event.cause]}", "yellow")
+            case AttemptInterrupted():
+                self._remark(f"attempt {event.attempt} was interrupted by a shutdown", "yellow")
+            case CancelRequested():
+                self._remark("asked to stop", "yellow")
+            case TurnEnded():
+                self._ended(event, news.at)
+            case CallAnswered():
+                self._remark(f"{self._tools.get(event.call, 'a call')} was answered: {_json(event.value)}", "magenta")
+            case _:
+                self._other(event)
+
+    def _other(self, event: Event) -> None:
+        match event:
+            case MessagesPut():
+                self._placed(event.messages)
+            case MessageReplaced():
+                self._remark("a message was changed", "dim")
+            case MessagesRemoved():
+                self._remark(f"{count_of(len(event.nodes), 'message')} removed", "dim")
+            case LeafMoved():
+                self._remark("another version is shown", "dim")
+            case ChatCleared():
+                self._remark("the conversation was cleared", "yellow")
+            case StateSet():
+                self._remark(f"state {_json(event.state)}", "blue")
+            case JobAdded():
+                self._remark(f"job {one_line(event.callback)} was put aside", "dim")
+            case JobEnded() if event.outcome != "done":
+                self._remark(f"job {one_line(event.job)} ended: {event.outcome}", "yellow")
+            case _:
+                self._background(event)
+
+    def _background(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                about = f": {one_line(event.preview)}" if event.preview else ""
+                self._remark(f"{one_line(event.kind)} {one_line(event.run)} was set to work{about}", "cyan")
+            case RunEnded():
+                about = one_line(event.error or event.summary or "")
+                self._remark(f"{one_line(event.run)} ended: {event.status} {about}".rstrip(), "cyan")
+            case FiberStarted():
+                again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+                self._remark(f"{one_line(event.name)} runs in the background{again}", "dim")
+            case FiberEnded() if event.outcome != "done":
+                self._remark(
+                    f"background work ended: {event.outcome} {one_line(event.detail or '')}".rstrip(), "yellow"
+                )
+            case _:
+                pass  # steps on the way, or of a newer kind than this knows
+
+    def _accepted(self, event: TurnAccepted, at: Millis | None) -> None:
+        if event.kind.is_bare:
+            return
+        self.open[event.turn] = at
+        self._placed(event.messages)
+        if event.kind is TurnKind.CONTINUATION:
+            self._remark("the answer goes on", "dim")
+        elif event.kind is TurnKind.CALLS:
+            self._remark("approved calls of an earlier answer run", "dim")
+
+    def _placed(self, messages: Sequence[Placed]) -> None:
+        for placed in messages:
+            self._speak(placed.role)
+            try:
+                message = UIMessage.decode(bytes(placed.message))
+            except BadMessage:
+                continue
+            self._lines(list(render_message(self._screen, message)))
+
+    def _ended(self, event: TurnEnded, at: Millis | None) -> None:
+        begun = self.open.pop(event.turn, None)
+        self.outcome = event.outcome
+        sign, colour = ENDINGS[event.outcome]
+        took = f" in {(at - begun) / 1000:.1f} s" if at is not None and begun is not None else ""
+        why = event.error or (event.reason if event.outcome is not Outcome.COMPLETED else None)
+        told = f"{sign} {event.outcome.value}{took}, {count_of(event.chunks, 'chunk')}"
+        self._remark(f"{told}: {one_line(why)}" if why else told, colour, mark="")
+        self._speaker = ""
+
+    def _chunk(self, chunk: ChunkObject) -> None:
+        kind = str(chunk.get("type"))
+        match kind:
+            case "text-delta" | "reasoning-delta":
+                self._grow(clean(str(chunk.get("delta", ""))), "dim" if kind.startswith("reasoning") else "")
+            case "text-end" | "reasoning-end":
+                self._break()
+            case "tool-input-available":
+                name = one_line(str(chunk.get("toolName", "")))
+                self._tools[str(chunk.get("toolCallId"))] = name
+                self._line(f"  ⚙ {name}({brief(chunk.get('input'))})", "cyan")
+            case "tool-approval-request":
+                self._line(f"  ? {self._tool(chunk)} waits for approval", "magenta")
+            case "error":
+                self._line(f"  {one_line(str(chunk.get('errorText', '')))}", "red")
+            case _ if kind in OUTPUTS:
+                said, colour, field = OUTPUTS[kind]
+                self._line(
+                    f"  ⚙ {self._tool(chunk)} {said} {brief(chunk.get(field)) if field else ''}".rstrip(), colour
+                )
+            case _ if kind == "file" or kind.startswith(("source-", "data-")):
+                self._line(f"  {other_line(chunk)}", "blue")
+            case _:
+                pass  # starts, steps and halves of inputs show nothing
+
+    def _tool(self, chunk: ChunkObject) -> str:
+        return self._tools.get(str(chunk.get("toolCallId")), "a tool")
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+
+    def _speak(self, role: str) -> None:
+        if self._speaker == role:
+            return
+        self._break()
+        self._speaker = role
+        colour = {"user": "blue", "assistant": "green"}.get(role, "dim")
+        self._screen.say(self._screen.style(one_line(role), colour, "bold"))
+
+    def _grow(self, text: str, style: str) -> None:
+        self._speak("assistant")
+        if self._style != style:
+            self._break()
+            self._screen.write("  ")
+            self._style = style
+        shown = text.replace("\n", "\n  ")
+        self._screen.write(self._screen.style(shown, style) if style else shown)
+
+    def _break(self) -> None:
+        if self._style is not None:
+            self._style = None
+            self._screen.write("\n")
+
+    def _line(self, text: str, colour: str) -> None:
+        self._speak("assistant")
+        self._break()
+        self._screen.write(self._screen.style(text, colour) + "\n")
+
+    def _remark(self, text: str, colour: str, mark: str = "· ") -> None:
+        self._break()
+        self._screen.write(self._screen.style(f"  {mark}{text}", colour) + "\n")
+
+    def _lines(self, lines: Sequence[str]) -> None:
+        self._break()
+        self._screen.write("".join(f"{line}\n" for line in lines))
+
+
+def _json(value: msgspec.Raw) -> str:
+    return brief(msgspec.json.decode(bytes(value)))

@@ -1,0 +1,40 @@
+"""The listening socket of a server.
+
+Only the standard library is imported here: a server listens before its slow imports.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+
+from ..errors import UsageError
+
+__all__ = ["BACKLOG", "listen"]
+
+BACKLOG = 2048
+"""Connections that wait until the app is ready, or the event loop is free, to accept them."""
+
+
+def listen(host: str, port: int, *, patience: float = 0.0) -> socket.socket:
+    """Listen on an address; clients that connect wait in the backlog until they are accepted.
+
+    Retries for `patience` seconds while another process has the port.
+
+    Raises:
+        UsageError: the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        except (OSError, OverflowError) as exc:
+            if getattr(exc, "errno", None) == errno.EADDRINUSE and time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            raise UsageError(
+                f"unable to listen on {host}:{port}; {exc}. "
+                "Stop the process that uses it, or choose another port: --port 0 picks a free one"
+            ) from exc

@@ -1,0 +1,418 @@
+"""`everyword dev` and `everyword serve` as real processes: what they say, serve, survive, and how they stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from everyword import __version__
+from everyword.cli import main
+from everyword.cli.web_server import _is_worth_logging
+from everyword.demo.words import HELLO
+from tests.cli.kit import running
+from tests.cli.test_cli import APP
+from tests.server.kit import PATIENCE, ask, connect, folded, question, reading, text_of
+from tests.server.raw import RawSocket, frame
+from tests.server.sockets import socket as open_page
+
+
+async def test_dev_greets_with_where_it_is_and_what_to_try_and_serves_page_and_demo(tmp_path: Path) -> None:
+    async with running("dev", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        await server.until(rf"(?m)^ +{url}$")
+        assert f"everyword {__version__}" in server.said
+        assert f"kill -9 {server.process.pid}" in server.said
+        assert "everyword.db" in server.said
+        async with connect(f"{url}/agents/demo/ann") as client:
+            page = await client.get(f"{url}/")
+            assert page.headers["content-type"].startswith("text/html")
+            origin = {"origin": "http://localhost:5173"}
+            answer = await client.get("get-messages", headers=origin)
+            assert (answer.json(), answer.headers["access-control-allow-origin"]) == ([], origin["origin"])
+    assert (tmp_path / "everyword.db").exists()
+
+
+async def test_dev_serves_the_page_in_front_of_an_app(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/echo/ann") as client:
+            settings = (await client.get(f"{url}/settings.json")).json()
+            assert (settings["kinds"], settings["basePath"]) == (["echo"], "/agents")
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+async def test_dev_prints_addresses_that_work_when_agents_are_at_the_root(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        APP.format(name="app").replace("[Echo]", "[Echo], base_path='/'"), encoding="utf-8"
+    )
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        await server.until("Ctrl\\+C")
+        assert f"at {url}/{{kind}}/{{name}}\n" in server.said
+        async with connect(f"{url}/echo/ann") as client:
+            assert (await client.get(f"{url}/settings.json")).json()["basePath"] == ""
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+async def test_dev_serves_any_other_asgi_app_as_it_is(tmp_path: Path) -> None:
+    outer = "from starlette.applications import Starlette\nfrom starlette.routing import Mount\n"
+    outer += APP.format(name="inner") + "\napp = Starlette(routes=[Mount('/api', inner)], lifespan=inner.lifespan)\n"
+    (tmp_path / "app.py").write_text(outer, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/api/agents/echo/ann") as client:
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+async def test_serve_serves_the_app_and_no_page(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/echo/ann") as client:
+            assert (await client.get(f"{url}/")).status_code == 404
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+
+
+BOUNDED = """
+from everyword import AIChatAgent, Everyword, Limits
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        yield "ahoy"
+
+app = Everyword([Chat], store="memory:", limits=Limits(frame=50_000, request_seconds=0.2, message_seconds=0.2))
+"""
+
+
+async def test_serve_keeps_the_bounds_of_the_app_on_what_is_never_finished(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BOUNDED, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with RawSocket.connected(url) as client:
+            client.write(b"GET /agents/chat/ann HTTP/1.1\r\nUpgrade: websocket\r\n")
+            assert await client.rest() == b""
+        async with RawSocket.connected(url) as client:
+            await client.upgrade("Sec-WebSocket-Extensions: permessage-deflate")
+            assert b"permessage-deflate" not in client.handshake
+            await client.push(frame(client.ask("r1", "x" * 100_000)))
+            assert "larger than" in (await client.until(id="r1", done=True))["body"]
+            client.write(frame(b"{", size=1000))
+            assert (await client.closed())[0] == 1008
+        async with RawSocket.connected(url) as client:
+            await client.upgrade()
+            client.write(frame(b"{", size=1_000_000))
+            assert (await client.closed())[0] == 1009
+
+
+async def test_a_frame_that_is_not_utf8_leaves_no_traceback_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BOUNDED, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with RawSocket.connected(url) as client:
+            await client.upgrade()
+            client.write(frame(b"\xff\xfe"))
+            assert (await client.closed())[0] == 1007
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.stdout is not None
+        said = server.said + (await server.process.stdout.read()).decode()
+        assert "Traceback" not in said and "no `authorize`" in said
+
+
+GONE = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+
+@pytest.mark.parametrize(
+    ("raised", "is_said"),
+    [(GONE, False), (asyncio.CancelledError(), False), (RuntimeError("a bug"), True), (ValueError("a bug"), True)],
+    ids=repr,
+)
+def test_the_log_has_a_traceback_for_bugs_and_none_for_clients_that_hang_up(
+    raised: BaseException, is_said: bool
+) -> None:
+    told = (type(raised), raised, None)
+    record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, "Exception in ASGI application\n", None, told)
+    assert _is_worth_logging(record) is is_said
+
+
+async def test_dev_names_the_kinds_where_nothing_is_found_and_serve_does_not(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app"), encoding="utf-8")
+    for command, are_named in (("dev", True), ("serve", False)):
+        async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+            async with connect(await server.url()) as client:
+                answer = await client.get("/agents/eccho/ann/get-messages")
+                assert (answer.status_code, "kinds here are: echo" in answer.text) == (404, are_named)
+
+
+AUTHORIZED = """
+from everyword import Principal
+
+async def authorize(connecting):
+    return Principal("ann" if "cookie" in connecting.request.headers else "nobody")
+
+app = Everyword([Echo], store="memory:", authorize=authorize, origins="*")
+"""
+
+
+async def test_serve_without_authorize_warns_of_proxies_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "open.py").write_text(APP.format(name="app"), encoding="utf-8")
+    (tmp_path / "closed.py").write_text(APP.format(name="other") + AUTHORIZED, encoding="utf-8")
+    for app, is_warned in (("open.py", True), ("closed.py", False)):
+        async with running("serve", app, "--port", "0", folder=tmp_path) as server:
+            await server.url()
+            assert ("makes every client seem local" in server.said) == is_warned
+
+
+async def test_dev_invites_local_pages_to_an_app_that_is_open_to_every_site(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="other") + AUTHORIZED, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/echo/ann", headers={"cookie": "a=b"}) as client:
+            for origin, shared in (("http://localhost:5173", "true"), ("https://a.example", None)):
+                answer = await client.get("get-messages", headers={"origin": origin})
+                assert (answer.json(), answer.headers.get("access-control-allow-credentials")) == ([], shared)
+
+
+BLOCKING = """
+import pathlib, time
+from everyword import AIChatAgent, Everyword
+from everyword.observe import Metrics
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        while not pathlib.Path("go").exists():
+            time.sleep(0.01)
+        yield "done"
+
+app = Everyword([Chat], store="memory:", observe=[Metrics()])
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_code_that_blocks_the_event_loop_is_named_while_it_does(command: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(BLOCKING, encoding="utf-8")
+    async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client:
+            asked = asyncio.create_task(ask(client, question(text="hi")))
+            await server.until(r"has been blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann' \(app\.py:\d+\)")
+            (tmp_path / "go").touch()
+            await server.until(r"runs again; it was blocked for \d+\.\d s by Chat\.on_chat_message of 'chat/ann'")
+            assert text_of(folded((await asked).chunks)) == "done"
+            counted = (await client.get(f"{url}/metrics")).text
+            assert re.search(r'everyword_loop_blocked_seconds_count\{kind="chat"\} [1-9]', counted)
+
+
+HANGING = """
+import threading
+from everyword import AIChatAgent, Everyword, tool
+from everyword.observe import Metrics
+
+class Shop(AIChatAgent):
+    async def on_chat_message(self, turn):
+        yield await turn.call_tool("hang")
+
+    @tool
+    def hang(self) -> str:
+        threading.Event().wait()
+        return "never"
+
+class Calm(AIChatAgent):
+    def on_chat_message(self, turn):
+        return iter(["in ", "a ", "thread"])
+
+app = Everyword([Shop, Calm], store="memory:", observe=[Metrics()])
+app.grace = 0.1
+"""
+
+
+async def test_forty_hanging_tools_delay_nobody_and_do_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HANGING, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        for number in range(40):  # more than the threads of `asyncio.to_thread`
+            async with connect(f"{url}/agents/shop/{number}") as client:
+                await client.post("chat", json=question(text="hi"), headers={"prefer": "respond-async"})
+        async with connect(f"{url}/agents/calm/ann") as client:
+            async with asyncio.timeout(PATIENCE):
+                while "everyword_tool_threads_busy 40.0" not in (await client.get(f"{url}/metrics")).text:
+                    pass
+            assert text_of(folded((await ask(client, question(text="hi"))).chunks)) == "in a thread"
+        server.process.send_signal(signal.SIGTERM)
+        await server.ended()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_server_that_is_told_to_stop_stops_although_clients_still_read(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    async with running("dev", "--port", "0", folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/demo/ann") as client:
+            async with (
+                reading(client, "GET", "events") as log,
+                reading(client, "POST", "chat", json=question(text="a long story")) as reader,
+            ):
+                await log.until(lambda event: event.event == "snapshot")
+                await reader.until(lambda event: "keeper" in event.data)
+                server.process.send_signal(number)
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await reader.rest()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await log.rest()
+        assert await server.ended() in (0, -number)
+        assert "Traceback" not in server.said
+
+
+def test_a_port_that_is_taken_is_a_sentence_and_not_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["dev", "--port", str(taken.getsockname()[1])]) == 2
+    assert "--port 0 picks a free one" in capsys.readouterr().err
+
+
+async def test_a_log_that_cannot_be_used_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
+    async with running("dev", "--port", "0", "--db", "no/such/folder/log.db", folder=tmp_path) as server:
+        assert await server.until("Its folder must exist")
+        assert await server.ended() == 1
+        assert "Traceback" not in server.said
+
+
+async def test_an_app_that_fails_when_it_is_imported_shows_its_own_line_first(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from everyword import Everyword\napp = Everyword(chat)\n", encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        await server.until("NameError: name 'chat' is not defined")
+        assert await server.ended() == 2
+        first, place, *_ = server.said.splitlines()
+        assert first.startswith("Traceback") and place.endswith('app.py", line 2, in <module>')
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_second_server_on_a_file_says_at_once_that_it_waits_and_for_which_process(
+    command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(APP.format(name="app").replace("memory:", "log.db"), encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as first:
+        await first.url()
+        async with running(command, "app.py", "--port", "0", folder=tmp_path) as second:
+            await second.until(f"log.db'; another process \\(pid {first.process.pid}\\) holds it")
+            assert "http://" not in second.said
+            assert "stop the other server" in second.said
+            first.process.kill()
+            async with connect(f"{await second.url()}/agents/echo/ann") as client:
+                assert (await client.get("get-messages")).json() == []
+
+
+KEYLESS = """
+from everyword import Everyword, Think
+
+class Support(Think):
+    model = "openai:gpt-5.2"
+
+app = Everyword([Support], store="memory:")
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_missing_key_is_told_at_the_start(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "app.py").write_text(KEYLESS, encoding="utf-8")
+    async with running(command, "app.py", "--port", "0", folder=tmp_path) as server:
+        await server.until("Support cannot answer: unable to use the model 'openai:gpt-5.2'; Set the `OPENAI_API_KEY`")
+        url = await server.url()
+        async with connect(f"{url}/agents/support/ann") as client:
+            assert (await client.get("get-messages")).json() == []
+
+
+def test_a_database_file_is_not_chosen_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dev", "app.py", "--db", "log.db"]) == 2
+    assert "the app itself names its file" in capsys.readouterr().err
+
+
+@pytest.mark.crash
+async def test_a_killed_server_finishes_the_sentence_when_it_is_started_again(tmp_path: Path) -> None:
+    arguments = ("dev", "--port", "0", "--db", "log.db")
+    async with running(*arguments, folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/demo/ann") as client:
+            headers = {"idempotency-key": "r1"}
+            async with reading(client, "POST", "chat", json=question(text="hello"), headers=headers) as first:
+                await first.until(lambda event: "scripted" in event.data)
+                server.process.kill()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await first.rest()
+    async with running(*arguments, folder=tmp_path) as server:
+        async with connect(f"{await server.url()}/agents/demo/ann") as client:
+            last = {"last-event-id": str(first.events[-1].id)}
+            async with reading(client, "GET", "chat/stream?request=r1", headers=last) as second:
+                await second.rest()
+            stored = (await client.get("get-messages")).json()
+    assert text_of(folded([*first.chunks, *second.chunks])) == HELLO == text_of(stored[-1])
+
+
+FAILING = """
+from everyword import AIChatAgent, Everyword, callable, tool
+
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn):
+        if self.messages[-1].text == "turn":
+            raise ValueError("why the turn failed")
+        await turn.call_tool("look")
+
+    @tool
+    def look(self) -> str:
+        raise ValueError("why the tool failed")
+
+    @callable
+    async def add(self) -> None:
+        raise ValueError("why the callable failed")
+
+
+app = Everyword([Chat], store="chats.db")
+"""
+
+
+async def test_dev_shows_the_developer_why_something_failed(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FAILING, encoding="utf-8")
+    async with running("dev", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/chat/ann") as client, open_page(url) as page:
+            for what in ("turn", "tool"):
+                answer = await ask(client, question(what, what))
+                assert b"why the" not in answer.raw
+                await server.until(f"ValueError: why the {what} failed")
+            await page.send(type="rpc", id="c1", method="add", args=[])
+            reply = await page.until(lambda frame: frame.get("id") == "c1")
+            assert reply["error"] == "The call of add failed."
+            await server.until("ValueError: why the callable failed")
+            log = (await client.get(f"{url}/playground/log", params={"agent": "chat/ann"})).json()
+            details = [event["detail"] for event in log["events"] if "detail" in event]
+            assert details == ["ValueError: why the turn failed", "ChatError: The tool look failed."]
+
+
+async def test_serve_notices_that_its_file_was_deleted_and_takes_nothing_more(tmp_path: Path) -> None:
+    source = APP.format(name="app").replace("memory:", "everyword.db")
+    (tmp_path / "app.py").write_text(source, encoding="utf-8")
+    async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
+        url = await server.url()
+        async with connect(f"{url}/agents/echo/ann") as client:
+            assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy"
+            assert (await client.get(f"{url}/healthz")).status_code == 200
+            os.remove(tmp_path / "everyword.db")
+            await server.until(
+                r"everyword\.db' was deleted or moved away while it was in use\. Restore it.* and restart"
+            )
+            assert (await client.get(f"{url}/healthz")).status_code == 503
+            assert (await client.post("chat", json=question("u2", "again"))).status_code == 503
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.ended() in (0, -signal.SIGTERM)
