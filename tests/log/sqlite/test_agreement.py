@@ -18,7 +18,7 @@ from everyword.events import TurnKind
 from everyword.ids import AgentId, Generation, Millis, NodeId, RequestId, Seq, TurnId
 from everyword.log.base import UNCHANGED, Activation, Entry, Unchanged
 from everyword.log.memory import MemoryLog
-from everyword.log.sqlite import retention, row_codec, transaction
+from everyword.log.sqlite import leases, pending_events, retention, row_codec
 from everyword.log.sqlite.store import SqliteLog
 from everyword.rows import Row, RowsCleared, RowsRemoved, TurnRow
 from tests.log.building import (
@@ -45,10 +45,10 @@ WAKES = st.sampled_from([None, Millis(0), UNCHANGED]) | st.integers(1, 50).map(M
 
 # Small enough that every history crosses them.
 SMALL = {
-    (transaction, "ROWS_PER_MARK"): 4,
-    (transaction, "EVENTS_PER_MARK"): 9,
-    (transaction, "SAVE_HEADS_EVERY"): 7,
-    (transaction, "LEASES_KEPT"): 1,
+    (pending_events, "ROWS_PER_MARK"): 4,
+    (pending_events, "EVENTS_PER_MARK"): 9,
+    (leases, "SAVE_HEADS_EVERY"): 7,
+    (leases, "LEASES_KEPT"): 1,
     (retention, "SLICE"): 5,
     (row_codec, "LARGE_BODY"): 20,
 }

@@ -18,7 +18,7 @@ from everyword.events import Chunk, encode_event
 from everyword.ids import Attempt, Millis, Seq, TurnId
 from everyword.log.base import Entry
 from everyword.log.memory import MemoryLog
-from everyword.log.sqlite import queries, transaction
+from everyword.log.sqlite import pending_events, queries
 from everyword.log.sqlite.chunk_packing import MAX_PACKED_BYTES, pack, unpack
 from tests.log.building import (
     FOREVER,
@@ -150,8 +150,8 @@ def test_a_damaged_row_is_given_for_each_of_its_events_and_none_is_left_out(dama
 async def test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "ROWS_PER_MARK", 8)
-    monkeypatch.setattr(transaction, "EVENTS_PER_MARK", 16)
+    monkeypatch.setattr(pending_events, "ROWS_PER_MARK", 8)
+    monkeypatch.setattr(pending_events, "EVENTS_PER_MARK", 16)
     monkeypatch.setattr(queries, "MARKS_AT_ONCE", 2)
     async with opened(tmp_path) as store:
         memory = MemoryLog()

@@ -10,7 +10,7 @@ import pytest
 
 from everyword.errors import LogCorrupt, LogUnavailable
 from everyword.ids import RequestId, Seq, TurnId
-from everyword.log.sqlite import queries, retention, transaction
+from everyword.log.sqlite import leases, pending_events, queries, retention
 from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import FOREVER, A, B, Owner, chunk, ended_row, fact, message_row, read_all, seqs, turn_row
 from tests.log.sqlite.faults import change, look, opened
@@ -149,8 +149,8 @@ async def test_a_question_that_fails_for_another_reason_may_be_asked_again(tmp_p
 async def test_a_page_is_one_moment_however_much_goes_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "ROWS_PER_MARK", 4)
-    monkeypatch.setattr(transaction, "SAVE_HEADS_EVERY", 5)
+    monkeypatch.setattr(pending_events, "ROWS_PER_MARK", 4)
+    monkeypatch.setattr(leases, "SAVE_HEADS_EVERY", 5)
     monkeypatch.setattr(retention, "SLICE", 7)
     monkeypatch.setattr(queries, "MARKS_AT_ONCE", 2)
     async with opened(tmp_path) as store:

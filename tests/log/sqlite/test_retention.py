@@ -9,7 +9,7 @@ import pytest
 
 from everyword.events import TurnKind
 from everyword.ids import Millis, TurnId
-from everyword.log.sqlite import retention, transaction
+from everyword.log.sqlite import pending_events, retention
 from tests.log.building import (
     FOREVER,
     A,
@@ -44,7 +44,7 @@ UNREACHABLE = """
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "SLICE", 16)
-    monkeypatch.setattr(transaction, "ROWS_PER_MARK", 8)
+    monkeypatch.setattr(pending_events, "ROWS_PER_MARK", 8)
 
 
 @pytest.mark.parametrize("limit", [1, 7, 16, 1000])

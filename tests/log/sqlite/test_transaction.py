@@ -9,7 +9,7 @@ import pytest
 
 from everyword.errors import Fenced, LogUnavailable
 from everyword.ids import AgentId
-from everyword.log.sqlite import transaction
+from everyword.log.sqlite import leases
 from everyword.log.sqlite.lock import FileLock
 from tests.log.building import A, B, Owner, chunk, ended_row, fact, read_all, seqs, turn_row
 from tests.log.sqlite.faults import Faults, look, opened
@@ -56,7 +56,7 @@ async def test_two_processes_never_give_out_one_arrival_twice(tmp_path: Path) ->
 async def test_opening_after_a_crash_looks_through_a_bounded_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "SAVE_HEADS_EVERY", 50)
+    monkeypatch.setattr(leases, "SAVE_HEADS_EVERY", 50)
     async with opened(tmp_path) as store:
         owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(4)]
         for index in range(60):
@@ -81,8 +81,8 @@ async def test_a_clean_close_leaves_nothing_to_look_through(tmp_path: Path) -> N
 
 
 async def test_forgotten_leases_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction, "SAVE_HEADS_EVERY", 3)
-    monkeypatch.setattr(transaction, "LEASES_KEPT", 2)
+    monkeypatch.setattr(leases, "SAVE_HEADS_EVERY", 3)
+    monkeypatch.setattr(leases, "LEASES_KEPT", 2)
     faults = Faults()
     async with opened(tmp_path, faults) as store:
         owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(5)]

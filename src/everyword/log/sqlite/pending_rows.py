@@ -1,8 +1,4 @@
-"""The rows of a transaction: the last word on each of them, for all agents together, written by few statements.
-
-Every statement lets go of the interpreter, and a thread that wants it back from a busy event loop may wait for
-milliseconds: with many agents in one commit, that would cost more than all their rows.
-"""
+"""The projected rows of the open transaction, which are written together at its end: the last version of each."""
 
 from __future__ import annotations
 
@@ -10,26 +6,16 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from ...ids import Millis
 from ...rows import AgentRow, MessageRow, TurnRow
+from .bulk_insert import FEW, insert_rows
 from .row_codec import PermanentEvent, agent_record, message_record, turn_record
-from .statements import SQL, columns_of, many_rows
+from .statements import SQL
 
-__all__ = ["NEVER", "NOWHERE", "PendingRows", "Span", "insert"]
-
-BLOCKS: Final = (512, 256, 128, 64)
-"""So many rows are inserted by one statement, and what is left by another. Python's `executemany` lets go of the
-interpreter for each row: that is twice the time, and more while the event loop is busy and does not give it back."""
-
-FEW_BLOCKS: Final = (64, 32, 16, 8, 4, 2, 1)
-"""The same for rows of tables that get few of them: a statement is prepared for each of these numbers, and no other."""
-
-NEVER: Final = Millis(-1)
-"""How the wake table says of an agent that runs a turn that it is not to be woken."""
+__all__ = ["NO_SPAN", "PendingRows", "Span"]
 
 
 class Span(NamedTuple):
-    """Where a batch lies in its log and in the file."""
+    """Where a batch lies, first and last event: by seq in its log, by arrival in the file."""
 
     first: int | None
     first_id: int | None
@@ -37,34 +23,35 @@ class Span(NamedTuple):
     last_id: int | None
 
 
-NOWHERE: Final = Span(None, None, None, None)
+NO_SPAN: Final = Span(None, None, None, None)
 
 
 class PendingRows:
-    """Rows that wait to be written; what concerns a row that is replaced or removed before then is never written."""
+    """Rows of all agents that wait to be written. A row that is replaced or removed before then is never written."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._agents: dict[int, tuple[Any, ...]] = {}
         self._turns: dict[tuple[int, int], tuple[Any, ...]] = {}
         self._messages: dict[tuple[int, int], tuple[Any, ...]] = {}
-        self._wakes: dict[int, Millis | None] = {}
+        self._wakes: dict[int, int | None] = {}
 
     def put_agent(self, key: int, row: AgentRow) -> None:
         self._agents[key] = agent_record(key, row)
 
     def put_turn(self, key: int, row: TurnRow, span: Span) -> None:
-        """Put a turn. Of `span`, the first replaces what is known of where its chunks begin, if it has one."""
+        """Put a turn. The first event of `span`, if it has one, replaces the stored beginning of the turn's chunks."""
         place = (key, row.turn)
         if place in self._turns:
-            self._write_turns()  # what is known of its chunks comes from both rows
+            self._write_turns()  # the file merges both rows: each may say where the turn's chunks are
         self._turns[place] = (*turn_record(key, row), *span)
 
     def put_message(self, key: int, row: MessageRow, events: Iterable[PermanentEvent]) -> None:
-        """Put a message. `events` are those of the same batch that may have all of it."""
+        """Put a message. `events` are those events of the same batch that may contain its body."""
         self._messages[key, row.node] = message_record(key, row, events)
 
-    def put_wake(self, key: int, at: Millis | None) -> None:
+    def put_wake(self, key: int, at: int | None) -> None:
+        """Put the agent's entry of the wake table; None removes it."""
         self._wakes[key] = at
 
     def remove_messages(self, key: int, nodes: Iterable[int]) -> None:
@@ -78,42 +65,43 @@ class PendingRows:
         self._connection.execute(SQL["clear_messages"], (key,))
 
     def write(self) -> None:
-        """Write what waits."""
-        self._write_turns()
-        self._write("put_message", self._messages.values())
-        if len(self._agents) == 1:
-            self._connection.execute(SQL["put_agent"], *self._agents.values())
-        else:
-            self._write("put_agents", self._agents.values())
-        self._write("put_wake", [(key, at) for key, at in self._wakes.items() if at is not None])
-        for key, at in self._wakes.items():
-            if at is None:
-                self._connection.execute(SQL["remove_wake"], (key,))
-        self.drop()
+        """Write the rows that wait. A batch of chunks has none, so nothing is built for an empty table."""
+        if self._turns:
+            self._write_turns()
+        if self._messages:
+            self._insert("put_message", self._messages.values())
+            self._messages.clear()
+        if self._agents:
+            self._write_agents()
+        if self._wakes:
+            self._write_wakes()
 
-    def drop(self) -> None:
-        """Forget what waits."""
+    def rollback(self) -> None:
+        """Forget the rows that wait."""
         self._turns.clear()
         self._messages.clear()
         self._agents.clear()
         self._wakes.clear()
 
     def _write_turns(self) -> None:
-        self._write("put_turn", self._turns.values())
+        self._insert("put_turn", self._turns.values())
         self._turns.clear()
 
-    def _write(self, name: str, records: Iterable[tuple[Any, ...]]) -> None:
-        values = [value for record in records for value in record]
-        if values:
-            insert(self._connection, SQL[name], values, FEW_BLOCKS)
+    def _write_agents(self) -> None:
+        if len(self._agents) == 1:
+            self._connection.execute(SQL["put_agent"], *self._agents.values())
+        else:
+            self._insert("put_agents", self._agents.values())
+        self._agents.clear()
 
+    def _write_wakes(self) -> None:
+        wakes = [(key, at) for key, at in self._wakes.items() if at is not None]
+        if wakes:
+            self._insert("put_wake", wakes)
+        for key, at in self._wakes.items():
+            if at is None:
+                self._connection.execute(SQL["remove_wake"], (key,))
+        self._wakes.clear()
 
-def insert(connection: sqlite3.Connection, statement: str, values: list[Any], blocks: Iterable[int] = BLOCKS) -> None:
-    """Run a statement that takes rows, for rows whose columns stand one after the other."""
-    columns, start = columns_of(statement), 0
-    left = len(values) // columns
-    while left:
-        count = next((block for block in blocks if block <= left), left)
-        end = start + count * columns
-        connection.execute(many_rows(statement, count), values[start:end])
-        start, left = end, left - count
+    def _insert(self, name: str, records: Iterable[tuple[Any, ...]]) -> None:
+        insert_rows(self._connection, SQL[name], [value for record in records for value in record], FEW)

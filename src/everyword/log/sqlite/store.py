@@ -16,13 +16,14 @@ from .agent_databases import FileBackend, SqliteAgentDatabases
 from .checkpoints import Checkpoints
 from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
 from .files import DatabaseFiles
+from .leases import Head, TakenLease
 from .lock import FileLock
 from .migrations import load_migrations
 from .queries import Reader
 from .reader_pool import ReaderPool
 from .retention import Sweep
 from .stream_erasure import StreamErasure, erase_streams
-from .transaction import Destruction, Head, Replacement, TakenLease, Transaction
+from .transaction import Destruction, Replacement, Transaction
 from .view_source import FileViewSource
 from .writer import Writer
 

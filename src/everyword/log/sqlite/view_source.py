@@ -11,8 +11,8 @@ from ...errors import LogUnavailable
 from ...ids import AgentId, TurnId
 from ...rows import AgentRow, MessageRow, TurnRow
 from ..base import Stored
+from .leases import Head
 from .queries import Reader
-from .transaction import Head
 
 __all__ = ["FileViewSource"]
 

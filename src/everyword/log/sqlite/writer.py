@@ -31,10 +31,11 @@ from ..receipt import Receipt, settle
 from .checkpoints import Checkpoints
 from .connection import BUSY_SECONDS, is_damage
 from .files import DatabaseFiles
+from .leases import Head
 from .lock import FileLock
 from .reader_pool import ReaderPool
 from .retention import Retention, Sweep
-from .transaction import Head, Transaction
+from .transaction import Transaction
 
 __all__ = ["Writer"]
 
