@@ -28,8 +28,8 @@ def problem_of(bug: Bug) -> str | None:
             else "and do not drop it: no other seeded bug shows that its test can fail"
         )
         return (
-            f"the seeded bug “{bug.why}” breaks {bug.breaks}, but {problem}. "
-            f"Bind it to the code that now upholds {bug.breaks}, {drop_it}. Its test is {bug.witness}."
+            f"The seeded bug “{bug.why}” breaks “{bug.breaks}”, but {problem}. "
+            f"Bind it to the code that now upholds “{bug.breaks}”, {drop_it}. Its test is {bug.witness}."
         )
     return None
 
@@ -71,4 +71,4 @@ def test_a_seeded_bug_without_a_place_says_what_is_missing_and_what_to_do(
     problem = problem_of(Bug(where, "I-3", change, "tests/x.py::test_x", "clients see what a crash takes back"))
     assert problem is not None
     assert said in problem
-    assert "Bind it to the code that now upholds I-3" in problem
+    assert "Bind it to the code that now upholds “I-3”" in problem
