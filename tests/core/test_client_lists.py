@@ -290,7 +290,7 @@ def test_an_open_call_of_one_message_is_not_copied_to_another() -> None:
     ("wrong", "why"),
     [
         (SYSTEM, "role"),
-        (answer_of("x1", {"type": "data-pydantic-ai", "data": {}}), "server's to write"),
+        (answer_of("x1", {"type": "data-pydantic-ai", "data": {}}), "only the server may write"),
         (answer_of("x1", {"type": "text", "text": 5}), "schema"),
         (answer_of("x1", {"type": "nothing"}), "schema"),
         (answer_of("x1", 7), "object with a type"),
@@ -312,7 +312,7 @@ def test_a_part_that_is_the_servers_may_stay_in_an_answer_that_is_changed() -> N
     told.put(answer_of("a1", said("old"), own))
     told.put(answer_of("a1", said("new"), own), trusted=False)
     assert told.message(3) == answer_of("a1", said("new"), own)
-    check_refused(told, answer_of("a1", {**own, "data": {"kept": 2}}), match="server's to write")
+    check_refused(told, answer_of("a1", {**own, "data": {"kept": 2}}), match="only the server may write")
 
 
 def test_an_answer_that_is_being_written_is_not_changed_by_a_trusted_client() -> None:

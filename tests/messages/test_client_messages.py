@@ -77,7 +77,7 @@ def test_a_part_of_another_shape_is_refused_with_its_place(part: Any) -> None:
 
 def test_a_data_part_that_only_the_server_writes_is_refused() -> None:
     assert DATA_PART_TYPE in RESERVED
-    with pytest.raises(BadMessage, match="is the server's to write"):
+    with pytest.raises(BadMessage, match="only the server may write"):
         check_client_message(message({"type": DATA_PART_TYPE, "data": {"kind": "request", "parts": []}}))
 
 

@@ -534,7 +534,7 @@ def test_text_that_flows_is_what_it_would_have_been_step_by_step(items: list[str
     swift, plain = Normaliser("m"), Normaliser("m")
     for item in items:
         if isinstance(item, str):
-            flowing = swift.flow(item)
+            flowing = swift.encode_text(item)
             said = [flowing] if flowing is not None else [c.encode_chunk(chunk) for chunk in swift.text(item)]
             assert said == [c.encode_chunk(chunk) for chunk in plain.text(item)]
         else:
@@ -544,9 +544,9 @@ def test_text_that_flows_is_what_it_would_have_been_step_by_step(items: list[str
 
 def test_text_flows_from_its_second_piece_on_and_not_after_something_else() -> None:
     normaliser = Normaliser("m")
-    assert normaliser.flow("one") is None
+    assert normaliser.encode_text("one") is None
     normaliser.text("one")
-    assert normaliser.flow(" two") == b'{"type":"text-delta","id":"text","delta":" two"}'
-    assert normaliser.flow("") is None
+    assert normaliser.encode_text(" two") == b'{"type":"text-delta","id":"text","delta":" two"}'
+    assert normaliser.encode_text("") is None
     normaliser.feed(CALL)
-    assert normaliser.flow(" three") is None
+    assert normaliser.encode_text(" three") is None

@@ -122,7 +122,7 @@ def test_what_a_schema_refuses_is_refused_with_its_words(schema: Any) -> None:
     assert isinstance(refusal.value.__cause__, ValueError)
 
 
-@pytest.mark.parametrize(("schema", "why"), [(7, "which cannot check"), (lambda value: object(), "is not JSON")])
+@pytest.mark.parametrize(("schema", "why"), [(7, "neither callable"), (lambda value: object(), "without a JSON form")])
 def test_a_schema_that_cannot_serve_is_told(schema: Any, why: str) -> None:
     with pytest.raises(BadMessage, match=why):
         accepted_part({"type": "data-n", "data": "3"}, data_schemas={"n": schema})

@@ -1,4 +1,4 @@
-"""Picking the usable fields out of a handler's chunk."""
+"""Select the valid fields of a chunk that a handler yields."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _fields_of(kind: str, newer: bool) -> tuple[_Field, ...]:
 
 
 def usable_fields(chunk: Chunk, problems: list[str], *, newer: bool) -> Chunk:
-    """Return an independent copy of the chunk with only what clients accept.
+    """Return an independent copy of the chunk with only the fields that clients accept.
 
-    Optional fields that are null or of the wrong type are left out; input, output and data become null.
-    Fields that we do not know are kept with `newer` only. Raises BadChunk
-    when a required field is missing or has the wrong type.
+    Optional fields that are null or of the wrong type are left out; `input`, `output` and `data` become null. Unknown
+    fields are kept only with `newer`. Each field that is left out for its type adds a sentence to `problems`.
+    Raises BadChunk if a required field is missing or has the wrong type.
     """
     kind: str = chunk["type"]
     usable: Chunk = {"type": kind}

@@ -1,8 +1,8 @@
-"""Every chunk type of AI SDK 6 and 7: what a handler may yield and what a client accepts.
+"""Every chunk type of AI SDK 6 and 7, as a Struct: what a handler may yield and what a client accepts.
 
-The Structs are the table: the tag is the chunk's `type`, a field without a default is required, and
-`NEWER_TYPES` / `NEWER_FIELDS` name what clients before ai 7 reject or do not know. One-word types
-carry the suffix Chunk (`StartChunk`); the others are the type in CamelCase (`TextDelta`).
+The tag of a Struct is the chunk's `type`; a field without a default is required. `NEWER_TYPES` lists the types that
+clients before ai 7 reject, `NEWER_FIELDS` the fields that they do not know. A Struct is named after its type in
+CamelCase (`TextDelta`); types of one word get the suffix Chunk (`StartChunk`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DocumentSource(msgspec.Struct, tag_field="sourceType", tag="document", ren
 
 
 class Citation(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What supports a text part, and which characters of it."""
+    """A source that supports a text part, and the range of characters that it supports."""
 
     source: UrlSource | DocumentSource
     start_index: Annotated[int, Meta(ge=0)] | None = None
@@ -75,7 +75,7 @@ class SteeringFile(msgspec.Struct, tag_field="type", tag="file", rename="camel",
 
 
 class ChunkStruct(msgspec.Struct, tag_field="type", rename="camel", omit_defaults=True, kw_only=True):
-    """A typed chunk; everything that takes a chunk takes one of these or the dict it stands for."""
+    """Base of the typed chunks. Every function that takes a chunk takes a Struct or the equivalent dict."""
 
 
 class StartChunk(ChunkStruct, tag="start"):
@@ -263,7 +263,7 @@ class MessageMetadata(ChunkStruct, tag="message-metadata"):
 
 
 class DataChunk(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A data part: `type` begins with `data-`. Transient ones are shown and never kept."""
+    """A data part. Its `type` begins with `data-`. A transient part is shown by clients and never stored."""
 
     type: str
     id: str | None = None
@@ -281,30 +281,30 @@ CHUNK_TYPES: Final[dict[str, type[ChunkStruct]]] = {
 """Chunk type → its Struct, for all types but `data-*`."""
 
 NEWER_TYPES: Final = frozenset({"tool-approval-response", "custom", "reasoning-file", "reset-step", "steering-message"})
-"""Types that a client before ai 7 rejects."""
+"""Chunk types that clients before ai 7 reject."""
 
 NEWER_FIELDS: Final[dict[str, frozenset[str]]] = {
     "text-end": frozenset({"citations"}),
     "tool-approval-request": frozenset({"reason", "isAutomatic"}),
 }
-"""Fields of shared types that only ai 7 folds into the message."""
+"""Chunk type → the fields that only ai 7 folds into the message."""
 
 NULLABLE: Final[dict[str, str]] = {
     "tool-input-available": "input",
     "tool-input-error": "input",
     "tool-output-available": "output",
 }
-"""The one field of a type that may be null and must be present; `data-*` has `data`."""
+"""Chunk type → its one field that is required and may be null. For `data-*` that field is `data`."""
 
 _BARE: Final = {kind: b'{"type":"%b"}' % kind.encode() for kind in ("start-step", "finish-step", "finish")}
 _NAMED: Final = frozenset({"text-start", "text-end", "reasoning-start", "reasoning-end"})
-"""What frames the words of every answer: written without a look, if there is nothing more in it than there must be."""
+"""Types that `encode_chunk` encodes without validation when the chunk has no optional fields. Every answer has them."""
 
 _NEWER_REASONS: Final = frozenset(get_args(NewerFinishReason))
 
 
 def as_chunk(value: object) -> Chunk:
-    """Return the chunk's JSON object: a dict as it is, a Struct converted."""
+    """Return the chunk as a JSON object: a dict is returned as it is, a Struct is converted."""
     if isinstance(value, dict):
         return value
     if isinstance(value, (ChunkStruct, DataChunk)):
@@ -318,7 +318,7 @@ def known_chunk(value: object) -> Chunk:
     """Return the chunk's JSON object, as `as_chunk` does, if its type is one of AI SDK 6 or 7.
 
     Raises:
-        BadChunk: it is no chunk, or has a type that no client knows.
+        BadChunk: the value is not a chunk, or no client knows its type.
     """
     chunk = as_chunk(value)
     problem = type_problem(chunk)
@@ -328,7 +328,7 @@ def known_chunk(value: object) -> Chunk:
 
 
 def type_problem(chunk: Chunk) -> tuple[str, str] | None:
-    """Return what a chunk of a wrong type is, and what to do; None if AI SDK 6 or 7 knows its type."""
+    """Return (what is wrong with the chunk's type, how to fix it), or None if AI SDK 6 or 7 knows the type."""
     kind = chunk.get("type")
     if not isinstance(kind, str):
         return "a dict without a type", "a chunk has a `type`, such as 'text-delta'"
@@ -340,11 +340,10 @@ def type_problem(chunk: Chunk) -> tuple[str, str] | None:
 
 
 def encode_chunk(chunk: Chunk | ChunkStruct | DataChunk, *, newer: bool = False) -> bytes:
-    """Encode for the log and the wire, as strictly as the oldest client reads.
+    """Validate the chunk against the oldest supported client and encode it for the log and the wire.
 
-    None in optional fields is dropped; input, output and data are always present. Without `newer`,
-    fields that a client of ai 6 does not know are dropped and types that it rejects raise BadChunk;
-    with `newer`, both are kept.
+    Optional fields that are None are dropped; `input`, `output` and `data` are always present. Without `newer`,
+    fields that ai 6 does not know are dropped and types that it rejects raise BadChunk. With `newer`, both are kept.
     """
     raw = as_chunk(chunk)
     kind = raw.get("type")
@@ -365,7 +364,7 @@ def encode_chunk(chunk: Chunk | ChunkStruct | DataChunk, *, newer: bool = False)
 
 
 def check_chunk(raw: Chunk, *, newer: bool = False) -> Chunk:
-    """Return the chunk as `encode_chunk` writes it, or raise BadChunk with the reason."""
+    """Return the chunk as `encode_chunk` encodes it. Raises BadChunk with the reason."""
     kind = raw.get("type")
     if not isinstance(kind, str):
         raise BadChunk("unable to send a chunk; it has no type")
@@ -375,7 +374,9 @@ def check_chunk(raw: Chunk, *, newer: bool = False) -> Chunk:
     if struct is None:
         if newer:
             return raw
-        raise BadChunk(f"unable to send a {kind!r} chunk; clients know no such type, only data-* is free")
+        raise BadChunk(
+            f"unable to send a {kind!r} chunk; no client knows this type; types of your own begin with data-"
+        )
     if kind in NEWER_TYPES and not newer:
         raise BadChunk(f"unable to send a {kind!r} chunk; clients before ai 7 reject it")
     if kind == "finish" and not newer and raw.get("finishReason") in _NEWER_REASONS:
@@ -394,7 +395,7 @@ def _checked(raw: Chunk, kind: str, struct: type[ChunkStruct | DataChunk], newer
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadChunk(f"unable to send a {kind!r} chunk; {error}") from error
     chunk: Chunk = known
-    # An approval's original input may be null and still mean something: null is not "absent" there.
+    # The original input of an approval may be null: here null differs from absent.
     if kind == "tool-approval-request" and "inputSchemaInput" in raw:
         chunk["inputSchemaInput"] = raw["inputSchemaInput"]
     if newer:

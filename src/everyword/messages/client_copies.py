@@ -1,9 +1,9 @@
-"""Whether a client's message is a copy of a stored one.
+"""Tell whether a message that a client sends is a copy of a stored message.
 
-Clients do not send back the bytes that they were sent. A browser leaves out what is undefined, writes 21.0 as 21 and
-rounds integers beyond 2**53. A page that only watched an answer has it from the stock hook's own fold, which knows no
-ids of reasoning, no dynamic tools and no provider metadata of most parts. Such a copy says nothing new, and nothing of
-the server's own fields (R-37).
+A copy is not byte-equal to what the client received. A browser leaves out undefined fields, writes 21.0 as 21 and
+rounds integers beyond 2**53. A page that only watched an answer has folded it with the stock hook, which drops ids of
+reasoning parts, dynamic tools and the provider metadata of most parts. Such a copy adds nothing, and the comparison
+ignores the server's own fields (R-37).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _COPIED: Final = {
     "source-document": ("sourceId", "mediaType", "title", "filename"),
     "step-start": (),
 }
-"""The fields of an answer's parts that every client has."""
+"""Part type → the fields that every client keeps."""
 
 _NOT_COPIED: Final = frozenset({"custom", "reasoning-file", "steering-message"})
-"""Parts of an answer that a page does not have if it only watched."""
+"""Part types that a page does not have if it only watched the answer."""
 
 
 def is_copy(message: JsonObject, stored: JsonObject) -> bool:
-    """Tell whether a client's message says what the stored one says, under the same id and role."""
+    """Return True if a client's message is a copy of the stored one: same id, role and content."""
     try:
         return _message_key(message) == _message_key(stored)
-    except RecursionError:  # nested more deeply than anything that is stored
+    except RecursionError:  # stored messages are never nested this deeply
         return False
 
 
 def is_equal(message: JsonObject, stored: JsonObject) -> bool:
-    """Tell whether a client's message is the stored one in every field, as JSON of a browser can have them."""
+    """Return True if the messages are equal in every field, up to a browser's changes to JSON numbers and nulls."""
     try:
         return _full_key(message) == _full_key(stored)
     except RecursionError:
@@ -53,16 +53,16 @@ def is_equal(message: JsonObject, stored: JsonObject) -> bool:
 
 
 def part_key(part: Part) -> bytes:
-    """Return a value that an answer's part and the copies of it have in common, and no other part.
+    """Return a key that is equal for an answer's part and its copies, and different for any other part.
 
     Raises:
-        RecursionError: it is nested too deeply.
+        RecursionError: the part is nested too deeply.
     """
     return _encoded(_copied(part))
 
 
 def still_streams(message: JsonObject) -> bool:
-    """Tell whether a part of the message was not complete when the client sent it."""
+    """Return True if a part of the message was still streaming when the client sent it."""
     return any(is_part(part) and part.get("state") in _STREAMING for part in message["parts"])
 
 
@@ -97,7 +97,7 @@ def _copied_call(part: Part) -> JsonObject:
         "call": part["toolCallId"],
         "tool": tool_name(part),
         "state": state,
-        "input": taken if isinstance(taken, dict) else {},  # the hook makes an object of anything else
+        "input": taken if isinstance(taken, dict) else {},  # the stock hook replaces anything else by an object
         "value": value,
     }
 
@@ -111,7 +111,7 @@ def _encoded(value: JsonObject) -> bytes:
 
 
 def _with_floats(value: Any) -> Any:
-    """Return the value with every number as JavaScript has it."""
+    """Return the value with every number as a float, as JavaScript has it."""
     if isinstance(value, dict):
         return {name: _with_floats(each) for name, each in value.items()}
     if isinstance(value, list):

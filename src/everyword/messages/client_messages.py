@@ -1,7 +1,7 @@
-"""Messages as clients send them: which of them can be read, and which may be stored.
+"""Messages that clients send: read them leniently, and check those that are about to be stored.
 
-Clients send the whole conversation with each question, and most of it is stored already. Reading is therefore cheap
-and lenient; `check_client_message` is applied only to messages that are about to be stored.
+A client sends the whole conversation with each request, and most of it is already stored. Reading is therefore cheap
+and lenient; `check_client_message` runs only for messages that will be stored.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["RESERVED", "check_client_message", "checked_answer", "read_client_me
 JsonObject = dict[str, Any]
 
 RESERVED: Final = frozenset({"data-pydantic-ai"})
-"""Data parts that only our own code writes: what they carry goes to a model as it is, and is not a user's to say."""
+"""Data parts that only the server may write: their content goes to a model unchanged, so clients must not send them."""
 
 _SETTLED: Final = ("output-available", "output-error", "output-denied")
 
 
 def read_client_messages(raw: list[Any]) -> tuple[list[JsonObject], str | None]:
-    """Return the messages with an id, a role and a list of parts, and what is wrong with the last one if it has not.
+    """Return the messages that have an id, a role and a list of parts, and the problem of the last one if it has not.
 
-    Older ones that cannot be read are left out: the server's own copy of them is what counts. The parts are not looked
-    at and stay as they came.
+    Older messages that cannot be read are left out: the server uses its stored copies. Parts are neither checked nor
+    changed.
     """
     messages: list[JsonObject] = []
     problem: str | None = None
@@ -45,14 +45,14 @@ def read_client_messages(raw: list[Any]) -> tuple[list[JsonObject], str | None]:
 
 
 def check_client_message(message: JsonObject) -> None:
-    """Check a user message that a client wants to have stored.
+    """Check a user message that a client wants to store.
 
-    Its parts are text, files and data, in the shapes of the AI SDK. Fields that the AI SDK does not know are allowed:
-    they are stored as they came, so that the client's next copy is equal to the stored one.
+    Its parts must be text, file and data parts that match the AI SDK's schema. Fields that the AI SDK does not know
+    are allowed and stored unchanged, so that the client's next copy is equal to the stored message.
 
     Raises:
-        BadMessage: its id is too long, its metadata has no room for the server's fields (R-37), or a part is not one of
-            those; the text says which.
+        BadMessage: the id is too long, the metadata is not an object and so cannot hold the server's fields (R-37), or
+            a part is not allowed; the text says which.
     """
     _check_id(message["id"])
     if not isinstance(message.get("metadata"), dict | None):
@@ -63,14 +63,14 @@ def check_client_message(message: JsonObject) -> None:
 
 
 def checked_answer(message: JsonObject, stored: JsonObject | None) -> JsonObject:
-    """Check an assistant message that a trusted client adds, or puts in the place of `stored`; return what to keep.
+    """Check an assistant message that a trusted client adds, or that replaces `stored`; return the message to store.
 
-    It may hold every part of the AI SDK but two kinds: a call without its output, which could be answered or run with
-    an input that the client chose, and data that only our own code writes. Of these, copies of what `stored` holds stay
-    as they are stored.
+    It may hold every part of the AI SDK except two kinds: a tool call without its output, which could be answered or
+    run with an input that the client chose, and reserved data parts (`RESERVED`). Copies of such parts that are in
+    `stored` are allowed; the stored part is kept.
 
     Raises:
-        BadMessage: its id is too long, it is not complete, or it has a part that it may not have; the text says which.
+        BadMessage: the id is too long, a part still streams, or a part is not allowed; the text says which.
     """
     name = message["id"]
     _check_id(name)
@@ -95,9 +95,9 @@ def _by_key(parts: Iterable[JsonObject]) -> dict[bytes, list[JsonObject]]:
 
 
 def _checked_answer_part(part: Any, own: dict[bytes, list[JsonObject]]) -> Any:
-    """Return the stored part that this one is a copy of, or the part itself if a trusted client may write it.
+    """Return the stored part if this part is a copy of one, else the part itself if a trusted client may write it.
 
-    A stored part is used once: a second copy of an open call could be answered, and so run, a second time.
+    Each stored part is used once: a second copy of an open call could be answered, and so run, a second time.
     """
     if is_part(part) and (copies := own.get(part_key(part))):
         return copies.pop()
@@ -127,7 +127,7 @@ def _answer_problem(part: JsonObject) -> str | None:
     if kind != "dynamic-tool" and not kind.startswith("tool-"):
         return None
     if part.get("state") not in _SETTLED or part.get("preliminary"):
-        return "a call without its output is the server's to write"
+        return "only the server may write a call without its output"
     call = part.get("toolCallId")
     return id_problem(call, "the id of a call") if isinstance(call, str) else None
 
@@ -135,9 +135,9 @@ def _answer_problem(part: JsonObject) -> str | None:
 def _shape_problem(part: JsonObject) -> str | None:
     kind: str = part["type"]
     if kind in RESERVED:
-        return f"a part of type {kind!r} is the server's to write"
+        return f"only the server may write a part of type {kind!r}"
     try:
-        # A page whose data is `undefined` sends none.
+        # A page whose data is `undefined` sends no `data` field.
         checked_part({"data": None, **part} if kind.startswith("data-") else part)
     except (msgspec.ValidationError, RecursionError) as exc:
         return f"a part of type {cut_id(kind)!r} does not fit the AI SDK's schema: {exc}"
@@ -145,9 +145,10 @@ def _shape_problem(part: JsonObject) -> str | None:
 
 
 def _plain(raw: Any) -> JsonObject | None:
-    """Return a message that has what it must have and nothing else, as `UIMessage` would; None for any other.
+    """Return a message that has exactly an id, a role and parts; None for any other.
 
-    Of a long conversation, making a `UIMessage` of everything that was said before is most of what a question costs.
+    Equal to `_read`, without building a `UIMessage`: in a long conversation, building one for each earlier message is
+    most of the cost of a request.
     """
     if type(raw) is not dict or len(raw) != 3:
         return None

@@ -1,7 +1,7 @@
-"""The fold from chunks to a message: the only one, for server, client and recovery alike.
+"""The fold: build a message from chunks. Server, Python client and recovery all use this one.
 
-It mirrors the stock client's `processUIMessageStream` as of ai 6, plus the chunk types and fields that
-only ai 7 has. Chunks that the client throws on raise FoldError; types that it does not know do nothing.
+It gives the results of the stock client's `processUIMessageStream` as of ai 6, plus the chunk types and fields that
+only ai 7 has. A chunk that makes the client throw raises FoldError; an unknown type is ignored.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .tool_calls import CallAnswer, answered_part, find_tool_part, is_tool_part,
 
 __all__ = ["MessageFold"]
 
-# What an update of a tool part sets or, if it says nothing of it, removes.
+# Fields that every update of a tool part sets, or removes if the update does not give them.
 _VOLATILE: Final = ("input", "output", "errorText", "rawInput", "inputEncoding", "preliminary")
 
 
 class MessageFold:
-    """A message under construction.
+    """A message that is being built from chunks.
 
-    `base` is the message being continued: its parts are kept and unfinished tool inputs go on, but open
-    text and reasoning parts do not, because a message does not keep their ids.
+    `base` is the message to continue: its parts are kept, and tool inputs that still stream can grow further. Open
+    text and reasoning parts cannot, because a message does not store their chunk ids.
     """
 
     def __init__(self, message_id: str, *, base: UIMessage | None = None) -> None:
@@ -51,28 +51,28 @@ class MessageFold:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to show or keep: no parts."""
+        """True if the message has no parts."""
         return not self._parts
 
     @property
     def is_finished(self) -> bool:
-        """Whether the stream said that it is at its end."""
+        """True after a `finish` chunk."""
         return self._is_finished
 
     @property
     def finish_reason(self) -> str | None:
-        """The reason that the last `finish` gave, if any."""
+        """The `finishReason` of the last `finish` chunk that had one."""
         return self._finish_reason
 
     @property
     def open_parts(self) -> dict[int, str]:
-        """Position among the parts → chunk id, for every open text and reasoning part, in order."""
+        """Index in the list of parts → chunk id, for every open text and reasoning part, in order."""
         streams = [(open_part.position, name) for name, open_part in self._texts.items()]
         streams += [(open_part.position, name) for name, open_part in self._reasonings.items()]
         return dict(sorted(streams))
 
     def message(self) -> UIMessage:
-        """Return the message so far; chunks applied later do not change it."""
+        """Return a copy of the message so far; chunks applied later do not change it."""
         for open_part in self._texts.values():
             open_part.join()
         for open_part in self._reasonings.values():
@@ -83,22 +83,22 @@ class MessageFold:
         return UIMessage(self._id, "assistant", parts, self._metadata, dict(self._extra))
 
     def closed_message(self) -> UIMessage:
-        """Return the message as it will be once `closing_chunks` are applied."""
+        """Return the message as it would be after `closing_chunks` were applied."""
         message = self.message()
         for position in self.open_parts:
             message.parts[position]["state"] = "done"
         return message
 
     def closing_chunks(self) -> list[Chunk]:
-        """Return the end of every open text and reasoning part, in order of opening (R-23)."""
+        """Return an end chunk for every open text and reasoning part, in the order in which they were opened (R-23)."""
         return [{"type": f"{self._parts[at]['type']}-end", "id": name} for at, name in self.open_parts.items()]
 
     # -- writing ---------------------------------------------------------------------------------
 
     def apply(self, chunk: Chunk) -> None:
-        """Take the next chunk.
+        """Apply the next chunk.
 
-        Raises FoldError, leaving the message as it was, for a chunk that does not fit it.
+        Raises FoldError for a chunk that does not fit the message; the message is then unchanged.
         """
         try:
             kind: str = chunk["type"]
@@ -112,7 +112,7 @@ class MessageFold:
             raise FoldError(f"unable to fold a {named} chunk; it is malformed ({error!r})", chunk_type=named) from error
 
     def answer(self, call_id: str, answer: CallAnswer) -> bool:
-        """Apply an answer to a call, as `settle` does; False when it is unknown or already settled."""
+        """Apply an answer to a tool call, like `settle`. Return False if the call is unknown or already settled."""
         index = find_tool_part(self._parts, call_id, self._step)
         if index is None:
             return False
@@ -145,7 +145,7 @@ class MessageFold:
         if open_part is None:
             raise _missing(chunk, "text")
         delta = chunk["delta"]
-        if len(chunk) == 3 and delta.__class__ is str:  # nearly always: there is nothing but the text
+        if len(chunk) == 3 and delta.__class__ is str:  # the common case: type, id and delta only
             open_part.pieces.append(delta)
         else:
             _grow(open_part, chunk)
@@ -202,7 +202,7 @@ class MessageFold:
         part, is_new = self._announced(chunk["toolCallId"], open_input.name, open_input.is_dynamic)
         values = open_input.values()
         if is_new and open_input.is_dynamic:
-            del values["rawInput"]  # the client forgets it here, and only here
+            del values["rawInput"]  # the stock client drops it here, and only here
         announced = {"toolMetadata": open_input.announced.get("toolMetadata")}
         _update_call(part, "input-streaming", values, announced, title=open_input.announced.get("title"))
         open_input.part = part
@@ -220,7 +220,7 @@ class MessageFold:
         known = next((part for part in calls if part.get("toolCallId") == call_id), None)
         is_dynamic = known["type"] == "dynamic-tool" if known is not None else bool(chunk.get("dynamic"))
         part, _ = self._announced(call_id, chunk["toolName"], is_dynamic)
-        # ai 6: a static call that never had a valid input keeps what was sent as raw input only.
+        # ai 6: a static call without a valid input keeps what was sent as `rawInput` only.
         values = {"errorText": error_text}
         if "input" in chunk:
             values["input" if is_dynamic else "rawInput"] = chunk["input"]
@@ -282,7 +282,7 @@ class MessageFold:
         _update_call(part, "output-error", {**values, "errorText": chunk["errorText"]}, chunk)
 
     def _announced(self, call_id: str, name: str, is_dynamic: bool) -> tuple[Part, bool]:
-        """Return the current step's part of the call, of the same kind, and whether it had to be made."""
+        """Return the call's part in the current step, static or dynamic as asked, and True if it was just created."""
         for part in self._parts[self._step :]:
             if part.get("toolCallId") == call_id and is_tool_part(part):
                 if (part["type"] == "dynamic-tool") is not is_dynamic:
@@ -403,7 +403,7 @@ def _missing(chunk: Chunk, kind: str) -> FoldError:
     )
 
 
-# The fields that parts without a life of their own take over from their chunk.
+# Chunks that become a part at once → the fields that the part takes from the chunk.
 _PUSHED: Final = {
     "file": ("mediaType", "url", "providerMetadata"),
     "reasoning-file": ("mediaType", "url", "providerMetadata"),

@@ -1,4 +1,4 @@
-"""JSON values that every client can read: encoding that does not fail on half a surrogate pair."""
+"""JSON that every client can read: encode values, and handle lone surrogates and keys that clients refuse."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["encode_json", "has_refused_keys", "plain_json", "scrub_text"]
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-# The stock client's JSON parser refuses objects with these keys, wherever they are nested.
+# The stock client's JSON parser refuses objects with these keys, at any depth.
 _SUSPECT_KEY = re.compile(rb'"(?:__proto__|constructor)":')
 
 
 def scrub_text(text: str) -> str:
-    """Join surrogate pairs that were given as two characters; replace what stays alone by U+FFFD."""
+    """Join surrogate pairs that are two characters; replace lone surrogates by U+FFFD."""
     if text.isascii() or not _LONE_SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def encode_json(value: Any) -> bytes:
-    """Encode as compact UTF-8 JSON.
+    """Encode the value as compact UTF-8 JSON. Lone surrogates are replaced (see `scrub_text`).
 
-    Raises NoJsonForm for values that JSON cannot carry (open files, functions, nesting without end).
+    Raises NoJsonForm for values without a JSON form (open files, functions, endless nesting).
     """
     try:
         return _encode(value)
@@ -38,7 +38,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def plain_json(value: Any) -> Any:
-    """Return an independent copy of `value` made of dict, list, str, number, bool and None only.
+    """Return an independent copy of `value` that consists of dict, list, str, number, bool and None only.
 
     Keys that the stock client's parser refuses are left out. Raises NoJsonForm like `encode_json`.
     """
@@ -51,7 +51,7 @@ def plain_json(value: Any) -> Any:
 
 
 def _model_fields(value: Any) -> Any:
-    """Let Pydantic models through without importing Pydantic."""
+    """Encode Pydantic models without importing Pydantic."""
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"{type(value).__name__} has no JSON form")
@@ -74,7 +74,7 @@ def _scrub(value: Any) -> Any:
 
 
 def has_refused_keys(value: Any) -> bool:
-    """Tell whether the stock client's JSON parser refuses `value` for a key that names a prototype."""
+    """Return True if the stock client's JSON parser refuses `value` because a key names a prototype."""
     match value:
         case dict():
             made = value.get("constructor")

@@ -1,4 +1,4 @@
-"""A conversation that is read when somebody looks: not every answer needs to know all that was ever said."""
+"""A list of stored messages that is decoded on first access: not every turn reads the whole conversation."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["LazyMessages"]
 
 
 class LazyMessages(Sequence[UIMessage]):
-    """Messages as a list has them, decoded at the first look; `partial` is the last of them, if there is one.
+    """A read-only list of messages, decoded on first access. `partial`, if given, is the last message.
 
-    Parts that cannot be read are left out, and named in `skipped`.
+    Unreadable parts are left out and listed in `skipped`.
     """
 
     def __init__(self, bodies: Collection[bytes], partial: UIMessage | None = None) -> None:
         self._bodies, self._partial = bodies, partial
         self._read: list[UIMessage] | None = None
         self.skipped: list[str] = []
-        """The parts that were left out; empty until the messages were looked at."""
+        """The parts that were left out. Empty until the messages are decoded."""
 
     @property
     def _messages(self) -> list[UIMessage]:

@@ -1,7 +1,7 @@
-"""What a ResumableStreamManager's stream is made of: chunks with an index each, and cuts.
+"""The stream of a ResumableStreamManager: chunks, each with an index, and cuts.
 
-A cut takes back every chunk from an index on: a later attempt says something else from there. Whoever folds what is
-stored, or what was sent, in order, has the stream as it stands.
+A cut removes every chunk from an index on, because a later attempt writes something else from there. Folding the
+stored or sent records in order gives the current stream.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ __all__ = ["ManagedChunk", "ManagedRecord", "ManagedStream", "decode_record", "e
 
 
 class ManagedRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One chunk event of a managed stream, as its body says it. Without content it is a cut at `index`."""
+    """The body of one chunk event of a managed stream. Without content it is a cut at `index`."""
 
     index: int
     content: str | None
     restarts: int = 0
-    """How many cuts there were before and with it: what was said before a cut is older than what was said after."""
+    """Number of cuts up to and including this record: tells records before a cut from those after it."""
 
 
 class ManagedChunk(msgspec.Struct, frozen=True):
-    """One chunk of a stream as it stands."""
+    """One chunk of the current stream."""
 
     index: int
     content: str
@@ -34,7 +34,7 @@ class ManagedChunk(msgspec.Struct, frozen=True):
 
 
 class ManagedStream(msgspec.Struct, frozen=True):
-    """A stream as it stands: its chunks by index."""
+    """The current stream: its chunks in the order of their indexes."""
 
     chunks: list[ManagedChunk]
     restarts: int = 0
@@ -48,30 +48,30 @@ _decoder = msgspec.json.Decoder(ManagedRecord)
 
 
 def encode_record(index: int, content: str | None, restarts: int) -> bytes:
-    """Return the body of the chunk event that says this."""
-    said = scrub_text(content) if content is not None else None
-    return encode_json([index, said, restarts])
+    """Return the body of a chunk event."""
+    text = scrub_text(content) if content is not None else None
+    return encode_json([index, text, restarts])
 
 
 def decode_record(body: bytes) -> ManagedRecord | None:
-    """Return what a body says; None for one that is not of a managed stream."""
+    """Return the record in the body, or None if the body is not of a managed stream."""
     try:
         return _decoder.decode(body)
     except msgspec.DecodeError:
         return None
 
 
-def fold_managed_stream(said: Iterable[tuple[Millis, bytes]]) -> ManagedStream:
-    """Return the stream that bodies, with the times when they were said, fold to; the first of an index counts."""
+def fold_managed_stream(bodies: Iterable[tuple[Millis, bytes]]) -> ManagedStream:
+    """Return the current stream from (time, body) pairs. If an index occurs twice, the first one counts."""
     chunks: dict[int, ManagedChunk] = {}
     restarts = 0
-    for at, body in said:
-        piece = decode_record(body)
-        if piece is None:
+    for at, body in bodies:
+        record = decode_record(body)
+        if record is None:
             continue
-        restarts = max(restarts, piece.restarts)
-        if piece.content is None:
-            chunks = {index: chunk for index, chunk in chunks.items() if index < piece.index}
-        elif piece.index not in chunks:
-            chunks[piece.index] = ManagedChunk(piece.index, piece.content, at)
+        restarts = max(restarts, record.restarts)
+        if record.content is None:
+            chunks = {index: chunk for index, chunk in chunks.items() if index < record.index}
+        elif record.index not in chunks:
+            chunks[record.index] = ManagedChunk(record.index, record.content, at)
     return ManagedStream([chunks[index] for index in sorted(chunks)], restarts)

@@ -1,4 +1,4 @@
-"""A chat message as clients know it."""
+"""The chat message of the AI SDK."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .server_fields import Author, fields_of
 __all__ = ["ROLES", "Chunk", "Part", "UIMessage", "is_part"]
 
 Part = dict[str, Any]
-"""One piece of a message, as it is on the wire: `{"type": "text", "text": …}`."""
+"""One part of a message, as JSON on the wire: `{"type": "text", "text": …}`."""
 
 Chunk = dict[str, Any]
-"""One step of a stream that builds a message, as it is on the wire: `{"type": "text-delta", …}`."""
+"""One chunk of the stream that builds a message, as JSON on the wire: `{"type": "text-delta", …}`."""
 
 ROLES: Final = frozenset({"system", "user", "assistant"})
 
@@ -26,10 +26,10 @@ _OWN_FIELDS: Final = frozenset({"id", "role", "parts", "metadata"})
 
 
 class UIMessage(msgspec.Struct):
-    """A message of the AI SDK. Parts and top-level fields that we do not know are kept as they came."""
+    """A message of the AI SDK. Unknown parts and top-level fields are kept unchanged."""
 
     id: str
-    """Unique within a conversation, but for edits and regenerations, which keep it."""
+    """Unique within a conversation, except that edits and regenerations keep the id."""
     role: str
     """`system`, `user` or `assistant`."""
     parts: list[Part] = []
@@ -37,16 +37,16 @@ class UIMessage(msgspec.Struct):
     metadata: Any = None
     """The application's own JSON; under the key `everyword`, the server's fields (R-37)."""
     extra: dict[str, Any] = {}
-    """Top-level fields that are none of these."""
+    """Top-level fields other than these."""
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:
-        """Take a message from its JSON object, sharing its parts.
+        """Return the message of a JSON object, sharing its parts.
 
-        Parts without a type are left out; an old message that has only `content` gets a text part.
-        Raises BadMessage when there is no usable id, role or list of parts.
+        Parts without a type are left out. An old message that has only `content` gets a text part.
+        Raises BadMessage if the id, the role or the list of parts is missing or invalid.
         """
-        if type(raw) is not dict and not isinstance(raw, Mapping):  # asking Mapping takes a while
+        if type(raw) is not dict and not isinstance(raw, Mapping):  # `isinstance(…, Mapping)` is slow
             raise BadMessage(f"unable to read a message; it is {_kind(raw)}, not an object")
         message_id, role = raw.get("id"), raw.get("role")
         if not isinstance(message_id, str) or not message_id:
@@ -62,14 +62,14 @@ class UIMessage(msgspec.Struct):
         return cls(
             id=message_id,
             role=role,
-            # `is_part`, without a call for each part of a long conversation.
+            # `is_part` inlined: long conversations have many parts.
             parts=[part for part in parts if isinstance(part, dict) and isinstance(part.get("type"), str)],
             metadata=raw.get("metadata"),
             extra={} if raw.keys() <= known else {key: value for key, value in raw.items() if key not in known},
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object, sharing the parts. Metadata is present only if there is some."""
+        """Return the JSON object, sharing the parts. `metadata` is present only if it is not None."""
         raw: dict[str, Any] = {"id": self.id, "role": self.role}
         if self.metadata is not None:
             raw["metadata"] = self.metadata
@@ -80,7 +80,7 @@ class UIMessage(msgspec.Struct):
 
     @classmethod
     def decode(cls, body: bytes | str) -> Self:
-        """Take a message from JSON text; raises BadMessage if it is not one."""
+        """Return the message of a JSON text. Raises BadMessage if it is not a message."""
         try:
             raw = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -93,7 +93,7 @@ class UIMessage(msgspec.Struct):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        """Let a message stand in Pydantic models and hints, as its JSON object."""
+        """Support messages in Pydantic models and type hints, as JSON objects."""
         from pydantic_core import core_schema
 
         def take(given: Any) -> Any:
@@ -107,7 +107,7 @@ class UIMessage(msgspec.Struct):
 
     @property
     def author(self) -> Author | None:
-        """The author of a user message, if the server knows one (R-37)."""
+        """The author of a user message, or None if the server does not know one (R-37)."""
         given = (fields_of({"metadata": self.metadata}) or {}).get("author")
         try:
             return msgspec.convert(given, Author) if given is not None else None
@@ -116,19 +116,19 @@ class UIMessage(msgspec.Struct):
 
     @property
     def time(self) -> datetime | None:
-        """When the message was written, or begun, by the server's clock; None if that is not stored (R-37)."""
+        """When the message was written or started, by the server's clock; None if that is not stored (R-37)."""
         millis = (fields_of({"metadata": self.metadata}) or {}).get("time")
         return datetime.fromtimestamp(millis / 1000, UTC) if isinstance(millis, int) else None
 
     @property
     def text(self) -> str:
-        """The text parts, joined; one whose text is no string is passed over."""
+        """The text parts, joined. A part whose text is not a string is skipped."""
         said = (part.get("text") for part in self.parts if part["type"] == "text")
         return "".join(text for text in said if isinstance(text, str))
 
 
 def is_part(value: object) -> bool:
-    """Tell whether a JSON value is an object with a type, which every part is."""
+    """Return True if a JSON value is an object with a `type`, as every part is."""
     return isinstance(value, dict) and isinstance(value.get("type"), str)
 
 

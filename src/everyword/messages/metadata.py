@@ -1,4 +1,4 @@
-"""Merging of message metadata, with the stock client's results."""
+"""Merge message metadata, with the same results as the stock client."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _REFUSED: Final = frozenset({"__proto__", "constructor", "prototype"})
 
 
 def merge_metadata(base: Any, given: Any) -> Any:
-    """Lay `given` over `base`: objects are merged in depth, everything else is replaced.
+    """Return `base` updated with `given`: objects are merged recursively, other values are replaced.
 
-    Nothing is merged into or from None. Neither argument is changed; the result may share values with
-    both. Raises TypeError when `base` is a scalar that named values cannot be merged into.
+    If one of them is None, the other is returned. Neither argument is changed; the result may share values with both.
+    Raises TypeError if `base` is a scalar and `given` has named values.
     """
     if given is None:
         return base
@@ -31,7 +31,7 @@ def merge_metadata(base: Any, given: Any) -> Any:
 
 
 def _members(value: Any) -> dict[str, Any]:
-    """Return what JavaScript would enumerate: an object's entries, a list's or string's by position."""
+    """Return the entries that JavaScript enumerates: those of an object, or of a list or string by position."""
     match value:
         case dict():
             return value

@@ -1,7 +1,7 @@
-"""From messages as clients know them to messages as models know them: the AI SDK's ModelMessage, as plain dicts.
+"""Convert UIMessages to the AI SDK's ModelMessages, as plain dicts.
 
-Where ai 6 and 7 differ, this is ai 7: file contents are `{"type": "url" | "reference", …}`, a refused call has an
-`execution-denied` result, and approvals that nobody gave before the user spoke again are left out.
+Where ai 6 and 7 differ, this follows ai 7: file contents are `{"type": "url" | "reference", …}`, a denied call has an
+`execution-denied` result, and approvals that were still unanswered when the user wrote again are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ModelMessage = dict[str, Any]
 """One message for a model: `{"role": "user", "content": [{"type": "text", "text": …}]}`."""
 
 ConvertPart = Callable[[Part], dict[str, Any] | None]
-"""Makes a text or file part for the model of a `data-*` part, or None to leave it out."""
+"""Converts a `data-*` part to a text or file part for the model, or returns None to leave it out."""
 
 _FINISHED: Final = frozenset({"approval-responded", "output-error", "output-denied"})
 _HAS_RESULT: Final = frozenset({"output-available", "output-error"})
@@ -41,13 +41,13 @@ def convert_to_model_messages(
     ignore_incomplete_tool_calls: bool = False,
     convert_data_part: ConvertPart | None = None,
 ) -> list[ModelMessage]:
-    """Return what a model should be told of the messages; the result shares values with them.
+    """Return the model messages for the messages; the result shares values with them.
 
-    An answer becomes one assistant message per step, each followed by a tool message if calls were answered in it.
-    A tool's `to_model_output(tool_call_id=…, input=…, output=…)`, an attribute or a key, decides what the model sees
-    of its output. A call that waits stays without a result unless `ignore_incomplete_tool_calls` drops it; see
-    also `repair_calls`. Parts that no model can be told of are left out: those with fields of the wrong type, and
-    files whose url is not absolute. Raises BadMessage for a message without a role or a list of parts.
+    An assistant message becomes one model message per step, each followed by a tool message if its calls have results.
+    A tool's `to_model_output(tool_call_id=…, input=…, output=…)`, an attribute or a key, converts its output for the
+    model. An open call stays without a result, unless `ignore_incomplete_tool_calls` drops it; see also
+    `repair_calls`. Parts that cannot be given to a model are left out: those with fields of the wrong type, and files
+    whose url is not absolute. Raises BadMessage for a message without a role or a list of parts.
     """
     read = [_read(index, message) for index, message in enumerate(messages)]
     asked = max((index for index, (role, _) in enumerate(read) if role == "user"), default=-1)
@@ -85,14 +85,14 @@ def _is_wanted(part: Part, *, is_past: bool, only_complete: bool) -> bool:
         return True
     state = part.get("state")
     if state == "approval-requested" and is_past:
-        return False  # the user went on instead of answering
+        return False  # the user wrote again instead of answering
     if not only_complete or state in _FINISHED:
         return True
     return state == "output-available" and part.get("preliminary") is not True
 
 
 def _has_contents(part: Part) -> bool:
-    """Tell whether a model can read the file: its provider stores it, or its url is absolute."""
+    """Return True if a model can read the file: its provider stores it, or its url is absolute."""
     return _is_reference(part) or _ABSOLUTE_URL.match(part["url"]) is not None
 
 
@@ -140,9 +140,9 @@ class _Conversion:
                     self._put(
                         "user",
                         [
-                            _text_or_file(said)
-                            for said in part["parts"]
-                            if said["type"] == "text" or _has_contents(said)
+                            _text_or_file(each)
+                            for each in part["parts"]
+                            if each["type"] == "text" or _has_contents(each)
                         ],
                     )
         self._add_step(block)
@@ -191,7 +191,7 @@ class _Conversion:
             yield {**_result(part, self._output(part, error_type="error-json")), **options}
 
     def _answers(self, part: Part) -> Iterable[Part]:
-        """Yield what the step's tool message says of a call."""
+        """Yield the content of the step's tool message for a call."""
         approval, state = _approval_of(part), part.get("state")
         options = _options(part, "callProviderMetadata")
         if approval.get("approved") is not None:
@@ -199,7 +199,7 @@ class _Conversion:
             if state == "approval-responded" and approval["approved"] is False:
                 yield {**_result(part, {"type": "execution-denied", **_copied(approval, "reason")}), **options}
         if part.get("providerExecuted") is True:
-            return  # its result stands beside the call
+            return  # its result is in the assistant message, beside the call
         if state == "output-denied":
             reason = approval.get("reason")
             output = {"type": "error-text", "value": _DENIED if reason is None else reason}
@@ -294,7 +294,7 @@ def _error_text(value: Any) -> str:
 
 
 def _approval_of(part: Part) -> dict[str, Any]:
-    """Return a call's approval; an empty one when nobody was asked, or when it has no id to be answered under."""
+    """Return a call's approval; an empty dict if it has none, or none with an id."""
     approval: dict[str, Any] = part.get("approval") or {}
     return approval if "id" in approval else {}
 

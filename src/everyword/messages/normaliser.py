@@ -1,37 +1,37 @@
-"""Between a handler's stream and the log: only chunks that every client folds get through (R-24)."""
+"""Turn what a handler yields into chunks that every client can fold (R-24)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, get_args
 
 from ..errors import BadChunk
 from .chunk_fields import usable_fields
 from .chunks import CHUNK_TYPES, NEWER_TYPES, FinishReason, NewerFinishReason, as_chunk
 from .json_values import encode_json, scrub_text
-from .message import Chunk, UIMessage
+from .message import Chunk, Part, UIMessage
 from .metadata import merge_metadata
 from .tool_call_tracker import ToolCallTracker
 
 __all__ = ["Normaliser"]
 
 _MOST_PROBLEMS: Final = 100
-_PLAIN: Final = ("text", None)  # the part that plain text goes to; no handler's id is None
+_PLAIN: Final = ("text", None)  # key of the part for plain text; a handler's id is never None
 _NAMES_TOOL: Final = frozenset({"tool-input-start", "tool-input-available", "tool-input-error"})
 _FINISH_REASONS: Final = frozenset(get_args(FinishReason))
 _NEWER_FINISH_REASONS: Final = _FINISH_REASONS | frozenset(get_args(NewerFinishReason))
 
 
 class Normaliser:
-    """Turns whatever a handler yields into a sequence that clients fold alike.
+    """Turns the items that a handler yields into a sequence of chunks that all clients fold alike.
 
-    What comes out: `start` first and once; every step opened before its content and closed; every part
-    opened before it grows and closed before its step ends; outputs for announced calls only; `finish`
-    last and once. What had to be repaired or dropped is told in `problems`, one sentence each.
+    Guarantees: `start` comes first and once; every step is opened before its content, and closed; every part is opened
+    before its deltas and closed before its step ends; outputs belong to announced calls only; `finish` comes last and
+    once. Each repair and each dropped chunk adds a sentence to `problems`.
 
-    `base` is what the log already has of this message, from an earlier attempt or an earlier turn: there
-    is no second `start` then, and part ids differ from those used before. `first_attempt` is False when
-    the log's last step was cut off: the first content continues it.
+    `base` is the part of this message that is already in the log, from an earlier attempt or turn: then there is no
+    second `start`, and new parts get ids that were not used before. `first_attempt` is False if the last step in the
+    log was cut off: the first content continues that step.
     """
 
     def __init__(
@@ -46,23 +46,21 @@ class Normaliser:
         self.problems: list[str] = []
         self._message_id = message_id
         self._newer = newer
-        self._suffix = f"~{len(parts)}" if parts else ""
         self._is_started = base is not None
         self._in_step = not first_attempt and any(part["type"] == "step-start" for part in parts)
-        self._step_is_bare = False  # nothing followed its start-step yet
+        self._step_is_bare = False  # True from a start-step to its first content
         self._step = 0
-        self._open: dict[tuple[str, str | None], str] = {}  # (family, the handler's id) → our id
-        self._used: set[tuple[str, str]] = set()  # (family, our id) within the step
+        self._parts = _PartIds(parts)
         self._calls = ToolCallTracker(parts, last_step_is_open=self._in_step)
         self._is_fed = False
         self._finish: Chunk = {"type": "finish"}
-        self._stem = ("", b"")  # a part that plain text goes to, and how the encoded chunks of it begin
+        self._stem = ("", b"")  # id of the plain text part, and the first bytes of each encoded delta for it
 
     def feed(self, item: Any) -> list[Chunk]:
-        """Return the chunks to log for the handler's next chunk.
+        """Return the chunks to log for the next chunk of the handler.
 
-        `error` and `abort` come back untouched: what they mean is the runner's business. `finish` is
-        kept back, so that nothing follows it; `finish()` brings it.
+        `error` and `abort` are returned unchanged: the runner handles them. `finish` is held back until `finish()` is
+        called, so that nothing follows it.
         """
         try:
             chunk = as_chunk(item)
@@ -76,22 +74,22 @@ class Normaliser:
         return out
 
     def text(self, piece: str) -> list[Chunk]:
-        """Return the chunks to log for a piece of plain text; pieces in a row make one text part."""
+        """Return the chunks to log for plain text. Consecutive pieces of text make one text part."""
         if not piece:
             return []
         self._is_fed = True
         out: list[Chunk] = []
-        if _PLAIN not in self._open:
+        if _PLAIN not in self._parts.open:
             out = self._open_part("text", None, {})
-        out.append({"type": "text-delta", "id": self._open[_PLAIN], "delta": scrub_text(piece)})
+        out.append({"type": "text-delta", "id": self._parts.open[_PLAIN], "delta": scrub_text(piece)})
         return out
 
-    def flow(self, piece: str) -> bytes | None:
-        """Return the encoded chunk of a piece that only goes on with plain text; None if it takes more than that.
+    def encode_text(self, piece: str) -> bytes | None:
+        """Return the encoded delta if the plain text part is open; None if `text` must be called instead.
 
-        What `text` does for nearly every piece, in fewer steps: there is one per token.
+        A faster `text` for nearly every piece: it runs once per token.
         """
-        part = self._open.get(_PLAIN)
+        part = self._parts.open.get(_PLAIN)
         if part is None or not piece:
             return None
         if part != self._stem[0]:
@@ -99,17 +97,17 @@ class Normaliser:
         return b"%b%b}" % (self._stem[1], encode_json(piece))
 
     def finish(self) -> list[Chunk]:
-        """Return what closes the parts, the step and the message; nothing if nothing was ever said."""
+        """Return the chunks that close the parts, the step and the message; none if the handler yielded nothing."""
         if not self._is_fed:
             return []
         self._is_fed = False
         return [*self._begin(), *self._close_step(), self._finish]
 
     def note_answer(self, call_id: str) -> None:
-        """Note that a call was answered from outside the stream: the first answer wins."""
+        """Record that a call was answered from outside the stream: the first answer wins."""
         self._calls.close(call_id)
 
-    # -- frames of the message ---------------------------------------------------------------------
+    # -- message and steps -------------------------------------------------------------------------
 
     def _take(self, kind: Any, chunk: Chunk) -> list[Chunk]:
         if not isinstance(kind, str):
@@ -130,7 +128,7 @@ class Normaliser:
         return [{"type": "start", "messageId": self._message_id}]
 
     def _content(self) -> list[Chunk]:
-        """Return what must precede content: the start, the step, the end of plain text."""
+        """Return the chunks that must come before content: the start, the step, the end of plain text."""
         out = self._begin()
         if not self._in_step:
             out += self._open_step()
@@ -140,16 +138,11 @@ class Normaliser:
     def _open_step(self) -> list[Chunk]:
         self._in_step = self._step_is_bare = True
         self._step += 1
-        self._used.clear()
+        self._parts.start_step()
         return [{"type": "start-step"}]
 
-    def _close_parts(self) -> list[Chunk]:
-        ends: list[Chunk] = [{"type": f"{key[0]}-end", "id": name} for key, name in self._open.items()]
-        self._open.clear()
-        return ends
-
     def _close_step(self) -> list[Chunk]:
-        out = self._close_parts()
+        out = self._parts.close_all()
         if self._in_step:
             self._in_step = False
             out.append({"type": "finish-step"})
@@ -178,7 +171,7 @@ class Normaliser:
     def _take_reset_step(self, chunk: Chunk) -> list[Chunk]:
         if not self._in_step:
             return self._report("dropped reset-step; no step is open")
-        self._open.clear()
+        self._parts.open.clear()
         self._calls.forget_step(self._step)
         return [{"type": "reset-step"}]
 
@@ -220,31 +213,22 @@ class Normaliser:
 
     def _open_part(self, family: str, name: str | None, chunk: Chunk) -> list[Chunk]:
         out, key = self._content(), (family, name)
-        if key in self._open:
+        if key in self._parts.open:
             self._report(f"closed part {name!r}; {family}-start came while it was open")
-            out.append({"type": f"{family}-end", "id": self._open.pop(key)})
-        ours = self._open[key] = self._unused(family, name or family)
+            out.append({"type": f"{family}-end", "id": self._parts.open.pop(key)})
+        ours = self._parts.open[key] = self._parts.unused(family, name or family)
         out.append({**chunk, "type": f"{family}-start", "id": ours})
         return out
-
-    def _unused(self, family: str, name: str) -> str:
-        name = name if name.endswith(self._suffix) else name + self._suffix
-        ours, count = name, 1
-        while (family, ours) in self._used:
-            count += 1
-            ours = f"{name}-{count}"
-        self._used.add((family, ours))
-        return ours
 
     def _take_delta(self, chunk: Chunk) -> list[Chunk]:
         family, name, delta = _family(chunk), _part_id(chunk), chunk.get("delta")
         if delta.__class__ is not str:
             raise BadChunk(f"unable to use a {family}-delta chunk; its delta is not a string")
-        ours, out = self._open.get((family, name)), []
+        ours, out = self._parts.open.get((family, name)), []
         if ours is None:
             self._report(f"opened part {name!r}; {family}-delta came before {family}-start")
             out = self._open_part(family, name, {})
-            ours = self._open[family, name]
+            ours = self._parts.open[family, name]
         grown: Chunk = {"type": chunk["type"], "id": ours, "delta": scrub_text(delta)}
         if len(chunk) > 3:
             grown = self._usable({**chunk, "id": ours})
@@ -253,12 +237,12 @@ class Normaliser:
 
     def _take_end(self, chunk: Chunk) -> list[Chunk]:
         key = (_family(chunk), _part_id(chunk))
-        if key not in self._open:
+        if key not in self._parts.open:
             return self._report(f"dropped {chunk['type']}; no such part is open")
-        return [self._usable({**chunk, "id": self._open.pop(key)})]
+        return [self._usable({**chunk, "id": self._parts.open.pop(key)})]
 
     def _close_plain(self) -> list[Chunk]:
-        ours = self._open.pop(_PLAIN, None)
+        ours = self._parts.open.pop(_PLAIN, None)
         return [] if ours is None else [{"type": "text-end", "id": ours}]
 
     # -- tool calls --------------------------------------------------------------------------------
@@ -272,7 +256,7 @@ class Normaliser:
             chunk = {**chunk, "errorText": "The tool failed without saying why."}
         usable = self._usable(chunk)
         step = self._step if self._in_step else self._step + 1
-        out = self._ledger_entry(usable, step)
+        out = self._track_call(usable, step)
         if not out:
             call = usable.get("toolCallId") or usable.get("approvalId")
             return self._report(f"dropped {chunk['type']}; call {call!r} does not take it")
@@ -287,7 +271,7 @@ class Normaliser:
                 return [*self._close_plain(), grown]
         return self._take_call(chunk)
 
-    def _ledger_entry(self, chunk: Chunk, step: int) -> list[Chunk]:
+    def _track_call(self, chunk: Chunk, step: int) -> list[Chunk]:
         calls = self._calls
         match chunk["type"]:
             case "tool-input-start":
@@ -331,10 +315,40 @@ class Normaliser:
         return usable
 
     def _report(self, problem: str) -> list[Chunk]:
-        """Note a problem; nothing goes out for it."""
+        """Add a problem; return no chunks."""
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(problem)
         return []
+
+
+class _PartIds:
+    """Ids of text and reasoning parts: the handler's ids, changed where two parts of a step would share one."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.open: dict[tuple[str, str | None], str] = {}
+        """(family, the handler's id) → our id, of every open part. The family is `text` or `reasoning`."""
+        self._suffix = f"~{len(parts)}" if parts else ""
+        self._used: set[tuple[str, str]] = set()  # (family, our id) in the current step
+
+    def start_step(self) -> None:
+        """Allow the ids of earlier steps again: clients forget the ids of parts at the end of a step."""
+        self._used.clear()
+
+    def unused(self, family: str, name: str) -> str:
+        """Return an id that is derived from `name` and not used in this step, and reserve it."""
+        name = name if name.endswith(self._suffix) else name + self._suffix
+        ours, count = name, 1
+        while (family, ours) in self._used:
+            count += 1
+            ours = f"{name}-{count}"
+        self._used.add((family, ours))
+        return ours
+
+    def close_all(self) -> list[Chunk]:
+        """Return the end chunk of every open part; none is open afterwards."""
+        ends: list[Chunk] = [{"type": f"{family}-end", "id": ours} for (family, _), ours in self.open.items()]
+        self.open.clear()
+        return ends
 
 
 def _family(chunk: Chunk) -> str:

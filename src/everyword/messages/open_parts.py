@@ -1,4 +1,4 @@
-"""Parts that arrive in pieces. Taking a piece is an append; joining waits until somebody looks."""
+"""Parts that are still streaming. Deltas are collected in a list and joined only when the part is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["OpenInput", "OpenPart"]
 
 
 class OpenPart:
-    """A text or reasoning part that still grows; its text is joined when somebody looks."""
+    """A text or reasoning part that is still streaming. `join` writes the collected deltas to the part."""
 
     __slots__ = ("part", "pieces", "position")
 
@@ -28,11 +28,10 @@ class OpenPart:
 
 
 class OpenInput:
-    """A tool call whose input arrives in pieces.
+    """A tool call whose input is still streaming.
 
-    `announced` is the chunk, or the part, that said what the call is. `part` is the part that the last
-    delta went to, as long as the next one is bound to go there too. `pending` says that pieces arrived
-    since the part's input was last parsed.
+    `announced` is the chunk or the part that introduced the call. `part` is the part that the next delta goes to, or
+    None if it must be looked up again. `pending` is True if deltas arrived since the part's input was last parsed.
     """
 
     __slots__ = ("announced", "encoding", "is_dynamic", "name", "part", "pending", "pieces")
@@ -62,7 +61,7 @@ class OpenInput:
         return values
 
     def settle(self) -> None:
-        """Bring the part up to date with the pieces."""
+        """Parse the deltas collected so far and write the input to the part."""
         if self.pending and self.part is not None:
             self.pending = False
             self.part.pop("input", None)

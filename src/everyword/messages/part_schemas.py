@@ -1,7 +1,7 @@
-"""Every part of a message that ai 7 accepts: the Structs are the table.
+"""Every part of a message that ai 7 accepts, as Structs.
 
-A field without a default is required, one that may be UNSET may be absent but not null, `Never` must be absent, and
-what is not named here is dropped.
+A field without a default is required. A field that may be UNSET may be absent but not null. A field of type `Never`
+must be absent. Fields that are not named here are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Position = (
 
 
 class PartSchema(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The fields of one kind of part."""
+    """Base of the schemas: the fields of one kind of part."""
 
 
 class CitedUrl(PartSchema, kw_only=True, tag_field="sourceType", tag="url"):
@@ -138,7 +138,7 @@ class DataSchema(PartSchema, kw_only=True):
 
 
 class ApprovalAsked(PartSchema, kw_only=True):
-    """The approval of a call that waits for it."""
+    """The approval of a call that waits for a decision."""
 
     id: str
     approved: Never = UNSET
@@ -174,7 +174,7 @@ class ApprovalDenied(ApprovalAnswered):
 
 
 class ToolCallSchema(PartSchema, kw_only=True):
-    """What calls have in every state. Only dynamic ones have a tool name, and `dynamic` if their tool is gone."""
+    """Fields of a call in every state. Only dynamic calls have `tool_name`, and `dynamic` if their tool is gone."""
 
     type: str
     tool_name: Text = UNSET
@@ -190,7 +190,7 @@ class ToolCallSchema(PartSchema, kw_only=True):
         if self.type == "dynamic-tool" and self.tool_name is UNSET:
             raise ValueError("a dynamic tool part needs a toolName")
         if self.dynamic is True:
-            raise ValueError("dynamic may only be false: its type says that the call is dynamic")
+            raise ValueError("dynamic may only be false; the type `dynamic-tool` marks a dynamic call")
 
 
 class InputStreaming(ToolCallSchema, kw_only=True):
@@ -272,7 +272,7 @@ _DYNAMIC_ONLY: Final = frozenset({"toolName", "dynamic"})
 
 
 def checked_part(part: Any) -> Part:
-    """Return a copy of the part with the fields that it may have; raises msgspec.ValidationError."""
+    """Return a copy of the part with its known fields. Raises msgspec.ValidationError if it does not fit its schema."""
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
         raise msgspec.ValidationError("it is not an object with a type")

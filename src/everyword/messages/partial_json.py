@@ -1,7 +1,7 @@
-"""Reading JSON that is still being written: what the stock client shows of an unfinished tool input.
+"""Parse incomplete JSON, as the stock client does to show a tool input that is still streaming.
 
-A scanner keeps a stack of what is open and remembers how far the text is usable; the rest is cut off
-and what is open gets closed. Broken JSON is not judged here: the parser that follows refuses it.
+A scanner keeps a stack of open strings, arrays and objects, and the length of the usable prefix. The rest of the text
+is cut off and what is open is closed. Invalid JSON is not detected here: the parser that runs next refuses it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class _Unreadable(Enum):
 
 
 UNREADABLE: Final = _Unreadable.UNREADABLE
-"""What `parse_partial_json` returns for text of which nothing can be read; None is JSON's null."""
+"""Result of `parse_partial_json` for text that cannot be parsed. None is JSON's null."""
 
 Unreadable = Literal[_Unreadable.UNREADABLE]
 
 
 def parse_partial_json(text: str) -> Any | Unreadable:
-    """Return the value of `text`, or of as much of it as is complete, or UNREADABLE."""
+    """Return the value of `text`, or of its usable prefix, or UNREADABLE."""
     value = _parse(text)
     return _parse(repair_json(text)) if value is UNREADABLE else value
 
@@ -39,8 +39,8 @@ def _parse(text: str) -> Any | Unreadable:
         return _unless_refused(msgspec.json.decode(text), text)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         pass
-    # JavaScript takes two things that msgspec refuses: an escape for half a character, which a cut
-    # between deltas leaves behind, and numbers beyond the range of a double.
+    # JavaScript accepts two things that msgspec refuses: an escape of a lone surrogate, which a cut between deltas
+    # can leave, and numbers beyond the range of a double.
     try:
         value = _unless_refused(json.loads(text, parse_constant=_refuse_constant), text)
         return value if value is UNREADABLE else plain_json(value)
@@ -49,7 +49,7 @@ def _parse(text: str) -> Any | Unreadable:
 
 
 def _unless_refused(value: Any, text: str) -> Any | Unreadable:
-    """Return `value`, or UNREADABLE if it has keys for which the client's parser refuses the whole text."""
+    """Return `value`, or UNREADABLE if it has a key for which the stock client's parser refuses the whole text."""
     suspect = "__proto__" in text or "constructor" in text or "\\u00" in text
     return UNREADABLE if suspect and has_refused_keys(value) else value
 
@@ -59,7 +59,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 class _In(Enum):
-    """What the scanner is inside of, or just behind."""
+    """What the scanner is inside of, or has just passed."""
 
     ROOT = auto()
     END = auto()
@@ -92,7 +92,7 @@ _CLOSED_BY: Final = {
     _In.AFTER_ITEM_COMMA: "]",
 }
 
-# Single-character moves that only change what we are inside of: (inside, character) → next.
+# Characters that only change the state: (inside, character) → next state.
 _MOVES: Final = {
     (_In.OBJECT_START, '"'): _In.KEY,
     (_In.AFTER_COMMA, '"'): _In.KEY,
@@ -102,7 +102,7 @@ _MOVES: Final = {
     (_In.AFTER_ITEM, ","): _In.AFTER_ITEM_COMMA,
 }
 
-# Characters that close what we are inside of.
+# Characters that close the current string, array or object.
 _CLOSES: Final = frozenset(
     {
         (_In.OBJECT_START, "}"),
@@ -113,7 +113,7 @@ _CLOSES: Final = frozenset(
     }
 )
 
-# Places where a value may begin, and where the scanner is once it is over.
+# States in which a value may begin → the state after that value.
 _VALUE_AFTER: Final = {
     _In.ROOT: _In.END,
     _In.BEFORE_VALUE: _In.AFTER_VALUE,
@@ -129,7 +129,7 @@ _VALUE_KINDS: Final = {
     **dict.fromkeys("-0123456789", _In.NUMBER),
 }
 
-# A run inside a string that needs no look at every character: most of a long input is one.
+# Characters inside a string that can be skipped at once: most of a long input.
 _IN_STRING: Final = re.compile(r'[^"\\]+')
 
 _LITERALS: Final = ("false", "true", "null")
@@ -139,7 +139,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.stack = [_In.ROOT]
-        self.usable = 0  # length of the prefix that can be kept
+        self.usable = 0  # length of the usable prefix
         self.literal_at = 0
         self.hex_digits = 0
 
@@ -240,7 +240,7 @@ class _Scanner:
 
 
 def repair_json(text: str) -> str:
-    """Cut `text` behind the last usable character and close what is open."""
+    """Return the usable prefix of `text` with its open strings, arrays and objects closed."""
     scanner = _Scanner(text)
     scanner.scan()
     return scanner.repaired()

@@ -1,4 +1,4 @@
-"""Thinning what a model is told: old reasoning and old tool calls go, what belongs together stays together."""
+"""Remove old reasoning and old tool calls from model messages, keeping calls and results together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PruneRule", "prune_messages"]
 
 
 class PruneRule(TypedDict):
-    """Which tool calls to leave out. Without `tools`, those of every tool."""
+    """Which tool calls to leave out. Without `tools`, the rule applies to every tool."""
 
     type: str
     tools: NotRequired[Sequence[str]]
@@ -35,11 +35,12 @@ def prune_messages(
     tool_calls: str | Sequence[PruneRule] = "none",
     empty_messages: Literal["keep", "remove"] = "remove",
 ) -> list[ModelMessage]:
-    """Return the model messages without what the options leave out; nothing that was given is changed.
+    """Return the model messages without the content that the options leave out; the arguments are not changed.
 
-    `tool_calls` is "none", "all", "before-last-message", "before-last-N-messages", or rules, applied in order, each
-    with such a `type` and the names of its `tools`. A call that the spared messages speak of is kept wherever it
-    is, with its result. Reasoning goes with the calls that it led to. Raises UsageError for unknown options.
+    `tool_calls` is "none", "all", "before-last-message", "before-last-N-messages", or a list of rules, applied in
+    order, each with such a `type` and the names of its `tools`. A call that one of the last, unpruned messages refers
+    to is kept with its result. Reasoning is removed together with the calls that follow it. Raises UsageError for
+    unknown options.
     """
     if reasoning not in ("none", "all", "before-last-message"):
         raise UsageError(f"unable to prune messages; reasoning is {reasoning!r}: none, all or before-last-message")
@@ -63,7 +64,7 @@ def _without_reasoning(message: ModelMessage) -> ModelMessage:
 
 
 def _rules(tool_calls: str | Sequence[PruneRule]) -> Iterator[tuple[int, frozenset[str] | None]]:
-    """Yield how many messages each rule spares, and the tools that it is about (None: all)."""
+    """Yield, for each rule, the number of last messages that it does not prune and its tools (None: all)."""
     if tool_calls == "none":
         return
     for rule in [PruneRule(type=tool_calls)] if isinstance(tool_calls, str) else tool_calls:
@@ -94,12 +95,12 @@ def _tool_content(messages: Sequence[ModelMessage]) -> Iterator[dict[str, Any]]:
 
 def _without_calls(messages: list[ModelMessage], count: int, tools: frozenset[str] | None) -> list[ModelMessage]:
     edge = max(len(messages) - count, 0)
-    verdict = _Verdict(messages, messages[edge:], tools)
-    return [*map(verdict.pruned, messages[:edge]), *messages[edge:]]
+    pruner = _CallPruner(messages, messages[edge:], tools)
+    return [*map(pruner.pruned, messages[:edge]), *messages[edge:]]
 
 
-class _Verdict:
-    """Says which parts one rule leaves out."""
+class _CallPruner:
+    """Applies one rule: removes tool calls, results and approvals from messages."""
 
     def __init__(
         self, messages: Sequence[ModelMessage], spared: Sequence[ModelMessage], tools: frozenset[str] | None
@@ -110,9 +111,9 @@ class _Verdict:
         names = {part["toolCallId"]: part["toolName"] for part in _tool_content(messages) if part["type"] in _CALLS}
         requests = [part for part in _tool_content(messages) if part["type"] == "tool-approval-request"]
         asked_for = {part["approvalId"]: part["toolCallId"] for part in requests}
-        # An answer is of no use without the call that it lets run.
+        # An approval is useless without the call that it allows.
         self.calls |= {asked_for[approval] for approval in self.approvals if approval in asked_for}
-        # An answer stands in another message than its request, so its tool is found across messages.
+        # The answer to an approval request is in another message, so look for its tool in all messages.
         self.approval_tools = {
             part["approvalId"]: names[part["toolCallId"]] for part in requests if part["toolCallId"] in names
         }
@@ -138,7 +139,7 @@ class _Verdict:
 
 
 def _drop_orphaned_reasoning(content: Sequence[dict[str, Any]], kept: list[bool]) -> None:
-    """Drop each run of reasoning whose following parts, up to the next run, all go: providers take them as one."""
+    """Drop each run of reasoning if all parts up to the next run are dropped: providers treat them as one unit."""
     runs = [list(run) for _, run in groupby(range(len(content)), lambda at: content[at]["type"] in _REASONING)]
     for run, following in pairwise(runs):
         if content[run[0]]["type"] in _REASONING and not any(kept[at] for at in following):

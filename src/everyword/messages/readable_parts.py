@@ -1,7 +1,7 @@
-"""Stored parts that can be used: a malformed one is passed over, and the rest of its message counts.
+"""Skip malformed stored parts, so that the rest of their message stays usable.
 
-Clients cannot store malformed parts, but older files and an application's own code may have. The test is about types
-only, and cheap: it runs for every part of a conversation that is handed to a model.
+Clients cannot store malformed parts, but older files and an application's own code may contain them. The check looks
+at types only and is cheap: it runs for every part of a conversation that is given to a model.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["is_readable", "keep_readable_parts", "unreadable_parts"]
 
 
 def is_readable(part: Part) -> bool:
-    """Tell whether the fields that make up a part of this type have the types that they must have.
+    """Return True if the required fields of the part have the right types.
 
-    A part of a type that we do not know is readable: what it means is the application's business.
+    A part of an unknown type is readable: its meaning is up to the application.
     """
     kind: str = part["type"]
     if kind.startswith("tool-") or kind == "dynamic-tool":
@@ -30,9 +30,9 @@ def is_readable(part: Part) -> bool:
 
 
 def keep_readable_parts(message: UIMessage) -> UIMessage:
-    """Return the message without the parts that cannot be read: itself when there are none."""
+    """Return a copy of the message without its unreadable parts, or the message itself if there are none."""
     for part in message.parts:
-        # Nearly all parts are these, and a call for each of a long conversation would be felt.
+        # Nearly all parts are text or step-start: skip the function call for them, long conversations have many.
         kind = part["type"]
         if (kind != "text" or type(part.get("text")) is not str) and kind != "step-start" and not is_readable(part):
             return replace(message, parts=[part for part in message.parts if is_readable(part)])
@@ -40,7 +40,7 @@ def keep_readable_parts(message: UIMessage) -> UIMessage:
 
 
 def unreadable_parts(message: UIMessage) -> list[str]:
-    """Return a phrase for each part that `keep_readable_parts` leaves out."""
+    """Return a description of each part that `keep_readable_parts` leaves out."""
     return [
         f"part {position} ({part['type'][:64]}) of message {message.id[:64]!r}"
         for position, part in enumerate(message.parts)
@@ -53,12 +53,10 @@ def _has(*names: str) -> Callable[[Part], bool]:
 
 
 def _is_steering(part: Part) -> bool:
-    said: Any = part.get("parts")
-    return isinstance(said, list) and all(is_part(each) and _is_said(each) for each in said)
-
-
-def _is_said(part: Part) -> bool:
-    return part["type"] in ("text", "file") and is_readable(part)
+    parts: Any = part.get("parts")
+    return isinstance(parts, list) and all(
+        is_part(each) and each["type"] in ("text", "file") and is_readable(each) for each in parts
+    )
 
 
 _TESTS: Final[dict[str, Callable[[Part], bool]]] = {

@@ -1,4 +1,4 @@
-"""Giving every call a result before a model sees it: providers refuse a conversation with a call left hanging."""
+"""Give every unfinished tool call a result: providers refuse a conversation that has a call without one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _UNFINISHED: Final = frozenset({"input-streaming", "input-available", "approval-
 
 
 def unknown_after(seconds: float) -> str:
-    """Return what a model reads of a call that timed out but could not be stopped."""
+    """Return the error text for the model of a call that timed out but could not be stopped."""
     return f"The call timed out after {seconds:g} s; its result is unknown."
 
 
 def repair_calls(
     messages: Sequence[UIMessage | Mapping[str, Any]], *, answerable: Callable[[Part], bool]
 ) -> list[UIMessage]:
-    """Return the messages with every call settled that nobody can settle any more.
+    """Return the messages with an error for every unfinished call that can no longer be answered.
 
-    `answerable` is asked about each call without an outcome; those that it disowns become failed calls, with a
-    sentence for the model. Refused calls are left alone: their refusal is their result. Messages that need no
-    repair are returned as they are, the others as copies. Raises BadMessage for what is no message.
+    `answerable` is called with each call that has no outcome; if it returns False, the call becomes a failed call with
+    an error text for the model. Denied calls are not changed: the denial is their result. Messages without such calls
+    are returned as they are, the others as copies. Raises BadMessage for a value that is not a message.
     """
     return [_repaired(message, answerable) for message in messages]
 
@@ -57,9 +57,9 @@ def _failed(part: Part) -> Part:
     for name in ("output", "preliminary", "rawInput", "inputEncoding"):
         failed.pop(name, None)
     if (failed.get("approval") or {}).get("approved") is not True:
-        # A finished call may show an approval only if it was granted.
+        # The AI SDK allows an approval on a finished call only if it was granted.
         failed.pop("approval", None)
     if failed.get("input") is None:
-        # Providers want an object, and half an input that cannot be read is none.
+        # Providers require an object; an incomplete input that cannot be parsed becomes an empty one.
         failed["input"] = {}
     return failed

@@ -1,7 +1,6 @@
-"""The server's own fields of a message: who wrote it and when, under one key of its metadata (R-37).
+"""The server's own fields of a message: its author and time, under one key of its metadata (R-37).
 
-Clients send back copies of messages. What such a copy has under the key is never believed, and never compared: the
-stored fields count.
+Clients send back copies of messages. The server ignores these fields in a copy and uses the stored ones.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["SERVER_FIELDS", "Author", "fields_of", "new_fields", "with_fields", 
 JsonObject = dict[str, Any]
 
 SERVER_FIELDS: Final = "everyword"
-"""The key of a message's metadata under which the server's fields are."""
+"""The metadata key of the server's fields."""
 
 
 class Author(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,22 +27,22 @@ class Author(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def new_fields(time: Millis, author: Author | None = None) -> JsonObject:
-    """Return the fields of a message that is written at `time`, in milliseconds since 1970."""
+    """Return the server fields of a message written at `time`, in milliseconds since 1970."""
     fields: JsonObject = {"time": time}
     return fields if author is None else {**fields, "author": msgspec.to_builtins(author)}
 
 
 def fields_of(message: JsonObject) -> JsonObject | None:
-    """Return the server's fields of a message; None if it has none."""
+    """Return the server fields of a message, or None if it has none."""
     metadata = message.get("metadata")
     fields = metadata.get(SERVER_FIELDS) if isinstance(metadata, dict) else None
     return fields if isinstance(fields, dict) else None
 
 
 def with_fields(message: JsonObject, fields: JsonObject | None) -> JsonObject:
-    """Return the message with these server fields in the place of its own, or without any.
+    """Return the message with its server fields replaced by `fields`, or removed if `fields` is None.
 
-    Metadata that is no object has no room for them, and stays as it is.
+    Metadata that is not an object cannot hold server fields and is not changed.
     """
     bare = without_fields(message)
     metadata = bare.get("metadata")
@@ -53,9 +52,9 @@ def with_fields(message: JsonObject, fields: JsonObject | None) -> JsonObject:
 
 
 def without_fields(message: JsonObject) -> JsonObject:
-    """Return the message as a client that knows nothing of the server's fields has it.
+    """Return the message without its server fields.
 
-    Metadata in which nothing else is left is left out: with it or without, the client says the same.
+    Metadata that is empty then is removed: for a client, empty and absent metadata mean the same.
     """
     metadata = message.get("metadata")
     if not isinstance(metadata, dict) or (metadata and SERVER_FIELDS not in metadata):

@@ -1,4 +1,4 @@
-"""Messages that tell a model who wrote them, for conversations of several people."""
+"""Add the author's name to user messages, for models in conversations of several people."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .message import Part, UIMessage
 __all__ = ["NAMED", "with_speakers"]
 
 NAMED: Final = "Every message of the user begins with the name of the person who wrote it."
-"""What a model is told about messages with names."""
+"""Instruction for the model that explains the names."""
 
 LONGEST: Final = 80
 
 
 def with_speakers(messages: Iterable[UIMessage]) -> list[UIMessage]:
-    """Return the messages as a model is told them: those of users begin with their author's name, `Ann: hello`.
+    """Return the messages with the author's name at the beginning of each user message: `Ann: hello`.
 
-    Messages whose author is not known stay as they are. The name is text for the model, and people may write what they
-    like: let a tool look at its `context.principal` to know who asks.
+    Messages without a known author are not changed. The name is text for the model and no proof of identity, because
+    users can write any text: a tool that must know the user reads `context.principal`.
     """
     return [_named(message) if message.role == "user" else message for message in messages]
 

@@ -1,4 +1,4 @@
-"""Reading server-sent events, and the UI message streams in them: the same however the network cut their bytes."""
+"""Read server-sent events, and the UI message streams in them, from bytes that may be split anywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SseEvent", "SseParser", "UIMessageStreamDecoder"]
 
 
 class SseEvent(msgspec.Struct, frozen=True):
-    """One event that was read. `id` is the one that it carries itself; None when it has none."""
+    """One server-sent event. `id` is the event's own id, or None if it has none."""
 
     data: str
     event: str = "message"
@@ -21,9 +21,9 @@ class SseEvent(msgspec.Struct, frozen=True):
 
 
 class SseParser:
-    """Reads server-sent events from bytes, however they are cut: inside lines, characters or line ends.
+    """Parses server-sent events from bytes that may be split anywhere: inside lines, characters or line ends.
 
-    `last_event_id` and `retry` are what the stream has said so far. An event without its blank line is not an event.
+    `last_event_id` and `retry` are the latest values in the stream. An event without its final blank line is ignored.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SseParser:
         self._after_cr = False
 
     def feed(self, piece: bytes) -> list[SseEvent]:
-        """Take the next bytes; return the events that they complete, in order."""
+        """Parse the next bytes; return the events that they complete, in order."""
         text = self._decoder.decode(piece)
         if not text:
             return []
@@ -71,7 +71,7 @@ class SseParser:
             case "retry" if value.isascii() and value.isdigit() and len(value) < 10:
                 self.retry = int(value)
             case _:
-                pass  # a comment, or a field that nobody knows
+                pass  # a comment or an unknown field
 
     def _dispatch(self, events: list[SseEvent]) -> None:
         if self._data:
@@ -80,10 +80,10 @@ class SseParser:
 
 
 class UIMessageStreamDecoder:
-    """Turns the bytes of an answer into chunks or text.
+    """Decodes the bytes of a response body into chunks (server-sent events) or text (anything else).
 
-    Server-sent events are recognised by how they begin, unless `is_sse` says what they are; anything else is plain
-    text. A data line that is no chunk is left out and told in `problems`.
+    `is_sse` tells which; if it is None, the first bytes decide. A data line that is not a chunk is skipped and adds a
+    sentence to `problems`.
     """
 
     def __init__(self, *, is_sse: bool | None = None) -> None:
@@ -94,11 +94,11 @@ class UIMessageStreamDecoder:
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, piece: bytes) -> list[str | Chunk]:
-        """Take the next bytes; return the text or the chunks that they complete."""
+        """Decode the next bytes; return the text or the chunks that they complete."""
         if self._is_sse is None:
             self._head += piece
             if len(self._head) < _SNIFF and not self._head.endswith(b"\n"):
-                return []  # too little to tell
+                return []  # too few bytes to decide
             piece, self._head = self._head, b""
             self._is_sse = piece.lstrip().startswith(_BEGINNINGS)
         if not self._is_sse:
@@ -107,7 +107,7 @@ class UIMessageStreamDecoder:
         return self._chunks(self._parser.feed(piece))
 
     def close(self) -> list[str | Chunk]:
-        """Say that no bytes follow; return what was still held back."""
+        """Decode the end of the stream; return the remaining text or chunks."""
         if self._is_sse is None:
             self._is_sse = self._head.lstrip().startswith(_BEGINNINGS)
             rest, self._head = self._head, b""
@@ -115,7 +115,7 @@ class UIMessageStreamDecoder:
         if not self._is_sse:
             text = self._text.decode(b"", final=True)
             return [text] if text else []
-        return self._chunks(self._parser.feed(b"\n\n"))  # a last event that lacked its blank line
+        return self._chunks(self._parser.feed(b"\n\n"))  # completes a last event without its blank line
 
     def _chunks(self, events: list[SseEvent]) -> list[str | Chunk]:
         chunks: list[str | Chunk] = []

@@ -1,4 +1,4 @@
-"""Streams of somebody else's making, closed when we are through with them."""
+"""Close an async iterator after use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ T = TypeVar("T")
 
 
 def closing(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[AsyncIterator[T]]:
-    """Return a context that has the stream and closes it, if it can be closed: a generator's `finally` runs then.
+    """Return a context manager that enters as the stream and closes it on exit, if it has `aclose`.
 
-    It is handed on as it is: a generator around it would cost a microsecond per token.
+    Closing a generator runs its `finally` blocks. The stream itself is returned, not a wrapping generator, which would
+    cost a microsecond per token.
     """
     closable: Any = stream
     return aclosing(closable) if hasattr(stream, "aclose") else nullcontext(stream)

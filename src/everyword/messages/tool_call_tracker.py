@@ -1,4 +1,4 @@
-"""What is known of a stream's tool calls, so that none is moved backwards and no answer goes nowhere."""
+"""Track the state of each tool call in a stream, and drop chunks that its state does not allow."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["ToolCallTracker"]
 
 
 class _State(Enum):
-    STREAMING = auto()  # the input arrives in pieces
-    AVAILABLE = auto()  # the input is whole
-    REQUESTED = auto()  # a person is asked
+    STREAMING = auto()  # the input is still streaming
+    AVAILABLE = auto()  # the input is complete
+    REQUESTED = auto()  # waits for an approval
     APPROVED = auto()
-    REFUSED = auto()  # a person said no, and the call does not show it yet
-    RUNNING = auto()  # preliminary outputs, the final one to come
-    DONE = auto()  # an output or an error; a later one may replace it
-    CLOSED = auto()  # denied, or answered from outside: nothing more may happen
+    REFUSED = auto()  # not approved; the denial chunk has not been sent yet
+    RUNNING = auto()  # has preliminary outputs; the final one follows
+    DONE = auto()  # has an output or an error, which a later one may replace
+    CLOSED = auto()  # denied, or answered from outside the stream; accepts nothing more
 
 
 _OF_PART: Final = {
@@ -52,10 +52,11 @@ class _Call:
 
 
 class ToolCallTracker:
-    """The calls of one message, by id. Every method returns the chunks that may go out, often none.
+    """The tool calls of one message, by id.
 
-    `step` is the number of the step that the chunk would land in: clients look for a call's input in the
-    current step only, and for everything else in the whole message.
+    Each method takes a chunk and returns the chunks to send: usually that chunk, or none if the call does not accept
+    it. `step` is the number of the step that the chunk belongs to: clients look for a call's input in the current step
+    only, and for everything else in the whole message.
     """
 
     def __init__(self, parts: Sequence[Part], *, last_step_is_open: bool) -> None:
@@ -67,7 +68,7 @@ class ToolCallTracker:
                 self._calls[part["toolCallId"]] = _call_of(part, 0 if in_open_step else -1)
 
     def name_of(self, call_id: object) -> str | None:
-        """Return the tool's name, for chunks that forgot it."""
+        """Return the tool name of a call, for chunks that lack it; None if the call is unknown."""
         call = self._calls.get(call_id) if isinstance(call_id, str) else None
         return None if call is None else call.name
 
@@ -101,13 +102,13 @@ class ToolCallTracker:
         _as_kind(chunk, call.is_dynamic)
         call.has_input = True
         if call.state is _State.REQUESTED and call.request is not None:
-            # The input moves the part back to input-available; asking again repairs that.
+            # The input moves the part back to input-available. Sending the request again restores its state.
             return [chunk, call.request]
         call.state = _State.AVAILABLE
         return [chunk]
 
     def fail_input(self, chunk: Chunk, step: int) -> list[Chunk]:
-        """Say a failed input in chunks that ai 6 and ai 7 fold alike: they differ on `tool-input-error`."""
+        """Return a failed input as chunks that ai 6 and ai 7 fold alike: they differ on `tool-input-error`."""
         call_id, chunks = chunk["toolCallId"], []
         call = self._calls.get(call_id)
         if call is None:
@@ -159,12 +160,12 @@ class ToolCallTracker:
         return [chunk]
 
     def close(self, call_id: str) -> None:
-        """Note that a call was answered from outside the stream; it takes nothing more from inside."""
+        """Record that a call was answered from outside the stream; it accepts no more chunks."""
         if call_id in self._calls:
             self._calls[call_id].state = _State.CLOSED
 
     def forget_step(self, step: int) -> None:
-        """Drop the calls of a step that was taken back."""
+        """Forget the calls of a step that was reset."""
         for call_id in [call_id for call_id, call in self._calls.items() if call.step == step]:
             del self._calls[call_id]
 
@@ -187,7 +188,7 @@ def _call_of(part: Part, step: int) -> _Call:
 
 
 def _as_kind(chunk: Chunk, is_dynamic: bool) -> None:
-    """Make the chunk meet the part that the call already has: clients keep the two kinds apart."""
+    """Set or remove `dynamic`, so that clients find the call's part: they keep static and dynamic calls apart."""
     chunk.pop("dynamic", None)
     if is_dynamic:
         chunk["dynamic"] = True

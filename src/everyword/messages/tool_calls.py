@@ -1,4 +1,4 @@
-"""Tool parts of a message: which calls are open, and what an answer makes of one."""
+"""Tool parts of a message: find a call, tell its state, apply an answer to it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ += ["last_step", "open_calls", "settle", "tool_name", "tool_parts"]
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, tag="result"):
-    """A call's output, as JSON."""
+    """The output of a tool call, as a JSON value."""
 
     output: Any = None
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, tag="error"):
-    """A call that failed, with a text that clients and the model may read."""
+    """The error of a tool call. Clients and the model may read the text."""
 
     error_text: str
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, tag="approval"):
-    """A person's word on a call that asked for one."""
+    """A person's decision on a tool call that requires approval."""
 
     approved: bool
     reason: str | None = None
@@ -36,7 +36,7 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, tag="approval"):
 
 CallAnswer = OutputAnswer | ErrorAnswer | ApprovalAnswer
 
-# Fields of an approval request → what the part's approval calls them.
+# Field of the approval request chunk → field of the part's `approval`.
 _REQUEST_FIELDS: Final = {
     "approvalDescriptor": "descriptor",
     "inputSchemaInput": "inputSchemaInput",
@@ -51,9 +51,9 @@ _TAKES_APPROVAL: Final = frozenset({"input-available", "approval-requested"})
 
 
 def is_tool_part(part: Part) -> bool:
-    """Tell whether the part is a tool call, of a known tool or a dynamic one.
+    """Return True if the part is a tool call, static or dynamic.
 
-    One whose id, state, name or approval has a type that no call gives it is none: nothing can be made of it.
+    A part whose id, state, tool name or approval has the wrong type is not a tool call: it cannot be used.
     """
     kind: str = part["type"]
     is_dynamic = kind == "dynamic-tool"
@@ -73,18 +73,18 @@ def _is_approval(value: object) -> bool:
 
 
 def tool_name(part: Part) -> str:
-    """Return the name of a tool part's tool."""
+    """Return the tool name of a tool part."""
     kind: str = part["type"]
     return str(part.get("toolName", "")) if kind == "dynamic-tool" else kind.removeprefix("tool-")
 
 
 def tool_parts(message: UIMessage) -> Iterator[Part]:
-    """Yield the message's tool parts in order."""
+    """Yield the tool parts of the message in order."""
     return (part for part in message.parts if is_tool_part(part))
 
 
 def last_step(parts: Sequence[Part]) -> int:
-    """Return the index behind the last `step-start`: where the current step's parts begin."""
+    """Return the index of the first part of the current step: the one after the last `step-start`."""
     for index in range(len(parts) - 1, -1, -1):
         if parts[index]["type"] == "step-start":
             return index + 1
@@ -92,10 +92,10 @@ def last_step(parts: Sequence[Part]) -> int:
 
 
 def find_tool_part(parts: Sequence[Part], call_id: str, step: int) -> int | None:
-    """Return the index of the part that an answer to `call_id` belongs to, or None.
+    """Return the index of the tool part that an answer to `call_id` applies to, or None.
 
-    A provider may announce one id in several steps: the current step (from index `step`) goes first,
-    then the newest part, as in the stock client.
+    A provider may use one id in several steps. Like the stock client, look in the current step first (from index
+    `step`), then take the newest part before it.
     """
     for index in range(step, len(parts)):
         if parts[index].get("toolCallId") == call_id and is_tool_part(parts[index]):
@@ -107,37 +107,37 @@ def find_tool_part(parts: Sequence[Part], call_id: str, step: int) -> int | None
 
 
 def find_call(message: UIMessage, call_id: str) -> Part | None:
-    """Return the tool part that an answer to `call_id` belongs to, or None."""
+    """Return the tool part that an answer to `call_id` applies to, or None."""
     index = find_tool_part(message.parts, call_id, last_step(message.parts))
     return None if index is None else message.parts[index]
 
 
 def is_open(part: Part) -> bool:
-    """Tell whether a tool part waits for a person or a client's tool."""
+    """Return True if a tool part waits for an approval or for the output of a client tool."""
     state = part.get("state")
     return state == "approval-requested" or (state == "input-available" and not part.get("providerExecuted"))
 
 
 def is_settled(part: Part) -> bool:
-    """Tell whether a tool part has its output, its error, its refusal or its approval."""
+    """Return True if a tool part has an output, an error, a denial or an approval."""
     return part.get("state") in _SETTLED
 
 
 def open_calls(message: UIMessage) -> list[Part]:
-    """Return the tool parts that wait for an answer."""
+    """Return the tool parts that wait for an answer (see `is_open`)."""
     return [part for part in tool_parts(message) if is_open(part)]
 
 
 def is_mid_batch(message: UIMessage) -> bool:
-    """Tell whether the last step has an answered call and an unanswered one: not the time to go on."""
+    """Return True if the last step has both settled and open calls, so that the model must not be called yet."""
     calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
     return any(map(is_settled, calls)) and any(map(is_open, calls))
 
 
 def answered_part(part: Part, answer: CallAnswer) -> Part | None:
-    """Return a copy of the tool part with the answer applied, or None if it takes no such answer.
+    """Return a copy of the tool part with the answer applied, or None if its state does not accept the answer.
 
-    The first answer wins: a settled part takes none, except that an approved call takes its result.
+    The first answer wins: a settled part accepts none, except that an approved call accepts its output or error.
     """
     state, approval = part.get("state"), part.get("approval") or {}
     match answer:
@@ -148,22 +148,22 @@ def answered_part(part: Part, answer: CallAnswer) -> Part | None:
         case ErrorAnswer(error_text):
             if state not in _TAKES_RESULT or approval.get("approved") is False:
                 return None
-            # The stock client keeps a static call's raw input beside its error, and drops a dynamic call's.
+            # Like the stock client: a static call keeps its raw input beside the error, a dynamic call does not.
             raw_input = ["rawInput"] if part["type"] == "dynamic-tool" else []
             return _without({**part, "state": "output-error", "errorText": error_text}, "output", *raw_input)
         case ApprovalAnswer(approved, reason):
             if state not in _TAKES_APPROVAL:
                 return None
-            said = {**approval, "id": approval.get("id") or part["toolCallId"], "approved": approved}
+            answered = {**approval, "id": approval.get("id") or part["toolCallId"], "approved": approved}
             if reason is not None:
-                said["reason"] = reason
-            return {**part, "state": "approval-responded" if approved else "output-denied", "approval": said}
+                answered["reason"] = reason
+            return {**part, "state": "approval-responded" if approved else "output-denied", "approval": answered}
         case _:
             assert_never(answer)
 
 
 def settle(message: UIMessage, call_id: str, answer: CallAnswer) -> UIMessage | None:
-    """Return the message with the call answered, or None when it is unknown or already settled."""
+    """Return a copy of the message with the call answered, or None if the call is unknown or already settled."""
     index = find_tool_part(message.parts, call_id, last_step(message.parts))
     answered = None if index is None else answered_part(message.parts[index], answer)
     if index is None or answered is None:
@@ -173,7 +173,7 @@ def settle(message: UIMessage, call_id: str, answer: CallAnswer) -> UIMessage | 
 
 
 def answer_chunks(call_id: str, answer: CallAnswer) -> list[Chunk]:
-    """Return the chunks that tell an answer to whoever folds the stream; an approval has none before ai 7."""
+    """Return the chunks that apply the answer when folded. An approval has none: clients before ai 7 reject them."""
     match answer:
         case OutputAnswer(output):
             return [{"type": "tool-output-available", "toolCallId": call_id, "output": output}]
@@ -186,12 +186,12 @@ def answer_chunks(call_id: str, answer: CallAnswer) -> list[Chunk]:
 
 
 def own_approval_id(call_id: str) -> str:
-    """Return the id under which we ask for the approval of a call that runs here: nobody else may settle it."""
+    """Return the approval id for a call that runs on this server, so that only this server may settle it."""
     return f"approve-{call_id}"
 
 
 def approval_request(part: Part) -> Chunk:
-    """Return the chunk that asked for the approval of a tool part that has one."""
+    """Return the `tool-approval-request` chunk of a tool part that has an `approval`."""
     request: Chunk = {"type": "tool-approval-request", "approvalId": part["approval"]["id"]}
     request["toolCallId"] = part["toolCallId"]
     for name, source in _REQUEST_FIELDS.items():

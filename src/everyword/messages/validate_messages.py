@@ -1,7 +1,7 @@
-"""Taking messages that were stored or sent by somebody: all that fits the AI SDK's schema, nothing else.
+"""Validate messages against the AI SDK's schema and against an application's schemas.
 
-`part_shapes` has the table of parts; this module walks messages and applies the schemas of an application. Where ai 6
-and 7 differ, this is ai 7: it knows more parts and fields.
+`part_schemas` defines the parts; this module checks whole messages and applies the schemas of the application. Where
+ai 6 and 7 differ, it follows ai 7, which knows more parts and fields.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .part_schemas import checked_part
 __all__ = ["Schema", "Validated", "safe_validate_ui_messages", "validate_ui_messages"]
 
 Schema = Any
-"""What checks a value: a function (value → value, raising), a Pydantic model or TypeAdapter (anything that has
-`model_validate` or `validate_python`), or a JSON schema, which lets everything pass as it does in the AI SDK."""
+"""A function (value → value, or raises), a Pydantic model or TypeAdapter (anything with `model_validate` or
+`validate_python`), or a JSON schema, which accepts every value, as in the AI SDK."""
 
 _TERMINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 
 
 class Validated(msgspec.Struct, frozen=True):
-    """Either the messages, or why they were refused."""
+    """Either the messages, or the error."""
 
     messages: list[UIMessage] = []
     error: BadMessage | None = None
@@ -39,12 +39,13 @@ def validate_ui_messages(
     data_schemas: Mapping[str, Schema] | None = None,
     tools: Mapping[str, Any] | None = None,
 ) -> list[UIMessage]:
-    """Return the messages without the fields that the AI SDK does not know, checked against the schemas.
+    """Check the messages and return them without the fields that the AI SDK does not know.
 
-    `data_schemas` are by the name behind `data-`; if given, every data part needs one. A tool's `input_schema` and
-    `output_schema` are attributes or keys; a tool with `check` needs no `input_schema`. If tools are given, a finished
-    call of another tool becomes a dynamic one, and an unfinished one is refused. Checked metadata and data are
-    replaced by what their schema returns. Raises BadMessage with the message, the part and the reason.
+    `data_schemas` maps the name after `data-` to a schema; if given, every data part needs one. A tool's
+    `input_schema` and `output_schema` are attributes or keys; a tool with `check` needs no `input_schema`. If `tools`
+    is given, a finished call of any other tool becomes a dynamic one, and an unfinished one is refused. Metadata and
+    data are replaced by the value that their schema returns. Raises BadMessage with the message, the part and the
+    reason.
     """
     if messages is None:
         raise BadMessage("unable to accept messages; none were given")
@@ -136,7 +137,7 @@ def _checked_call(part: Part, tools: Mapping[str, Any], place: str) -> Part:
         try:
             _check_input(part, tool, f"{place}.input")
         except BadMessage:
-            # Finished calls stay readable after their tool changed, but no longer pass for calls of that tool.
+            # The tool may have changed since: finished calls stay readable, but as dynamic calls.
             if state != "output-error" and not (state == "output-available" and part["input"] == {}):
                 raise
             checked = _as_dynamic(part, name)
@@ -159,10 +160,10 @@ def _check_input(part: Part, tool: Any, place: str) -> None:
     if "inputSchemaInput" not in approval:
         _applied(schema, part.get("input"), place)
         return
-    # What was approved must be what the schema makes of the input that the model gave.
+    # The approved input must be the schema's result for the input that the model gave.
     made = _replaced(approval["inputSchemaInput"], schema, place)
     if "input" not in part or not _is_same(made, part["input"]):
-        raise _refused(place, "it is not what the schema makes of approval.inputSchemaInput")
+        raise _refused(place, "it differs from the schema's result for approval.inputSchemaInput")
 
 
 def _as_dynamic(part: Part, name: str) -> Part:
@@ -180,7 +181,7 @@ def _check_of(schema: Schema, place: str) -> Callable[[Any], Any]:
     if isinstance(schema, Mapping):
         return lambda value: value
     if not callable(schema):
-        raise _refused(place, f"its schema is {type(schema).__name__}, which cannot check anything")
+        raise _refused(place, f"its schema is {type(schema).__name__}, which is neither callable nor a schema")
     return schema  # type: ignore[no-any-return]
 
 
@@ -195,7 +196,7 @@ def _applied(schema: Schema, value: Any, place: str) -> Any:
 
 
 def _replaced(value: Any, schema: Schema, place: str) -> Any:
-    """Return what the schema makes of the value, as JSON again."""
+    """Return the schema's result for the value, as a JSON value."""
     made = _applied(schema, value, place)
     if made is value:
         return value
@@ -203,11 +204,11 @@ def _replaced(value: Any, schema: Schema, place: str) -> Any:
         dump = getattr(made, "model_dump", None)
         return plain_json(made) if dump is None else dump(mode="json", by_alias=True)
     except BadInput as error:
-        raise _refused(place, "its schema returned what is not JSON") from error
+        raise _refused(place, "its schema returned a value without a JSON form") from error
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Compare JSON values as JSON does: a number is never a boolean."""
+    """Compare JSON values: unlike in Python, a number never equals a boolean."""
     match one, other:
         case dict(), dict():
             return one.keys() == other.keys() and all(_is_same(value, other[key]) for key, value in one.items())

@@ -254,7 +254,7 @@ class TurnRunner:
                 if self.is_told:
                     raise asyncio.CancelledError  # it did not listen, and nobody hears it any more
             if type(given) is str:  # nearly always, and then in few steps, and without a coroutine of its own
-                body = normaliser.flow(given) if not self._unsent else None
+                body = normaliser.encode_text(given) if not self._unsent else None
                 if body is None or not self._actor.offer(self.turn, attempt, [Emitted(body)]):
                     await self._feed(attempt, normaliser, given)
                 continue
@@ -284,7 +284,7 @@ class TurnRunner:
     def _take(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> bool:
         """Normalise an item behind those that wait, and hand over what there is; False if there is no room for it."""
         if isinstance(item, str):
-            if (body := normaliser.flow(item)) is not None:  # nearly always
+            if (body := normaliser.encode_text(item)) is not None:  # nearly always
                 self._unsent.append(Emitted(body))
             else:
                 self._unsent += _emitted(normaliser.text(item))

@@ -69,7 +69,7 @@ BUGS = [
         "a page cannot set its list because a stored number has a fraction",
     ),
     Bug(
-        "Normaliser.__init__",
+        "_PartIds.__init__",
         "R-17",
         replace("f'~{len(...)}' if $parts else ''", "''"),
         f"{NORMALISER}::test_a_second_attempt_has_no_start_and_other_ids",
@@ -83,14 +83,14 @@ BUGS = [
         "a chunk that was taken back stays",
     ),
     Bug(
-        "Normaliser._unused",
+        "_PartIds.unused",
         "R-24",
         drop("self._used.add(...)"),
         f"{NORMALISER}::test_an_id_used_twice_in_a_step_is_renamed",
         "two parts of a step share an id and run into each other",
     ),
     Bug(
-        "Normaliser.flow",
+        "Normaliser.encode_text",
         "R-24",
         replace("$part != self._stem[0]", "not self._stem[0]"),
         f"{NORMALISER}::test_text_that_flows_is_what_it_would_have_been_step_by_step",
