@@ -36,8 +36,9 @@ from everyword.core.commands import (
 from everyword.core.decide import decide
 from everyword.core.evolve import evolve
 from everyword.core.project import project
-from everyword.core.state import Rules, State, Turn
+from everyword.core.state import Rules, State
 from everyword.core.transitions import Status
+from everyword.core.turn_state import TurnState
 from everyword.core.wanted import wanted
 from everyword.errors import Rejected
 from everyword.events import Event, Identity, Outcome, TurnKind, to_raw
@@ -143,7 +144,7 @@ def refold(log: list[tuple[Event, Millis]]) -> State:
 def fingerprint(state: State) -> dict[str, Any]:
     """Everything a state says, in comparable form."""
 
-    def turn(turn: Turn) -> dict[str, Any]:
+    def turn(turn: TurnState) -> dict[str, Any]:
         return {
             "accepted": msgspec.json.encode(turn.accepted),
             "status": turn.status,
@@ -274,17 +275,17 @@ def next_command(choices: Choices, history: History) -> Command:
     return odd(choices, history)
 
 
-def begin(history: History, turn: Turn) -> Begin:
+def begin(history: History, turn: TurnState) -> Begin:
     return Begin(turn.id, calls=RequestId(history.fresh("l")))
 
 
-def approved_calls(turn: Turn) -> list[CallId]:
+def approved_calls(turn: TurnState) -> list[CallId]:
     """Return the calls of our own tool in a turn's message that may run."""
     parts = tool_parts(turn.fold.message()) if turn.fold is not None else ()
     return [CallId(part["toolCallId"]) for part in parts if part.get("state") == "approval-responded"]
 
 
-def start_or_settle(choices: Choices, turn: Turn, call: CallId) -> Command:
+def start_or_settle(choices: Choices, turn: TurnState, call: CallId) -> Command:
     """Run a call as its tool would: started first, then its output; now and then it dies in between."""
     attempt = Attempt(turn.attempt)
     if choices.rarely():
@@ -295,7 +296,7 @@ def start_or_settle(choices: Choices, turn: Turn, call: CallId) -> Command:
     return Emit(turn.id, attempt, emitted(output))
 
 
-def run_late(choices: Choices, history: History, turn: Turn) -> Command:
+def run_late(choices: Choices, history: History, turn: TurnState) -> Command:
     """Choose what becomes of approved calls that run beside the chat."""
     if turn.attempt == 0:
         return begin(history, turn)
@@ -377,7 +378,7 @@ def submitted(choices: Choices, history: History) -> list[JsonObject] | None:
     return path
 
 
-def chunks_for(choices: Choices, turn: Turn) -> list[JsonObject]:
+def chunks_for(choices: Choices, turn: TurnState) -> list[JsonObject]:
     """Choose one to three chunks that the turn's message can take, and now and then one that it cannot."""
     assert turn.fold is not None
     number, message = turn.chunks, turn.fold.message()

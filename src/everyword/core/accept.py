@@ -34,9 +34,10 @@ from .commands import Continue, OpenStream, Place, PutMessages, Submit
 from .continuations import asker_of
 from .sanitize import sanitized
 from .stamps import Stamp, stamped_change
-from .state import Rules, State, Turn
+from .state import Rules, State
 from .transitions import Status
 from .tree import Node
+from .turn_state import TurnState
 
 __all__ = ["accept_continuation", "accept_stream", "accept_submit", "is_steered", "place_deferred", "put_messages"]
 
@@ -318,7 +319,7 @@ def _trailing_user_ids(messages: Sequence[JsonObject]) -> list[MessageId]:
 # -- what becomes of turns that wait (R-7) --------------------------------------------------------------
 
 
-def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn] | None, list[Turn]]:
+def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[TurnState] | None, list[TurnState]]:
     """Return (endings of superseded turns, the superseded turns, those of them to merge with the new one).
 
     The second is None when a `drop` must refuse the new turn, and empty when nothing overlaps.
@@ -328,7 +329,7 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
         return [], [], []
     match command.policy.name:
         case "queue" | "steer":
-            superseded: list[Turn] = []
+            superseded: list[TurnState] = []
         case "drop":
             return [], None, []
         case "latest" | "debounce":
@@ -341,7 +342,7 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
     return endings, superseded, superseded if command.policy.name == "merge" else []
 
 
-def is_steered(state: State, turn: Turn, rules: Rules) -> bool:
+def is_steered(state: State, turn: TurnState, rules: Rules) -> bool:
     """Tell whether a client asked something while `turn` works that is to be read before its next step.
 
     The turn then ends where it stands, and the question is answered from there: the model reads at its next step what
@@ -355,13 +356,13 @@ def is_steered(state: State, turn: Turn, rules: Rules) -> bool:
     return waiting is not None and _supersedable(waiting)
 
 
-def _supersedable(turn: Turn) -> bool:
+def _supersedable(turn: TurnState) -> bool:
     accepted = turn.accepted
     waits = turn.status is Status.ACCEPTED and accepted.kind is TurnKind.CHAT and not accepted.deferred
     return waits and not accepted.trusted and accepted.trigger == "submit-message" and bool(accepted.messages)
 
 
-def _is_askers(turn: Turn, command: Submit) -> bool:
+def _is_askers(turn: TurnState, command: Submit) -> bool:
     """Tell whether a turn was asked for by who asks now: nobody's question goes for that of somebody else (R-35)."""
     before, now = turn.accepted.principal, command.principal
     return (before.id if before is not None else None) == (now.id if now is not None else None)
@@ -372,9 +373,9 @@ def _brings_news(state: State, command: Submit) -> bool:
     return bool(_taken(command.messages or (), state.tree.known_ids(), trusted=False))
 
 
-def _mergeable_tail(state: State, overlapping: list[Turn], command: Submit) -> list[Turn]:
+def _mergeable_tail(state: State, overlapping: list[TurnState], command: Submit) -> list[TurnState]:
     """Return the waiting questions with nothing else behind them: only their messages can be taken out of the tree."""
-    tail: list[Turn] = []
+    tail: list[TurnState] = []
     below = state.tree.leaf
     for turn in reversed(overlapping):
         if not _supersedable(turn) or turn.node != below or not _is_askers(turn, command):
@@ -403,7 +404,7 @@ def _drop(state: State, command: Submit) -> list[Event]:
     return [accepted, TurnEnded(turn, Outcome.SKIPPED, reason="dropped")]
 
 
-def _merge(state: State, plan: _Plan, waiting: list[Turn]) -> tuple[_Plan, MessagesRemoved]:
+def _merge(state: State, plan: _Plan, waiting: list[TurnState]) -> tuple[_Plan, MessagesRemoved]:
     """Replace the waiting questions and the new one by a single message under the last id."""
     questions = [placed.node for turn in waiting for placed in turn.accepted.messages]
     gone = [*questions, *(turn.node for turn in waiting)]

@@ -36,8 +36,9 @@ from ..messages.tool_calls import (
 from .approvals import forgotten_by
 from .commands import Answer
 from .continuations import accept_late_calls, asker_of, may_continue, runs_here, waiting_continuations
-from .state import Rules, State, Turn
+from .state import Rules, State
 from .transitions import Status
+from .turn_state import TurnState
 
 __all__ = ["answer_call"]
 
@@ -59,7 +60,7 @@ def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> lis
     return [*events, *_goes_on(state, command, node, streaming, now, rules)]
 
 
-def _streaming_call(state: State, command: Answer, rules: Rules) -> Turn | None:
+def _streaming_call(state: State, command: Answer, rules: Rules) -> TurnState | None:
     """Return the turn that writes the message with this call, if the call is open."""
     for turn in state.message_turns():
         if turn.fold is not None and _takes(turn.fold.message(), command, rules, turn.calls):
@@ -127,14 +128,14 @@ def _encoded(answer: CallAnswer) -> tuple[AnswerKind, object]:
             assert_never(answer)
 
 
-def _client_tools(command: Answer, last: Turn | None) -> Raw:
+def _client_tools(command: Answer, last: TurnState | None) -> Raw:
     if command.client_tools is not ABSENT or last is None:
         return command.client_tools
     return last.accepted.client_tools
 
 
 def _goes_on(
-    state: State, command: Answer, node: NodeId, streaming: Turn | None, now: Millis, rules: Rules
+    state: State, command: Answer, node: NodeId, streaming: TurnState | None, now: Millis, rules: Rules
 ) -> list[Event]:
     """Return the event that makes, or delays, what an answer causes: a continuation, or the run of a late call."""
     if not may_continue(state, node):
@@ -173,7 +174,7 @@ def _goes_on(
     ]
 
 
-def _late(state: State, command: Answer, node: NodeId, streaming: Turn | None, rules: Rules) -> list[Event]:
+def _late(state: State, command: Answer, node: NodeId, streaming: TurnState | None, rules: Rules) -> list[Event]:
     """Return the acceptance of an approved call's run whose answer may not go on. Other answers leave nothing to run.
 
     `autoContinue` does not matter: the model is not asked, and no other turn would run the call.

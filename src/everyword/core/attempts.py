@@ -1,21 +1,17 @@
-"""How often a turn may be tried: which attempts count, what counts as progress, and when a turn is given up (R-17).
+"""Count the attempts of a turn: which of them count, and what counts as progress (R-17).
 
-An attempt counts when it begins. A shutdown in good order takes it off the count, and progress resets the count: so a
+An attempt counts when it begins. A graceful shutdown takes it off the count, and progress resets the count: so a
 long answer survives any number of deploys, and a question that kills its process does not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ..events import AttemptCause
 from ..ids import Millis
 
-if TYPE_CHECKING:
-    from .state import Rules, Turn
-
-__all__ = ["PROGRESS_CHUNKS", "Tries", "cause_of", "may_try_again", "why_given_up"]
+__all__ = ["PROGRESS_CHUNKS", "Tries"]
 
 PROGRESS_CHUNKS: Final = 1_000
 """Chunks that count as progress by themselves, for answers that have no steps."""
@@ -67,37 +63,3 @@ class Tries:
     def running_time(self, until: Millis) -> int:
         """Return for how many milliseconds the turn's attempts ran, the last of them until then."""
         return self.ran if self.began_at is None else self.ran + max(until - self.began_at, 0)
-
-
-def cause_of(turn: Turn, cause: AttemptCause) -> AttemptCause:
-    """Return why the turn's next attempt is made; `cause` is what its runner knows of the attempt before."""
-    if not turn.attempt:
-        return "first"
-    return "shutdown" if turn.tries.is_interrupted else cause
-
-
-def may_try_again(turn: Turn, rules: Rules) -> bool:
-    """Tell whether the running attempt may fail and be followed by another."""
-    return _why_too_often(turn, rules) is None
-
-
-def why_given_up(turn: Turn, heard_at: Millis | None, now: Millis, rules: Rules) -> str | None:
-    """Return why the turn is not tried again, or None. A single attempt always is: the process may have been away."""
-    too_often = _why_too_often(turn, rules)
-    if too_often is not None:
-        return too_often
-    idle = now - max(turn.progressed_at, heard_at or 0)
-    if turn.tries.counted > 1 and idle > rules.give_up_after:
-        return f"no word in {idle // 1000} s, over {turn.tries.counted} attempts"
-    return None
-
-
-def _why_too_often(turn: Turn, rules: Rules) -> str | None:
-    tries = turn.tries
-    if tries.counted >= rules.max_attempts:
-        return f"{tries.counted} attempts did not end"
-    if turn.attempt >= rules.max_total_attempts:
-        return f"{turn.attempt} attempts did not end, which is the limit in total"
-    if (ran := tries.running_time(turn.progressed_at)) > rules.max_running_time:
-        return f"it ran for {ran // 1000} s, over {turn.attempt} attempts, which is the limit"
-    return None

@@ -9,13 +9,14 @@ from ..messages.fold import MessageFold
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.tool_calls import find_call, tool_name, tool_parts
 from .commands import StartCall
-from .state import Rules, State, Turn
+from .state import Rules, State
 from .transitions import Status
+from .turn_state import TurnState
 
 __all__ = ["interrupted_calls", "start_call", "with_errors"]
 
 
-def start_call(turn: Turn, command: StartCall) -> list[Event]:
+def start_call(turn: TurnState, command: StartCall) -> list[Event]:
     """Return the record that a call starts.
 
     Raises:
@@ -35,7 +36,7 @@ def start_call(turn: Turn, command: StartCall) -> list[Event]:
     return [CallStarted(turn.id, command.attempt, command.call, command.tool)]
 
 
-def interrupted_calls(state: State, turn: Turn, outcome: Outcome, rules: Rules) -> list[Chunk]:
+def interrupted_calls(state: State, turn: TurnState, outcome: Outcome, rules: Rules) -> list[Chunk]:
     """Return the errors of the calls that nobody will settle any more once the turn has ended like this."""
     if turn.fold is None or not (turn.calls or rules.server_tools):
         return []
@@ -70,7 +71,7 @@ def _has_output(part: Part) -> bool:
     return state in ("output-error", "output-denied") or (state == "output-available" and not part.get("preliminary"))
 
 
-def _is_abandoned(state: State, turn: Turn, part: Part, outcome: Outcome, rules: Rules) -> bool:
+def _is_abandoned(state: State, turn: TurnState, part: Part, outcome: Outcome, rules: Rules) -> bool:
     if CallId(part["toolCallId"]) in turn.calls:
         return True
     if tool_name(part) not in rules.server_tools or part.get("providerExecuted"):

@@ -25,8 +25,9 @@ from ..messages.tool_calls import (
     tool_name,
     tool_parts,
 )
-from .state import Rules, State, Turn
+from .state import Rules, State
 from .transitions import Status
+from .turn_state import TurnState
 
 __all__ = [
     "accept_late_calls",
@@ -62,12 +63,12 @@ def _has_begun(state: State, node: NodeId) -> bool:
     return any(turn.attempt > 0 and turn.node == node for turns in (state.open, state.ended) for turn in turns.values())
 
 
-def waiting_continuations(state: State) -> Iterator[Turn]:
+def waiting_continuations(state: State) -> Iterator[TurnState]:
     """Iterate over the continuations that have not begun."""
     return (turn for turn in state.chat_turns() if turn.is_continuation and turn.status is Status.ACCEPTED)
 
 
-def continuation_is_due(state: State, turn: Turn) -> bool:
+def continuation_is_due(state: State, turn: TurnState) -> bool:
     """Tell whether a waiting continuation need not wait for another answer to its target (R-3).
 
     Also true when the target may not go on any more: then the continuation begins, and `decide` skips it.
@@ -78,7 +79,7 @@ def continuation_is_due(state: State, turn: Turn) -> bool:
     return body is None or not is_mid_batch(UIMessage.decode(body))
 
 
-def _why_skipped(state: State, turn: Turn) -> str | None:
+def _why_skipped(state: State, turn: TurnState) -> str | None:
     """Return why a continuation that may begin has nothing to continue, or None (R-3)."""
     if not may_continue(state, turn.node):
         return "target-not-last"
@@ -97,7 +98,7 @@ def _why_skipped(state: State, turn: Turn) -> str | None:
     return "already-answered" if is_answered else None
 
 
-def is_held(state: State, turn: Turn) -> bool:
+def is_held(state: State, turn: TurnState) -> bool:
     """Tell whether a running turn must not go on with the answers to its last step.
 
     A client gave one of them with `autoContinue: false` and goes on by itself. An answer to the same message that asks
@@ -152,19 +153,19 @@ def asker_of(state: State, node: NodeId) -> Identity | None:
     return wrote.accepted.principal if wrote is not None else None
 
 
-def _writer(state: State, node: NodeId) -> Turn | None:
+def _writer(state: State, node: NodeId) -> TurnState | None:
     """Return the newest turn that wrote the message at `node`, or was to; None if it is not remembered."""
     return _newest(turn for turns in (state.open, state.ended) for turn in turns.values() if turn.node == node)
 
 
-def leave_behind(state: State, turn: Turn, request: RequestId | None, rules: Rules) -> list[Event]:
+def leave_behind(state: State, turn: TurnState, request: RequestId | None, rules: Rules) -> list[Event]:
     """Return what ends, and what has to run first, when a turn is about to begin for the first time.
 
     A question ends continuations that still wait for an answer to another call; a continuation that has nothing to
     continue ends itself. If a call of theirs, or of the answer before the question, was approved and has not run, the
     last event accepts a turn that runs it. A question then has to wait for that.
     """
-    skipped: list[tuple[Turn, str]] = []
+    skipped: list[tuple[TurnState, str]] = []
     before: NodeId | None = None
     if turn.accepted.kind is TurnKind.CHAT:
         skipped = [(each, "target-not-last") for each in waiting_continuations(state)]
@@ -183,7 +184,7 @@ def leave_behind(state: State, turn: Turn, request: RequestId | None, rules: Rul
     return [*events, accept_late_calls(state, node, request)]
 
 
-def stop_calls(state: State, stopped: Collection[Turn], by: str | None, rules: Rules) -> list[Event]:
+def stop_calls(state: State, stopped: Collection[TurnState], by: str | None, rules: Rules) -> list[Event]:
     """Return what settles the approved calls that turns would have run which are stopped before they began.
 
     Without it the calls would stay approved, and the next question would run them after all.
@@ -222,5 +223,5 @@ def _approved(message: UIMessage, rules: Rules) -> list[Part]:
     return [part for part in approved if runs_here(part, rules)]
 
 
-def _newest(turns: Iterable[Turn]) -> Turn | None:
+def _newest(turns: Iterable[TurnState]) -> TurnState | None:
     return max(turns, key=lambda turn: turn.id, default=None)

@@ -39,7 +39,7 @@ from ..messages.server_fields import fields_of, with_fields
 from ..messages.tool_calls import find_call
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
 from .answers import answer_call
-from .attempts import cause_of, why_given_up
+from .attempt_limits import cause_of, why_given_up
 from .calls import interrupted_calls, start_call, with_errors
 from .commands import (
     AddJob,
@@ -83,8 +83,9 @@ from .fibers import decide_fiber
 from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
 from .stamps import is_start, stamped_start
-from .state import Rules, State, Turn
+from .state import Rules, State
 from .transitions import Status
+from .turn_state import TurnState
 from .usage import usage_of_turn
 
 __all__ = ["decide"]
@@ -180,7 +181,7 @@ def _finish_speaker(state: State, command: Finish, now: Millis, rules: Rules) ->
     return [*last, *put, *before, replace(ended, chunks=ended.chunks + len(last))]
 
 
-def _speaker(state: State, command: Emit | StartCall | Finish) -> Turn:
+def _speaker(state: State, command: Emit | StartCall | Finish) -> TurnState:
     """Return the turn that the runner speaks for, if it still may (I-7)."""
     turn = state.open.get(command.turn)
     if turn is None or turn.attempt != command.attempt:
@@ -205,7 +206,7 @@ def _emit(state: State, command: Emit, now: Millis) -> list[Event]:
     ]
 
 
-def _is_answered_already(turn: Turn, chunk: Emitted) -> bool:
+def _is_answered_already(turn: TurnState, chunk: Emitted) -> bool:
     """Tell whether a tool's output comes after somebody settled its call: the first answer wins (R-1)."""
     if turn.fold is None or _TOOL_OUTPUT not in chunk.body:
         return False
@@ -262,7 +263,7 @@ def _interrupt(state: State, command: Interrupt) -> list[Event]:
     return [] if turn.tries.is_interrupted else [AttemptInterrupted(turn.id, command.attempt)]
 
 
-def _in_the_way(state: State, turn: Turn) -> Turn | None:
+def _in_the_way(state: State, turn: TurnState) -> TurnState | None:
     """Return an open turn that has to end before this one may begin.
 
     Of the chat's turns one runs at a time. Late calls run beside it, but nothing begins before they have ended: the
@@ -280,7 +281,7 @@ def _in_the_way(state: State, turn: Turn) -> Turn | None:
     return next(state.late_calls(), None)
 
 
-def _closing(turn: Turn, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) -> list[Event]:
+def _closing(turn: TurnState, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) -> list[Event]:
     if turn.fold is None:
         return []
     return [
@@ -289,7 +290,7 @@ def _closing(turn: Turn, attempt: Attempt, also: Sequence[dict[str, Any]] = ()) 
     ]
 
 
-def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
+def _finish(state: State, turn: TurnState, command: Finish, rules: Rules) -> list[Event]:
     """Return a turn's end: open parts closed (R-23), the message, the cap, the outcome; one batch (I-8)."""
     aborted = turn.status is Status.CANCELLING
     if command.forget is not None and turn.status is Status.RUNNING and turn.accepted.kind is TurnKind.CHAT:
@@ -323,7 +324,7 @@ def _finish(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
     return [*events, ended]
 
 
-def _forget(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Event]:
+def _forget(state: State, turn: TurnState, command: Finish, rules: Rules) -> list[Event]:
     """Return the end of a turn that keeps nothing: a fresh attempt that ends before it says anything.
 
     So readers need to know no more than that `fresh` throws away what was said.
@@ -343,11 +344,11 @@ def _forget(state: State, turn: Turn, command: Finish, rules: Rules) -> list[Eve
     return [begun, *([MessagesRemoved(excess, cause="cap")] if excess else []), ended]
 
 
-def _hook_due(turn: Turn, rules: Rules) -> bool:
+def _hook_due(turn: TurnState, rules: Rules) -> bool:
     return rules.has_response_hook and turn.accepted.kind.is_chat
 
 
-def _excess(state: State, turn: Turn, rules: Rules, *, saved: bool) -> list[NodeId]:
+def _excess(state: State, turn: TurnState, rules: Rules, *, saved: bool) -> list[NodeId]:
     """Return the nodes that `max_persisted_messages` removes once this turn's message is there, if it has one.
 
     The oldest of the active path go, and the branches that hung on them. What an open turn answers, and all

@@ -50,8 +50,9 @@ from .evolve import APPROVAL_REQUEST
 from .fibers import fiber_row, fiber_rows
 from .jobs import job_row
 from .runs import run_row, run_rows
-from .state import State, Turn
+from .state import State
 from .transitions import Status
+from .turn_state import TurnState
 
 __all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row"]
 
@@ -133,7 +134,7 @@ def agent_row(state: State) -> AgentRow:
     return AgentRow(state.generation, state.tree.leaf, state.last_turn, state.tree.last_node)
 
 
-def turn_row(turn: Turn) -> TurnRow:
+def turn_row(turn: TurnState) -> TurnRow:
     """Return the turn's row. `chunks` is exact once the turn has ended; until then the log knows."""
     accepted = turn.accepted
     ended = turn.status is Status.ENDED

@@ -14,7 +14,7 @@ import msgspec
 from ..codec.compact import replay_from_fold
 from ..codec.encode import encode_parts
 from ..events import Chunk, Event, Outcome, TurnAccepted, decode_event
-from ..ids import CallId, MessageId, NodeId, RequestId, Seq, TurnId
+from ..ids import CallId, MessageId, RequestId, Seq, TurnId
 from ..messages.chunks import encode_chunk
 from ..messages.message import Part, UIMessage
 from ..messages.tool_calls import (
@@ -27,7 +27,8 @@ from ..messages.tool_calls import (
     tool_parts,
 )
 from ..rows import TurnRow
-from .state import State, Turn
+from .state import State
+from .turn_state import TurnState
 
 __all__ = ["BEFORE_ALL", "Chunks", "TurnReplay", "announced", "few_chunks", "message_chunks", "numbered", "replay_row"]
 __all__ += ["replay_turn"]
@@ -66,7 +67,7 @@ class TurnReplay:
     is_known: bool = True
 
 
-def replay_turn(state: State, turn: Turn, head: Seq) -> TurnReplay:
+def replay_turn(state: State, turn: TurnState, head: Seq) -> TurnReplay:
     """Return a turn that the state remembers, in few chunks."""
     if turn.accepted.generation != state.generation or turn.accepted.dropped:
         return TurnReplay(head, turn.request, is_known=False)
@@ -94,7 +95,7 @@ def replay_row(state: State, row: TurnRow, head: Seq) -> TurnReplay:
         head,
         row.request,
         turn=row.turn,
-        chunks=message_chunks(_body(state, row.node), outcome, row.finish_reason) if not row.kind.is_bare else (),
+        chunks=message_chunks(state.tree.stored(row.node), outcome, row.finish_reason) if not row.kind.is_bare else (),
         count=row.chunks,
         outcome=outcome,
         error=row.error,
@@ -103,7 +104,7 @@ def replay_row(state: State, row: TurnRow, head: Seq) -> TurnReplay:
     )
 
 
-def few_chunks(turn: Turn) -> Chunks:
+def few_chunks(turn: TurnState) -> Chunks:
     """Return an open turn in few chunks, a continuation with the whole message that it extends.
 
     Transient parts are not in the message, but they are still news (R-12).
@@ -124,13 +125,8 @@ def message_chunks(body: bytes | None, outcome: Outcome | None, finish_reason: s
     return [(None, encode_chunk(chunk)) for chunk in chunks]
 
 
-def _left_by(state: State, turn: Turn) -> Chunks:
-    return message_chunks(_body(state, turn.node), turn.outcome, turn.finish_reason)
-
-
-def _body(state: State, node: NodeId) -> bytes | None:
-    place = state.tree.nodes.get(node)
-    return place.body if place is not None else None
+def _left_by(state: State, turn: TurnState) -> Chunks:
+    return message_chunks(state.tree.stored(turn.node), turn.outcome, turn.finish_reason)
 
 
 def numbered(events: Iterable[Event], after: int, count: int) -> list[Chunk]:
@@ -162,14 +158,14 @@ def announced(message: UIMessage | None, chunks: Chunks, denied: Collection[Call
     return told
 
 
-def _begins_empty(state: State, turn: Turn) -> bool:
+def _begins_empty(state: State, turn: TurnState) -> bool:
     """True for a running continuation that clients fold into an empty message when they take it up.
 
     The AI SDK does, and a part of the message alone would stand in a second message on the page. But if a call of the
     message waits to be run, `ai` 7 begins with its copy of the message. Calls with an approval are left to the other
     way as well: a replay leaves out approvals that were given (R-2), and the page would lose them.
     """
-    body = _body(state, turn.node) if turn.fold is not None and turn.chunks else None
+    body = state.tree.stored(turn.node) if turn.fold is not None and turn.chunks else None
     return body is not None and all(_has_output(part) for part in tool_parts(UIMessage.decode(body)))
 
 
@@ -177,8 +173,8 @@ def _has_output(part: Part) -> bool:
     return part.get("state") in ("output-available", "output-error") and part.get("approval") is None
 
 
-def _denied(state: State, turn: Turn) -> frozenset[CallId]:
-    body = _body(state, turn.node)
+def _denied(state: State, turn: TurnState) -> frozenset[CallId]:
+    body = state.tree.stored(turn.node)
     if turn.fold is None or body is None:
         return frozenset()
     parts = UIMessage.decode(body).parts
@@ -188,8 +184,8 @@ def _denied(state: State, turn: Turn) -> frozenset[CallId]:
     )
 
 
-def _standing(state: State, turn: Turn) -> UIMessage | None:
+def _standing(state: State, turn: TurnState) -> UIMessage | None:
     if turn.fold is not None:
         return turn.fold.message()
-    body = _body(state, turn.node)
+    body = state.tree.stored(turn.node)
     return UIMessage.decode(body) if body is not None else None

@@ -11,12 +11,6 @@ import msgspec
 
 from ..errors import BadMessage
 from ..events import (
-    AttemptDelayed,
-    AttemptInterrupted,
-    AttemptStarted,
-    CallAnswered,
-    CallStarted,
-    Chunk,
     Event,
     Outcome,
     TurnAccepted,
@@ -28,17 +22,15 @@ from ..ids import CallId, Millis, NodeId
 from ..messages.message import UIMessage
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 from .approvals import APPROVAL, restore_approval
-from .evolve import evolve, open_fold
 from .fibers import FIBER, restore_fiber
 from .jobs import restore_job
 from .runs import RUN, restore_run
-from .state import State, Turn
+from .state import State
 from .transitions import Status
 from .tree import Node, Tree
+from .turn_state import TurnProgress, TurnState
 
 __all__ = ["restore"]
-
-_Replayed = AttemptStarted | AttemptDelayed | AttemptInterrupted | Chunk | CallStarted | CallAnswered
 
 
 def restore(
@@ -66,7 +58,7 @@ def restore(
     _restore_kept(state, list(kept), problems)
     for at, event in streamed:
         try:
-            _stream(state, event, at)
+            _replay(state, event, at)
         except Exception as exc:  # noqa: BLE001 - stored bytes may be anything; the rest of the turn still counts
             problems.append(f"unable to fold a stored {kind_of(event)} of turn {turn_of(event)}; {exc!r}")
     return state, problems
@@ -137,32 +129,51 @@ def _add_turn(state: State, row: TurnRow) -> None:
     accepted = decode_event(row.accepted)
     if not isinstance(accepted, TurnAccepted):
         raise ValueError("its acceptance is another event")
-    turn = Turn(accepted, row.accepted_at, attempt=row.attempt, hook_due=row.hook_due)
-    turn.progressed_at = row.accepted_at if row.ended_at is None else Millis(0)
     if row.ended_at is None:
-        turn.status = Status(row.status)
-        if turn.status is not Status.ACCEPTED and not accepted.kind.is_bare:
-            turn.fold = open_fold(state, turn)
-        state.open[row.turn] = turn
+        state.open[row.turn] = _open_turn(state, row, accepted)
         return
-    turn.status, turn.outcome, turn.ended_at = Status.ENDED, Outcome(row.status), row.ended_at
-    turn.reason, turn.error, turn.detail = row.reason, row.error, row.detail
-    turn.finish_reason, turn.usage, turn.chunks = row.finish_reason, row.usage, row.chunks
-    state.ended[row.turn] = turn
+    state.ended[row.turn] = _ended_turn(row, accepted)
     if row.hook_due:
         state.hooks_due.add(row.turn)
 
 
-def _stream(state: State, event: Event, at: Millis) -> None:
-    """Fold one event of an open turn; others were projected already."""
-    if not isinstance(event, _Replayed) or event.turn is None:
+def _open_turn(state: State, row: TurnRow, accepted: TurnAccepted) -> TurnState:
+    """Return an open turn as its row describes it; `_replay` adds what its chunks and other events say."""
+    turn = TurnState(
+        accepted,
+        row.accepted_at,
+        status=Status(row.status),
+        attempt=row.attempt,
+        progressed_at=row.accepted_at,
+        hook_due=row.hook_due,
+    )
+    if turn.status is not Status.ACCEPTED:
+        turn.open_fold(state.tree.stored(turn.node))
+    return turn
+
+
+def _ended_turn(row: TurnRow, accepted: TurnAccepted) -> TurnState:
+    return TurnState(
+        accepted,
+        row.accepted_at,
+        status=Status.ENDED,
+        attempt=row.attempt,
+        chunks=row.chunks,
+        outcome=Outcome(row.status),
+        reason=row.reason,
+        error=row.error,
+        detail=row.detail,
+        finish_reason=row.finish_reason,
+        usage=row.usage,
+        ended_at=row.ended_at,
+        hook_due=row.hook_due,
+    )
+
+
+def _replay(state: State, event: Event, at: Millis) -> None:
+    """Repeat what an event did to its open turn. The rows have the rest: statuses, messages, drafts and approvals."""
+    if not isinstance(event, TurnProgress) or event.turn is None:
         return
     turn = state.open.get(event.turn)
-    if turn is None:
-        return
-    status = turn.status  # the row's, which is that of the last event: this one may lie before it
-    turn.status = Status.ACCEPTED if status is Status.ACCEPTED else Status.RUNNING
-    try:
-        evolve(state, event, at)
-    finally:
-        turn.status = status
+    if turn is not None:
+        turn.apply(event, at, state.tree.stored(turn.node))

@@ -9,76 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnKind
+from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunStarted, TurnKind
 from ..ids import CallId, FiberId, Generation, JobId, Millis, NodeId, RequestId, RunId, TurnId
-from ..messages.fold import MessageFold
 from ..messages.repair_tool_calls import INTERRUPTED, STOPPED
-from .attempts import Tries
 from .commands import Policy
 from .transitions import Status
 from .tree import Tree
+from .turn_state import TurnState
 
-__all__ = ["RECENT_TRANSIENTS", "RECENT_TURNS", "Approved", "Fiber", "Job", "Rules", "Run", "State"]
-__all__ += ["Turn"]
+__all__ = ["RECENT_TURNS", "Approved", "Fiber", "Job", "Rules", "Run", "State"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers; older request ids are looked up in the store."""
-
-RECENT_TRANSIENTS = 64
-"""How many transient parts of an open turn are remembered for those who join."""
-
-
-@dataclass(slots=True)
-class Turn:
-    """A turn as `decide` knows it. `accepted` is the event that made it, without what its messages say."""
-
-    accepted: TurnAccepted
-    accepted_at: Millis
-    status: Status = Status.ACCEPTED
-    attempt: int = 0
-    chunks: int = 0
-    """How many chunks there are, and so the index of the next."""
-    fold: MessageFold | None = None
-    transients: list[bytes] = field(default_factory=list)
-    """The newest transient parts: replayed while the turn is open, never part of its message (R-12)."""
-    calls: dict[CallId, int] = field(default_factory=dict)
-    """The calls of our own tools that were started, with the attempt that started them last."""
-    held: set[CallId] = field(default_factory=set)
-    """Calls that a client answered while the turn ran, and with which the turn must not go on by itself (R-3)."""
-    progressed_at: Millis = Millis(0)
-    """When its last chunk came, or else when it was accepted."""
-    tries: Tries = field(default_factory=Tries)
-    """Its attempts, as far as they count against its bounds; forgotten when it ends."""
-    recovers_with: int | None = None
-    """The attempt that goes on from one that is over, and has said nothing yet (R-17)."""
-    outcome: Outcome | None = None
-    reason: str | None = None
-    error: str | None = None
-    detail: str | None = None
-    finish_reason: str | None = None
-    usage: bytes | None = None
-    ended_at: Millis | None = None
-    hook_due: bool = False
-
-    @property
-    def id(self) -> TurnId:
-        return self.accepted.turn
-
-    @property
-    def request(self) -> RequestId:
-        return self.accepted.request
-
-    @property
-    def node(self) -> NodeId:
-        return self.accepted.node
-
-    @property
-    def is_continuation(self) -> bool:
-        return self.accepted.kind is TurnKind.CONTINUATION
-
-    @property
-    def extends(self) -> bool:
-        return self.accepted.kind.extends
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +86,8 @@ class State:
     generation: Generation = Generation(0)
     last_turn: TurnId = TurnId(0)
     tree: Tree = field(default_factory=Tree)
-    open: dict[TurnId, Turn] = field(default_factory=dict)
-    ended: dict[TurnId, Turn] = field(default_factory=dict)
+    open: dict[TurnId, TurnState] = field(default_factory=dict)
+    ended: dict[TurnId, TurnState] = field(default_factory=dict)
     requests: dict[RequestId, TurnId] = field(default_factory=dict)
     jobs: dict[JobId, Job] = field(default_factory=dict)
     """Work that was put aside, in the order in which it was."""
@@ -165,7 +107,7 @@ class State:
     """The ended turns whose response hook is to be called."""
 
     @property
-    def current(self) -> Turn | None:
+    def current(self) -> TurnState | None:
         """The chat turn that has begun, if any: at most one at a time."""
         for turn in self.chat_turns():
             if turn.status is not Status.ACCEPTED:
@@ -173,7 +115,7 @@ class State:
         return None
 
     @property
-    def last_ended(self) -> Turn | None:
+    def last_ended(self) -> TurnState | None:
         """The chat turn of this generation that ended last; skipped ones do not count."""
         candidates = [
             turn
@@ -184,26 +126,26 @@ class State:
         ]
         return max(candidates, key=lambda turn: (turn.ended_at or 0, turn.id), default=None)
 
-    def chat_turns(self) -> Iterator[Turn]:
+    def chat_turns(self) -> Iterator[TurnState]:
         """Iterate over the open turns that answer in the conversation, in order of acceptance; one runs at a time."""
         return (turn for turn in self.open.values() if turn.accepted.kind.is_chat)
 
-    def message_turns(self) -> Iterator[Turn]:
+    def message_turns(self) -> Iterator[TurnState]:
         """Iterate over all open turns that have a message: those of the chat, and late calls beside them (R-3)."""
         return (turn for turn in self.open.values() if not turn.accepted.kind.is_bare)
 
-    def late_calls(self) -> Iterator[Turn]:
+    def late_calls(self) -> Iterator[TurnState]:
         """Iterate over the open turns that run late calls, in order of acceptance."""
         return (turn for turn in self.open.values() if turn.accepted.kind is TurnKind.CALLS)
 
-    def writer(self, node: NodeId) -> Turn | None:
+    def writer(self, node: NodeId) -> TurnState | None:
         """Return the open turn that writes the message at `node`, if it has begun."""
         return next((turn for turn in self.message_turns() if turn.node == node and turn.fold is not None), None)
 
-    def find(self, turn: TurnId) -> Turn | None:
+    def find(self, turn: TurnId) -> TurnState | None:
         return self.open.get(turn) or self.ended.get(turn)
 
-    def by_request(self, request: RequestId) -> Turn | None:
+    def by_request(self, request: RequestId) -> TurnState | None:
         """Return the open or recently ended turn accepted under this request id."""
         turn = self.requests.get(request)
         return self.find(turn) if turn is not None else None

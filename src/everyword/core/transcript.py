@@ -30,7 +30,7 @@ from ..ids import MessageId, NodeId, TurnId
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.tool_calls import settle
-from .evolve import answer_of
+from .turn_state import answer_of
 
 __all__ = ["Ending", "Transcript"]
 

@@ -78,6 +78,11 @@ class Tree:
         """Grows with every change of the tree, or of a message in it."""
         return self._revision
 
+    def stored(self, node: NodeId) -> bytes | None:
+        """Return the stored message at a node; None if the node or its message does not exist."""
+        place = self._nodes.get(node)
+        return place.body if place is not None else None
+
     def ancestors(self, node: NodeId | None) -> Iterator[NodeId]:
         """Iterate from `node` up to its root."""
         while node is not None and node in self._nodes:

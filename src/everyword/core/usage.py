@@ -12,14 +12,15 @@ import msgspec
 from msgspec import Raw
 
 from ..events import ABSENT, to_raw
-from .state import State, Turn
+from .state import State
+from .turn_state import TurnState
 
 __all__ = ["SUB_AGENTS", "total_usage", "usage_of_turn"]
 
 SUB_AGENTS: Final = "subAgents"
 
 
-def usage_of_turn(state: State, turn: Turn, own: Raw) -> Raw:
+def usage_of_turn(state: State, turn: TurnState, own: Raw) -> Raw:
     """Return a turn's usage with the sum of its ended runs; each run counts once, however often the turn was tried."""
     runs = (run for run in state.runs.values() if run.started.within == turn.id and run.ended is not None)
     used = [msgspec.json.decode(run.ended.usage) for run in runs if run.ended and run.ended.usage != ABSENT]

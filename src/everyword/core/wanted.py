@@ -15,8 +15,9 @@ from .continuations import continuation_is_due, waiting_continuations
 from .fibers import open_fibers
 from .jobs import due_jobs
 from .runs import DueRuns, due_runs
-from .state import State, Turn
+from .state import State
 from .transitions import Status
+from .turn_state import TurnState
 
 __all__ = ["NOW", "Wanted", "wanted"]
 
@@ -102,6 +103,6 @@ def _next_turn(state: State, now: Millis) -> tuple[TurnId | None, Millis | None]
     return None, wake
 
 
-def _may_write(state: State, turn: Turn) -> bool:
+def _may_write(state: State, turn: TurnState) -> bool:
     writer = state.writer(turn.node)
     return writer is None or writer is turn

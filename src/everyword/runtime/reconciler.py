@@ -16,8 +16,9 @@ import msgspec
 
 from ..core.commands import Finish, Interrupt, MarkHookDone
 from ..core.conversation import RunningAnswer, Shown, is_followed, running_answer, stored_messages, with_running
-from ..core.state import Rules, State, Turn
+from ..core.state import Rules, State
 from ..core.tree import Node
+from ..core.turn_state import TurnState
 from ..core.wanted import NOW, Wanted, wanted
 from ..errors import AgentStopped, LogError
 from ..events import AttemptCause, Identity, JobKind, Outcome, to_raw
@@ -181,7 +182,7 @@ class Reconciler:
         is_needed = current is not None and not current.is_continuation and self.is_followed(current.node)
         self._actor.on_commit = self._keep_running if is_needed else None
 
-    def _may_begin(self, turn: Turn) -> bool:
+    def _may_begin(self, turn: TurnState) -> bool:
         """Tell whether a turn may begin in this process.
 
         While it drains: what our own code may be waiting for, and what began with a commit that was under way.
@@ -269,7 +270,7 @@ class Reconciler:
             return None
         return turn.id if self._inherited is not None and turn.id not in self._inherited else None
 
-    def _start(self, accepted: Turn) -> None:
+    def _start(self, accepted: TurnState) -> None:
         if not self._may_begin(accepted):
             return
         turn = accepted.id
@@ -343,7 +344,7 @@ class Reconciler:
         with suppress(AgentStopped):  # unloaded meanwhile: the wake table brings it back
             await self._actor.inspect(self.reconcile)
 
-    def _stop(self, turn: Turn) -> None:
+    def _stop(self, turn: TurnState) -> None:
         """Stop a turn at once: tell its runner, and end it whether or not the runner listens."""
         if turn.id in self._stopped:
             return
@@ -386,7 +387,7 @@ class Reconciler:
             log.info("the response hook of turn %d will be called again", turn)
 
 
-def _result(actor: Actor, state: State, turn: Turn, *, recovered: bool) -> TurnResult:
+def _result(actor: Actor, state: State, turn: TurnState, *, recovered: bool) -> TurnResult:
     assert turn.outcome is not None
     node = state.tree.nodes.get(turn.node)
     body = node.body if node is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ..core.attempts import cause_of
+from ..core.attempt_limits import cause_of
 from ..core.state import State
 from ..events import AttemptCause
 from ..ids import MessageId, Millis, RequestId, TurnId

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ..core.accept import is_steered
-from ..core.attempts import may_try_again, why_given_up
+from ..core.attempt_limits import may_try_again, why_given_up
 from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
 from ..core.continuations import is_held
 from ..core.state import Rules, State

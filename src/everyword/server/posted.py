@@ -18,9 +18,10 @@ from ..codec.encode import encode_parts
 from ..core.commands import Answer
 from ..core.continuations import continuation_is_due, may_continue
 from ..core.replay import BEFORE_ALL
-from ..core.state import State, Turn
+from ..core.state import State
 from ..core.transitions import Status
 from ..core.tree import Node
+from ..core.turn_state import TurnState
 from ..events import Event, Identity, Outcome
 from ..ids import AgentId, CallId, MessageId, RequestId
 from ..messages.chunks import encode_chunk
@@ -153,16 +154,16 @@ async def find_standing(
     return await loaded.actor.inspect(look)
 
 
-def _waits_for_others(state: State, turn: Turn) -> bool:
+def _waits_for_others(state: State, turn: TurnState) -> bool:
     """Tell whether other calls of the message wait for an answer before the turn may begin."""
     return turn.is_continuation and not continuation_is_due(state, turn)
 
 
-def _newest(turns: Iterable[Turn]) -> Turn | None:
+def _newest(turns: Iterable[TurnState]) -> TurnState | None:
     return max(turns, key=lambda turn: turn.id, default=None)
 
 
-def _ending(turn: Turn) -> bytes:
+def _ending(turn: TurnState) -> bytes:
     assert turn.outcome is not None
     if turn.outcome is Outcome.COMPLETED:
         return _FINISHED

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.state import State, Turn
+from ..core.state import State
+from ..core.turn_state import TurnState
 from ..events import TurnKind
 from ..ids import Seq
 from ..runtime.directory import LoadedAgent
@@ -34,7 +35,7 @@ def _snapshot(state: State, head: Seq) -> Snapshot:
     )
 
 
-def _known(turn: Turn) -> KnownTurn:
+def _known(turn: TurnState) -> KnownTurn:
     """Return what a new connection needs to know of a turn. Its origin is another socket.
 
     An earlier process may have given the same serial to that socket, and the new one would count as the asker.

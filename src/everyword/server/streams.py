@@ -14,7 +14,8 @@ import msgspec
 
 from ..core.continuations import continuation_is_due
 from ..core.replay import Chunks, few_chunks, message_chunks
-from ..core.state import State, Turn
+from ..core.state import State
+from ..core.turn_state import TurnState
 from ..errors import AgentGone, AgentStopped, LogError
 from ..events import Chunk, Outcome, TurnEnded, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
@@ -142,7 +143,7 @@ def _standing(state: State) -> bytes:
     return msgspec.json.encode(standing)
 
 
-def _open_turn(turn: Turn) -> JsonObject:
+def _open_turn(turn: TurnState) -> JsonObject:
     return {
         "turn": turn.id,
         "request": turn.request,
@@ -225,7 +226,7 @@ async def find_open_turn(loaded: LoadedAgent, sharing: Sharing, request: Request
     return await loaded.actor.inspect(look)
 
 
-def _shown_turns(state: State) -> list[Turn]:
+def _shown_turns(state: State) -> list[TurnState]:
     """Return the open turns of the branch that is shown, in the order in which they run.
 
     A continuation goes before the questions behind it; one that waits for another answer lets them pass.
@@ -237,7 +238,7 @@ def _shown_turns(state: State) -> list[Turn]:
     )
 
 
-def _opened(loaded: LoadedAgent, sharing: Sharing, state: State, turn: Turn) -> OpenTurn:
+def _opened(loaded: LoadedAgent, sharing: Sharing, state: State, turn: TurnState) -> OpenTurn:
     chunks = few_chunks(turn)
     if turn.is_continuation and turn.fold is None:
         # It has not begun. A page folds what follows into an empty message: it needs what is continued.

@@ -41,11 +41,18 @@ BUGS = [
         "a restarted process shows another branch",
     ),
     Bug(
-        "core:_Replayed",
+        "core:TurnProgress",
         "I-9",
         drop("CallAnswered"),
         f"{RESTORE}::test_an_agent_in_the_middle_of_everything_is_loaded_as_it_was",
         "an approval given before a crash is asked for again",
+    ),
+    Bug(
+        "core:_open_turn",
+        "I-9",
+        replace("Status($row.status)", "Status.RUNNING if $row.attempt else Status.ACCEPTED"),
+        f"{RESTORE}::test_an_open_turn_is_loaded_with_what_it_has_said",
+        "a turn that was being stopped goes on after a crash",
     ),
     Bug(
         "core:project",
@@ -93,9 +100,9 @@ BUGS = [
         "a deferred turn without news waits for ever",
     ),
     Bug(
-        "core:_answered",
+        "TurnState._apply_answer",
         "R-1",
-        drop("$turn.fold.answer(...)"),
+        drop("self.fold.answer(...)"),
         f"{ANSWERS}::test_the_first_answer_to_a_streaming_call_wins",
         "an approval is asked for, given and asked for again",
     ),
@@ -114,16 +121,16 @@ BUGS = [
         "clients are shown an answered call as open until its turn ends",
     ),
     Bug(
-        "core:_Replayed",
+        "core:TurnProgress",
         "R-17",
         drop("AttemptDelayed"),
         "tests/runtime/test_recovery.py::test_a_process_that_dies_while_a_turn_waits_leaves_it_recovering_for_the_next",
         "the next process does not know that an answer is being recovered",
     ),
     Bug(
-        "core:_chunk",
+        "TurnState.apply_chunk",
         "R-17",
-        replace("$turn.recovers_with == $event.attempt", "$turn.recovers_with"),
+        replace("self.recovers_with == $event.attempt", "self.recovers_with"),
         "tests/core/test_delays.py"
         "::test_an_attempt_that_comes_later_is_announced_once_and_the_turn_recovers_until_it_speaks",
         "a late chunk of a failed attempt takes back that the answer is being recovered",
@@ -150,9 +157,9 @@ BUGS = [
         "after a restart, a tool does not know which principal approved it",
     ),
     Bug(
-        "core:open_fold",
+        "TurnState.open_fold",
         "a message is the fold of its chunks",
-        never("$turn.extends and $turn.node in $state.nodes"),
+        never("self.extends"),
         f"{INVARIANTS}::test_a_message_ends_as_what_its_chunks_fold_to",
         "a continuation overwrites the message that it extends",
     ),

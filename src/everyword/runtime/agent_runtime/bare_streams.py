@@ -8,8 +8,9 @@ import msgspec
 
 from ...core.commands import Begin, Emit, Emitted, Finish, OpenStream
 from ...core.replay import BEFORE_ALL
-from ...core.state import State, Turn
+from ...core.state import State
 from ...core.transitions import Status
+from ...core.turn_state import TurnState
 from ...errors import UnknownTurn
 from ...events import Outcome, TurnKind
 from ...ids import AgentId, Attempt, MessageId, Millis, RequestId, TurnId
@@ -101,7 +102,7 @@ def _newest_open(state: State) -> StreamRecord | None:
     return StreamRecord(newest.id, newest.request, newest.accepted_at, None, None, None)
 
 
-def _order(turn: Turn) -> int:
+def _order(turn: TurnState) -> int:
     return turn.id
 
 

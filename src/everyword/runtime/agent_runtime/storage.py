@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from ...core.commands import AddJob, Begin, Clear, Emit, Emitted, Finish, OpenStream
-from ...core.state import State, Turn
+from ...core.state import State
+from ...core.turn_state import TurnState
 from ...errors import UsageError
 from ...events import AttemptStarted, Chunk, Outcome, TurnKind, decode_event, to_raw
 from ...ids import AgentId, Attempt, JobId, MessageId, Millis, RequestId, TurnId
@@ -154,7 +155,7 @@ def _open_streams(state: State) -> list[ManagedRecord]:
     return [_record(turn) for turn in sorted(turns, key=lambda turn: turn.id)]
 
 
-def _record(turn: Turn) -> ManagedRecord:
+def _record(turn: TurnState) -> ManagedRecord:
     return ManagedRecord(turn.id, turn.request, turn.accepted.message_id, Attempt(turn.attempt), turn.accepted_at)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...core.commands import Submit
-from ...core.state import State, Turn
+from ...core.state import State
+from ...core.turn_state import TurnState
 from ...errors import Rejected
 from ...events import to_raw
 from ...ids import AgentId, RequestId
@@ -67,7 +68,7 @@ def _record(state: State, request: RequestId) -> TurnRecord:
     return _record_of(turn)
 
 
-def _record_of(turn: Turn) -> TurnRecord:
+def _record_of(turn: TurnState) -> TurnRecord:
     status = turn.outcome.value if turn.outcome is not None else turn.status.value
     return TurnRecord(turn.id, turn.request, status, turn.error, turn.accepted_at, turn.ended_at)
 
