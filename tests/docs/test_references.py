@@ -1,4 +1,4 @@
-"""What the docs and the code refer to exists: rules by number, pages by link."""
+"""Rules, pages and files that the docs and the code refer to exist."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import ROOT, read_source, read_tests, tracked_files
+from tests.architecture.tree import ROOT, SOURCE, read_source, read_tests, tracked_files
 
 _DEFINED = re.compile(r"^(?:- \*\*|\| )(?P<rule>[IPR]-\d+)(?:\*\*| \|)", re.MULTILINE)
 _CITED = re.compile(r"\b([IPR]-\d+)\b")
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)")
+_FILE = re.compile(r"`(?P<file>[a-z_]+/[\w/]+\.py)(?:::\w+)?`")
 
 
 def defined() -> list[str]:
@@ -51,6 +52,21 @@ def test_a_citation_of_nothing_is_reported() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = [found["target"] for found in _LINK.finditer(page.read_text(encoding="utf-8"))]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def missing_files(text: str) -> list[str]:
+    folders = [ROOT, ROOT / "src", SOURCE, ROOT / "tests"]
+    return [name for name in _FILE.findall(text) if not any((folder / name).exists() for folder in folders)]
+
+
+def test_files_that_pages_name_exist() -> None:
+    # A decision may name a file that was renamed later.
+    named = [page for page in pages() if page.parent.name != "decisions"]
+    assert {str(page): found for page in named if (found := missing_files(page.read_text(encoding="utf-8")))} == {}
+
+
+def test_a_missing_file_is_reported() -> None:
+    assert missing_files("see `core/decide.py` and `core/gone.py::test_x`") == ["core/gone.py"]
 
 
 def test_every_decision_and_page_is_in_the_index() -> None:
