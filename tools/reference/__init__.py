@@ -29,7 +29,7 @@ def render(package: str) -> str:
     introduction, groups = PACKAGES[package]
     lines = [NOTE, "", f"# {package}", "", introduction]
     for group, names in groups.items():
-        lines += ["", f"## {group}", "", "| name | what it is |", "|---|---|"]
+        lines += ["", f"## {group}", "", "| name | description |", "|---|---|"]
         lines += [f"| [`{name}`]({_place(package, name)}) | {summary(package, name)} |" for name in names]
         for name in names:
             if not _is_subclassed(package, name):
@@ -42,11 +42,11 @@ def render_agents() -> str:
     names = ", ".join(f"`{name}`" for name in AGENT_CLASSES)
     lines = [NOTE, "", "# Agent classes", ""]
     lines += [
-        f"What {names} have: settings to assign in your class, hooks to define, and methods to call. Methods that",
-        "belong together are behind one attribute, such as `self.jobs`; they follow the classes.",
+        f"The members of {names}: settings to assign in your class, hooks to define, and methods to call. Methods",
+        "that belong together are behind one attribute, such as `self.jobs`; these are listed after the classes.",
         "",
-        "A class that gives another meaning to a name of these raises `UsageError` when it is made, unless the name is",
-        "that of a setting or a hook, or the method is marked with `typing.override`.",
+        "If your class defines another member with one of these names, defining the class raises `UsageError`, unless",
+        "the name is a setting or a hook, or the method is marked with `typing.override`.",
     ]
     for name in AGENT_CLASSES:
         lines += agent_class(name)

@@ -34,12 +34,12 @@ ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
 """Every route, and the function that answers it."""
 
 INTRODUCTION = f"""\
-Agents are at `{AGENT}`, below wherever the application is mounted; `base_path` of `Everyword` replaces `/agents`.
-A sub-agent is at `/sub/{{kind}}/{{name}}` below its parent, and has the same resources. Each piece of a path is
-percent-encoded by itself. A WebSocket to `{AGENT}` speaks the [frames](frames.md).
+An agent is served at `{AGENT}`, relative to the mount point of the application; `base_path` of `Everyword` replaces
+`/agents`. A sub-agent is at `/sub/{{kind}}/{{name}}` below its parent, and has the same resources. Percent-encode each
+segment of a path separately. A WebSocket at `{AGENT}` uses the [frames](frames.md).
 
-A refusal is a sentence for people, as plain text. Pages of other sites get CORS headers if their site is in `origins`;
-preflight requests (OPTIONS) are answered with 204."""
+The body of a refusal is a readable sentence, as plain text. Pages of other sites get CORS headers if their site is in
+`origins`; preflight requests (OPTIONS) get 204."""
 
 
 def page() -> list[str]:
@@ -49,7 +49,7 @@ def page() -> list[str]:
         lines.append(f"| [`{method} {path}`](#{_anchor(method, path)}) | {first} |")
     for (method, path), answer in ROUTES.items():
         lines += ["", f"## {method} {path}", "", _text(answer)]
-    return [*lines, "", "## Answers that any resource of an agent may give", "", _table(COMMON, "Answers", "status")]
+    return [*lines, "", "## Responses of every resource of an agent", "", _table(COMMON, "Answers", "status")]
 
 
 def statuses(answer: Callable[..., Any]) -> dict[str, str]:

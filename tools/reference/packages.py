@@ -11,22 +11,22 @@ Groups = dict[str, tuple[str, ...]]
 
 PACKAGES: dict[str, tuple[str, Groups]] = {
     "everyword": (
-        "What agents and servers are made of. Everything here is imported from `everyword`.",
+        "The classes and functions for agents and servers. Import them from `everyword`.",
         {
             "Agents": ("Agent", "AIChatAgent", "Think", "Turn", "TurnLimits", "SaveMessagesResult", "UIMessage"),
             "Tools": (
                 *("tool", "ToolContext", "agent_tool", "AgentToolResult", "AgentToolOutput", "AgentToolLimits"),
                 "create_ui_message_stream",
             ),
-            "Overlap, recovery, work for later": (
+            "Overlapping questions, recovery, jobs": (
                 *("Debounce", "Recovery", "Continue", "Wait", "Stop", "Retry", "scheduled", "Every", "FiberContext"),
             ),
-            "Clients and callables": (
+            "Connections and callable methods": (
                 *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
             ),
             "Agents from your own code": ("Handle", "ChatHandle", "ThinkHandle", "ConnectionRecord", "AppHandle"),
             "The server": ("Everyword", "Principal", "Action", "Connecting", "Reject", "Limits"),
-            "Streams of your own": (
+            "Custom streams": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
             ),
             "Messages": ("prune_messages", "convert_to_model_messages", "validate_ui_messages", "with_speakers"),
@@ -34,7 +34,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
         },
     ),
     "everyword.client": (
-        "Clients for Python. They need `everyword[client]`.",
+        "The Python clients. They need the extra `client`.",
         {
             "Clients": ("ChatClient", "AgentClient", "Reply", "Options", "Backoff"),
             "Errors": (
@@ -44,7 +44,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
         },
     ),
     "everyword.models": (
-        "Providers' streams as chunks, and conversations as providers want them. No SDK is needed to import it.",
+        "Convert a model provider's stream to chunks, and a conversation to a provider's format. It imports no SDK.",
         {
             "From a provider's stream": ("from_openai", "from_anthropic", "from_pydantic_ai", "from_iterator"),
             "To a provider": (
@@ -56,14 +56,14 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
         },
     ),
     "everyword.fastapi": (
-        "For agents beside a FastAPI application. It needs `fastapi`.",
+        "Helpers for agents inside a FastAPI application. They need `fastapi`.",
         {"Authentication": ("authenticate_with",)},
     ),
     "everyword.testing": (
-        "The test kit: real implementations with one job each, and a check that every client sees the same.",
+        "The test kit: a scripted model, a server that a test can kill, and a check that every client sees the same.",
         {
             "A model and a server": ("ScriptedModel", "LocalServer", "ManualClock"),
-            "What a scripted model says": ("Call", "Once", "Reasoning"),
+            "Items of a scripted answer": ("Call", "Once", "Reasoning"),
             "Parity": (
                 *("assert_parity", "Parity", "Ask", "Approve", "Deny", "Give", "Regenerate", "Edit"),
                 *("AskAndStop", "Meanwhile", "StopAnswer", "InAnotherTab"),
