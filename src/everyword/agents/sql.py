@@ -9,11 +9,10 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar, overload
 
-from ..ids import AgentId
 from ..runtime.agent_runtime import AgentRuntime
 from ..runtime.api import SqlResult
 
-__all__ = ["Row", "Rows", "Sql", "drop_database"]
+__all__ = ["Row", "Rows", "Sql"]
 
 log = logging.getLogger("everyword.agents")
 D = TypeVar("D")
@@ -137,10 +136,3 @@ class Sql:
             SqlError: the statement failed; nothing of it was written.
         """
         return Rows(query, self._runtime.storage.sql(query, params))
-
-
-async def drop_database(store: object, agent: AgentId) -> None:
-    """Remove an agent's own database, if there is one; what is queued for it still runs before."""
-    databases = getattr(store, "databases", None)
-    if databases is not None:
-        await databases.drop(agent)

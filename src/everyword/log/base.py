@@ -29,11 +29,9 @@ __all__ = [
     "LogStore",
     "Pruned",
     "SqlResult",
-    "SqlStore",
     "StoreFiles",
     "Stored",
     "Unchanged",
-    "WatchedStore",
 ]
 
 
@@ -119,7 +117,20 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 class LogStore(Protocol):
-    """The durable half of an agent: one writer per agent, any number of readers."""
+    """The durable half of an agent: one writer per agent, any number of readers.
+
+    A store class that derives from this one has the defaults of the optional parts, `databases` and `files`.
+    """
+
+    @property
+    def databases(self) -> AgentDatabases | None:
+        """The SQL databases of the agents (`self.sql`); None, the default, for a store that keeps none."""
+        return None
+
+    @property
+    def files(self) -> StoreFiles | None:
+        """The files of the store, to be checked from time to time; None, the default, for a store without files."""
+        return None
 
     async def open(self) -> None:
         """Make the store usable; must be called before anything else, once.
@@ -254,14 +265,6 @@ class StoreFiles(Protocol):
         ...
 
 
-@runtime_checkable
-class WatchedStore(Protocol):
-    """A store whose files can be checked."""
-
-    @property
-    def files(self) -> StoreFiles: ...
-
-
 class SqlResult(NamedTuple):
     """What a statement gave: the names of the columns, and the rows."""
 
@@ -287,13 +290,6 @@ class AgentDatabases(Protocol):
     async def drop(self, agent: AgentId) -> None:
         """Run what is queued, then remove the agent's database."""
         ...
-
-
-class SqlStore(Protocol):
-    """A store that keeps a database for each agent that wants one, beside its log."""
-
-    @property
-    def databases(self) -> AgentDatabases: ...
 
 
 class LogAdmin(Protocol):

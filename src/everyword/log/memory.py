@@ -16,7 +16,7 @@ from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
-from .base import REPLAYED, Activation, Batch, Pruned, Stored, Unchanged
+from .base import REPLAYED, Activation, Batch, Pruned, Stored, StoreFiles, Unchanged
 from .sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
 
 __all__ = ["MemoryLog"]
@@ -97,6 +97,7 @@ class MemoryLog:
         self._logs: dict[AgentId, _Log] = {}
         self._arrivals = 0
         self._is_open = False
+        self.files: StoreFiles | None = None
         self.databases = SqliteAgentDatabases(MemoryBackend(), lambda: _MemoryViewSource(self._logs))
 
     async def open(self) -> None:

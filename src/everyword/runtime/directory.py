@@ -23,7 +23,7 @@ from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
-from ..log.base import Activation, GatheringStore, LogStore, WatchedStore
+from ..log.base import Activation, GatheringStore, LogStore
 from .actor import Actor
 from .agent_tool_runs.watching import AgentToolRuns
 from .api import CanBeDestroyed, HasStartHook, Responder
@@ -208,7 +208,7 @@ class Directory:
     @property
     def has_lost_store(self) -> bool:
         """Whether the store takes nothing more until the process is restarted."""
-        return isinstance(self.store, WatchedStore) and self.store.files.lost is not None
+        return self.store.files is not None and self.store.files.lost is not None
 
     def loaded(self) -> list[LoadedAgent]:
         return list(self._loaded.values())
@@ -302,8 +302,8 @@ class Directory:
             self.stored_ids.forget(agent)
         self._departing.discard(loaded)
         loaded.reconciler.abandon()
-        if (databases := getattr(self.store, "databases", None)) is not None:
-            databases.release(agent)  # its own database is open only while it is loaded
+        if self.store.databases is not None:
+            self.store.databases.release(agent)  # its own database is open only while it is loaded
         exc = None if task.cancelled() else task.exception()
         if exc is None or loaded.is_destroyed:
             return

@@ -80,8 +80,8 @@ class StoredIds:
         """Tell whether the agent is loaded, or anything of it is stored: a log, or a database of its own."""
         if self._is_loaded(agent) or await self._store.has(agent):
             return True
-        databases = getattr(self._store, "databases", None)
-        return databases is not None and bool(databases.has(agent))
+        databases = self._store.databases
+        return databases is not None and databases.has(agent)
 
     def forget(self, agent: AgentId) -> None:
         """Forget what was found: the agent is not loaded any more, and may be destroyed."""

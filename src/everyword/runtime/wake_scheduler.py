@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import LogError
 from ..ids import AgentId, Millis
-from ..log.base import WatchedStore
 
 if TYPE_CHECKING:
     from .directory import Directory
@@ -117,10 +116,11 @@ class WakeScheduler:
             await asyncio.gather(*(self._directory.wake(agent) for agent in due[first : first + PICK_UP]))
 
     async def _keep_watch(self) -> None:
-        store, clock, every = self._directory.store, self._directory.clock, self._directory.settings.store_check_every
-        while isinstance(store, WatchedStore):
+        files, clock = self._directory.store.files, self._directory.clock
+        every = self._directory.settings.store_check_every
+        while files is not None:
             try:
-                store.files.check()
+                files.check()
             except LogError:
                 return  # the store has logged what happened, and refuses everything from now on
             await clock.sleep_until(Millis(clock.now() + every))

@@ -21,7 +21,6 @@ from starlette.websockets import WebSocket
 from ..agents import Agent, agent_kind, responder_for
 from ..agents.app_handle import AppHandle
 from ..agents.naming import all_kinds
-from ..agents.sql import drop_database
 from ..agents.sub_agents import class_of
 from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
 from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQueued, UsageError, public_text
@@ -47,7 +46,7 @@ from .permissions import Action, Authenticate, Authorize, Connecting, Permission
 from .responses import refusal
 from .setup_check import SetupCheck
 from .signals import StopSignals
-from .stores import Durability, open_store
+from .stores import Durability, drop_database, open_store
 from .subs import ClosedGate, pass_gates
 from .watching import Watch
 from .websocket import serve_socket

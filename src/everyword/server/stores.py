@@ -1,4 +1,4 @@
-"""From the `store=` that people write to a store."""
+"""Stores: make one from `store=`, and remove the SQL database of a destroyed agent."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Literal
 from urllib.parse import unquote
 
 from ..errors import UsageError
+from ..ids import AgentId
 from ..log.base import LogStore
 from ..log.memory import MemoryLog
 from ..log.sqlite.store import SqliteLog
 
-__all__ = ["Durability", "open_store"]
+__all__ = ["Durability", "drop_database", "open_store"]
 
 Durability = Literal["process", "power"]
 
@@ -27,3 +28,9 @@ def open_store(store: str | LogStore, durability: Durability) -> LogStore:
         kind = store.partition("://")[0]
         raise UsageError(f"unable to use a {kind!r} store; give a path, 'memory:', 'sqlite:///path' or a LogStore")
     return SqliteLog(store, durability=durability)
+
+
+async def drop_database(store: LogStore, agent: AgentId) -> None:
+    """Remove the agent's own database, if it has one; statements that are queued run first."""
+    if store.databases is not None:
+        await store.databases.drop(agent)

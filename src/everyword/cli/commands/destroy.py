@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import sys
 
-from ...agents.sql import drop_database
 from ...core.project import DESTROYED
 from ...errors import UsageError
 from ...events import AgentDestroyed, encode_event, kind_of
@@ -14,6 +13,7 @@ from ...ids import AgentId, Seq, agent_id, children_prefix
 from ...log.base import Batch, Entry
 from ...log.sqlite.store import SqliteLog
 from ...runtime.clock import SystemClock
+from ...server.stores import drop_database
 from ..arguments import add_store
 from ..output import Screen, count_of
 from ..store_access import find_agent, writing

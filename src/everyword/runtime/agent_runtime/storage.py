@@ -14,7 +14,7 @@ from ...core.turn_state import TurnState
 from ...errors import UsageError
 from ...events import AttemptStarted, Chunk, Outcome, TurnKind, decode_event, to_raw
 from ...ids import AgentId, Attempt, JobId, MessageId, Millis, RequestId, TurnId
-from ...log.base import AgentDatabases, SqlResult
+from ...log.base import SqlResult
 from ...principals import acting_for
 from ...rows import TurnRow
 from ..api.storage import ManagedRecord
@@ -41,7 +41,7 @@ class StorageAccess:
         Raises:
             UsageError: this store keeps no databases.
         """
-        databases: AgentDatabases | None = getattr(self._directory.store, "databases", None)
+        databases = self._directory.store.databases
         if databases is None:
             store = type(self._directory.store).__name__
             raise UsageError(f"unable to run SQL; {store} keeps no databases of agents. Use a file, or `memory:`")
