@@ -8,7 +8,7 @@ from hypothesis import given
 
 from everyword.codec.accumulator import MessageAccumulator
 from everyword.codec.aisdk import DeliveryWriter, aisdk_decoder
-from everyword.codec.decoder import Action, Decoded, Delivery
+from everyword.codec.decoder import Decoded, Delivery, DeliveryAction
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
 from tests.messages.sequences import Chunk, legal_sequence, seeded
@@ -75,7 +75,12 @@ def test_a_late_reader_of_the_history_has_the_messages_of_a_live_one(rng: Random
 @pytest.mark.obligation("002-15")
 def test_joining_inside_a_text_gives_a_message_although_its_start_was_missed() -> None:
     delivery = Delivery(
-        action=Action.APPEND, serial="s", name="text", content="lo", message_id="m", headers={"part": {"id": "t"}}
+        action=DeliveryAction.APPEND,
+        serial="s",
+        name="text",
+        content="lo",
+        message_id="m",
+        headers={"part": {"id": "t"}},
     )
     accumulator = taken(*aisdk_decoder().decode(delivery))
     assert [(message.id, message.text) for message in accumulator.messages] == [("m", "lo")]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from everyword.codec.aisdk import DeliveryWriter, aisdk_decoder
-from everyword.codec.decoder import Action, Decoder, Delivery, Status, StreamedMessage, decode_history
+from everyword.codec.decoder import Decoder, Delivery, DeliveryAction, StreamedMessage, StreamStatus, decode_history
 from everyword.errors import FoldError
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
@@ -29,14 +29,16 @@ def seen(decoder: Decoder[Chunk], *deliveries: Delivery) -> list[Chunk]:
     return [decoded.event for delivery in deliveries for decoded in decoder.decode(delivery)]
 
 
-def streamed(action: Action, content: str = "", status: Status = Status.STREAMING, **fields: Any) -> Delivery:
+def streamed(
+    action: DeliveryAction, content: str = "", status: StreamStatus = StreamStatus.STREAMING, **fields: Any
+) -> Delivery:
     given = {"serial": "s", "name": "text", "scope": "r", "message_id": "m", "headers": {"part": {"id": "t"}}}
     return Delivery(action=action, content=content, status=status, **{**given, **fields})
 
 
 def discrete(chunk: Chunk, scope: str = "r", message_id: str | None = "m") -> Delivery:
     return Delivery(
-        action=Action.CREATE,
+        action=DeliveryAction.CREATE,
         serial=None,
         name=chunk["type"],
         content=chunk,
@@ -66,36 +68,38 @@ def folded(chunks: list[Chunk]) -> UIMessage:
     [("text", {"id": "t"}), ("reasoning", {"id": "t"}), ("tool-input", {"toolCallId": "c", "toolName": "x"})],
 )
 def test_a_streamed_message_in_a_fresh_scope_begins_with_what_was_missed(name: str, part: Chunk) -> None:
-    delivery = streamed(Action.CREATE, name=name, headers={"part": part})
+    delivery = streamed(DeliveryAction.CREATE, name=name, headers={"part": part})
     assert seen(aisdk_decoder(), delivery) == [START, STEP, {"type": f"{name}-start", **part}]
 
 
 @pytest.mark.obligation("002-10")
 def test_a_second_stream_of_the_scope_brings_only_its_own_start() -> None:
     decoder = aisdk_decoder()
-    seen(decoder, streamed(Action.CREATE))
-    assert seen(decoder, streamed(Action.CREATE, serial="2", name="reasoning")) == [{**TEXT, "type": "reasoning-start"}]
+    seen(decoder, streamed(DeliveryAction.CREATE))
+    assert seen(decoder, streamed(DeliveryAction.CREATE, serial="2", name="reasoning")) == [
+        {**TEXT, "type": "reasoning-start"}
+    ]
 
 
 @pytest.mark.obligation("002-11", "002-12")
 def test_a_real_start_and_step_are_not_made_up_again() -> None:
     decoder = aisdk_decoder()
-    assert seen(decoder, discrete(START), discrete(STEP), streamed(Action.CREATE)) == [START, STEP, TEXT]
+    assert seen(decoder, discrete(START), discrete(STEP), streamed(DeliveryAction.CREATE)) == [START, STEP, TEXT]
 
 
 @pytest.mark.obligation("002-13")
 def test_behind_the_end_of_a_step_content_needs_a_step_but_no_start() -> None:
     decoder = aisdk_decoder()
-    seen(decoder, streamed(Action.CREATE))
-    assert seen(decoder, discrete(END_STEP), streamed(Action.CREATE, serial="2")) == [END_STEP, STEP, TEXT]
+    seen(decoder, streamed(DeliveryAction.CREATE))
+    assert seen(decoder, discrete(END_STEP), streamed(DeliveryAction.CREATE, serial="2")) == [END_STEP, STEP, TEXT]
 
 
 @pytest.mark.obligation("002-14")
 @pytest.mark.parametrize("ending", ["finish", "abort", "error"])
 def test_an_ending_forgets_the_scope(ending: str) -> None:
     decoder, over = aisdk_decoder(), {"type": ending}
-    seen(decoder, streamed(Action.CREATE))
-    assert seen(decoder, discrete(over), streamed(Action.CREATE, serial="2")) == [over, START, STEP, TEXT]
+    seen(decoder, streamed(DeliveryAction.CREATE))
+    assert seen(decoder, discrete(over), streamed(DeliveryAction.CREATE, serial="2")) == [over, START, STEP, TEXT]
 
 
 @pytest.mark.obligation("002-10")
@@ -119,27 +123,30 @@ def test_nothing_is_made_up_before_other_discrete_chunks(kind: str) -> None:
 
 def test_scopes_miss_things_for_themselves_and_the_empty_one_is_a_scope() -> None:
     decoder = aisdk_decoder()
-    seen(decoder, streamed(Action.CREATE, serial="1", scope=""))
-    assert seen(decoder, streamed(Action.CREATE, serial="2", scope="")) == [TEXT]
-    assert seen(decoder, streamed(Action.CREATE, serial="3", scope="u")) == [START, STEP, TEXT]
+    seen(decoder, streamed(DeliveryAction.CREATE, serial="1", scope=""))
+    assert seen(decoder, streamed(DeliveryAction.CREATE, serial="2", scope="")) == [TEXT]
+    assert seen(decoder, streamed(DeliveryAction.CREATE, serial="3", scope="u")) == [START, STEP, TEXT]
 
 
 def test_a_start_that_was_made_up_for_an_unnamed_message_names_none() -> None:
-    assert seen(aisdk_decoder(), streamed(Action.CREATE, message_id=None))[0] == {"type": "start"}
+    assert seen(aisdk_decoder(), streamed(DeliveryAction.CREATE, message_id=None))[0] == {"type": "start"}
 
 
 def test_one_text_from_first_contact_to_the_next_step() -> None:
     decoder = aisdk_decoder()
     end = {"type": "text-end", "id": "t"}
-    assert seen(decoder, streamed(Action.UPDATE, "Hello", version=3)) == [START, STEP, TEXT, delta("Hello")]
-    assert seen(decoder, streamed(Action.UPDATE, "Hel", version=2)) == []
-    assert seen(decoder, streamed(Action.APPEND, " w", version=4)) == [delta(" w")]
-    assert seen(decoder, streamed(Action.UPDATE, "Hello world", Status.COMPLETE, version=5)) == [delta("orld"), end]
-    assert seen(decoder, streamed(Action.APPEND, "!", version=6)) == []
-    assert seen(decoder, streamed(Action.CREATE, version=7)) == []
-    reasoning = streamed(Action.CREATE, serial="2", name="reasoning")
+    assert seen(decoder, streamed(DeliveryAction.UPDATE, "Hello", version=3)) == [START, STEP, TEXT, delta("Hello")]
+    assert seen(decoder, streamed(DeliveryAction.UPDATE, "Hel", version=2)) == []
+    assert seen(decoder, streamed(DeliveryAction.APPEND, " w", version=4)) == [delta(" w")]
+    assert seen(decoder, streamed(DeliveryAction.UPDATE, "Hello world", StreamStatus.COMPLETE, version=5)) == [
+        delta("orld"),
+        end,
+    ]
+    assert seen(decoder, streamed(DeliveryAction.APPEND, "!", version=6)) == []
+    assert seen(decoder, streamed(DeliveryAction.CREATE, version=7)) == []
+    reasoning = streamed(DeliveryAction.CREATE, serial="2", name="reasoning")
     assert seen(decoder, reasoning) == [{"type": "reasoning-start", "id": "t"}]
-    assert seen(decoder, discrete(END_STEP), streamed(Action.CREATE, serial="3")) == [END_STEP, STEP, TEXT]
+    assert seen(decoder, discrete(END_STEP), streamed(DeliveryAction.CREATE, serial="3")) == [END_STEP, STEP, TEXT]
 
 
 def test_observers_hear_of_replaced_and_deleted_messages() -> None:
@@ -149,7 +156,12 @@ def test_observers_hear_of_replaced_and_deleted_messages() -> None:
         heard.append(f"{serial} is gone")
 
     decoder = aisdk_decoder(on_replaced=lambda stream: heard.append(stream.text), on_deleted=deleted)
-    seen(decoder, streamed(Action.UPDATE, "a"), streamed(Action.UPDATE, "b"), streamed(Action.DELETE))
+    seen(
+        decoder,
+        streamed(DeliveryAction.UPDATE, "a"),
+        streamed(DeliveryAction.UPDATE, "b"),
+        streamed(DeliveryAction.DELETE),
+    )
     assert heard == ["b", "s is gone"]
 
 
@@ -166,7 +178,7 @@ def test_observers_hear_of_replaced_and_deleted_messages() -> None:
 )
 def test_a_whole_input_is_read_from_its_text_where_nobody_sent_it(text: str, encoding: Chunk, value: Any) -> None:
     part = {"toolCallId": "c", "toolName": "x", **encoding}
-    delivery = streamed(Action.UPDATE, text, Status.COMPLETE, name="tool-input", headers={"part": part})
+    delivery = streamed(DeliveryAction.UPDATE, text, StreamStatus.COMPLETE, name="tool-input", headers={"part": part})
     assert seen(aisdk_decoder(), delivery)[-1] == {**WHOLE, "input": value}
 
 
@@ -205,21 +217,21 @@ def test_history_adds_nothing_to_a_live_feed_that_saw_it_all(rng: Random) -> Non
 def test_an_input_that_was_streamed_is_closed_and_one_that_was_not_is_discrete() -> None:
     writer = DeliveryWriter("r")
     streamed_input = written(writer, [CALL, WHOLE])
-    assert [delivery.action for delivery in streamed_input] == [Action.CREATE, Action.APPEND]
-    assert streamed_input[1].status is Status.COMPLETE
+    assert [delivery.action for delivery in streamed_input] == [DeliveryAction.CREATE, DeliveryAction.APPEND]
+    assert streamed_input[1].status is StreamStatus.COMPLETE
     [alone] = writer.write(2, {**WHOLE, "toolCallId": "d"})
-    assert (alone.action, alone.is_stream, alone.name) == (Action.CREATE, False, "tool-input-available")
+    assert (alone.action, alone.is_stream, alone.name) == (DeliveryAction.CREATE, False, "tool-input-available")
 
 
 def test_an_abort_cancels_what_is_open_and_then_says_so() -> None:
     writer = DeliveryWriter("r")
     written(writer, [START, STEP, TEXT, CALL, delta("a")])
     *cancelled, abort = writer.write(5, {"type": "abort"})
-    assert [delivery.status for delivery in cancelled] == [Status.CANCELLED, Status.CANCELLED]
+    assert [delivery.status for delivery in cancelled] == [StreamStatus.CANCELLED, StreamStatus.CANCELLED]
     assert abort.name == "abort"
     assert [delivery.name for delivery in writer.write(6, {"type": "abort"})] == ["abort"]
     text = next(delivery for delivery in writer.history() if delivery.name == "text")
-    assert (text.action, text.content, text.status) == (Action.UPDATE, "a", Status.CANCELLED)
+    assert (text.action, text.content, text.status) == (DeliveryAction.UPDATE, "a", StreamStatus.CANCELLED)
 
 
 @pytest.mark.parametrize("chunk", [delta("a"), {"type": "text-end", "id": "t"}, {"type": "reasoning-end", "id": "t"}])

@@ -4,10 +4,23 @@ from typing import Any
 
 import pytest
 
-from everyword.codec.decoder import Action, Decoded, Decoder, Delivery, Status, StreamedMessage, decode_history
+from everyword.codec.decoder import (
+    Decoded,
+    Decoder,
+    Delivery,
+    DeliveryAction,
+    StreamedMessage,
+    StreamStatus,
+    decode_history,
+)
 
-CREATE, APPEND, UPDATE, DELETE = Action.CREATE, Action.APPEND, Action.UPDATE, Action.DELETE
-STREAMING, COMPLETE, CANCELLED = Status.STREAMING, Status.COMPLETE, Status.CANCELLED
+CREATE, APPEND, UPDATE, DELETE = (
+    DeliveryAction.CREATE,
+    DeliveryAction.APPEND,
+    DeliveryAction.UPDATE,
+    DeliveryAction.DELETE,
+)
+STREAMING, COMPLETE, CANCELLED = StreamStatus.STREAMING, StreamStatus.COMPLETE, StreamStatus.CANCELLED
 
 
 class Letters:
@@ -40,7 +53,9 @@ class Reader:
     def on_deleted(self, serial: str, stream: StreamedMessage | None) -> None:
         self.deleted.append((serial, None if stream is None else stream.text))
 
-    def sees(self, action: Action, content: Any = "", status: Status = STREAMING, **fields: Any) -> list[str]:
+    def sees(
+        self, action: DeliveryAction, content: Any = "", status: StreamStatus = STREAMING, **fields: Any
+    ) -> list[str]:
         given = {"serial": "s", "name": "text", **fields}
         delivery = Delivery(action=action, content=content, status=status, **given)
         return [decoded.event for decoded in self.decoder.decode(delivery)]
@@ -74,7 +89,7 @@ def reader_with(text: str) -> Reader:
     ],
 )
 def test_first_contact_opens_the_message_with_what_is_known(
-    action: Action, content: str, status: Status, seen: list[str]
+    action: DeliveryAction, content: str, status: StreamStatus, seen: list[str]
 ) -> None:
     assert Reader().sees(action, content, status) == seen
 
@@ -91,12 +106,14 @@ def test_the_text_of_a_new_message_is_counted_from_nothing() -> None:
 
 @pytest.mark.parametrize("action", [CREATE, APPEND, UPDATE])
 @pytest.mark.parametrize(("content", "seen"), [("hello", ["X(hello)"]), ({"a": 1}, ["X()"]), (7, ["X()"])])
-def test_a_discrete_message_is_told_whole_whatever_it_carries(action: Action, content: Any, seen: list[str]) -> None:
+def test_a_discrete_message_is_told_whole_whatever_it_carries(
+    action: DeliveryAction, content: Any, seen: list[str]
+) -> None:
     assert Reader().sees(action, content, is_stream=False) == seen
 
 
 @pytest.mark.parametrize("action", [CREATE, APPEND, UPDATE])
-def test_a_message_that_is_none_of_ours_is_ignored(action: Action) -> None:
+def test_a_message_that_is_none_of_ours_is_ignored(action: DeliveryAction) -> None:
     assert Reader().sees(action, "x", is_stream=None) == []
 
 
@@ -114,7 +131,7 @@ def test_a_message_that_is_none_of_ours_is_ignored(action: Action) -> None:
         ("rest", CANCELLED, ["D(rest)"]),
     ],
 )
-def test_an_append_to_a_known_message_tells_the_piece(content: Any, status: Status, seen: list[str]) -> None:
+def test_an_append_to_a_known_message_tells_the_piece(content: Any, status: StreamStatus, seen: list[str]) -> None:
     assert reader_with("").sees(APPEND, content, status) == seen
 
 
@@ -126,7 +143,7 @@ def test_a_cancelled_message_has_no_end_any_more() -> None:
 
 @pytest.mark.parametrize("status", [COMPLETE, CANCELLED])
 @pytest.mark.parametrize("action", [CREATE, APPEND, UPDATE])
-def test_a_closed_message_says_nothing_more(action: Action, status: Status) -> None:
+def test_a_closed_message_says_nothing_more(action: DeliveryAction, status: StreamStatus) -> None:
     reader = reader_with("a")
     reader.sees(APPEND, "", status)
     assert reader.sees(action, "a and more", COMPLETE) == []
@@ -161,7 +178,7 @@ def test_the_end_is_told_with_the_headers_it_came_with() -> None:
     ],
 )
 def test_an_update_tells_only_what_goes_beyond_the_known_text(
-    content: Any, status: Status, seen: list[str], replaced: list[str]
+    content: Any, status: StreamStatus, seen: list[str], replaced: list[str]
 ) -> None:
     reader = reader_with("hello")
     assert reader.sees(UPDATE, content, status) == seen

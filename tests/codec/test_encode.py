@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from everyword.codec.encode import encode_message, fold_of
+from everyword.codec.encode import encode_message, fold_from_message
 from everyword.messages.chunks import encode_chunk
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
@@ -131,6 +131,6 @@ def test_a_part_that_no_chunk_makes_is_left_out() -> None:
 def test_a_message_and_its_open_parts_make_its_fold(rng: Random) -> None:
     chunks = legal_sequence(rng)
     fold = folded(chunks[: rng.randrange(len(chunks) + 1)])
-    again = fold_of(fold.message(), fold.open_parts)
+    again = fold_from_message(fold.message(), fold.open_parts)
     assert again.message() == fold.message()
     assert fold.open_parts.items() <= again.open_parts.items()

@@ -1,4 +1,4 @@
-"""The accumulator: decoded outputs of many messages, interleaved, folded into the messages they build."""
+"""The accumulator: build messages from the decoded, interleaved events of many streams."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ..messages.fold import MessageFold
 from ..messages.message import Chunk, UIMessage
 from .aisdk import ENDINGS
 from .decoder import Decoded
-from .encode import fold_of
+from .encode import fold_from_message
 
 __all__ = ["MessageAccumulator"]
 
 
 class MessageAccumulator:
-    """Messages by the id that their outputs carry, in order of first sight.
+    """Messages by the message id of the decoded events, in the order in which they first appeared.
 
-    Any chunk begins its message; `finish`, `abort` and `error` complete it. A completed message takes nothing
-    more, except that a `start` goes on with it, as a continuation does. Chunks that do not fit their message,
-    and outputs that name none, are left out.
+    Any chunk begins its message; `finish`, `abort` and `error` complete it. A completed message ignores further
+    chunks, except that a `start` continues it. Chunks that do not fit their message, and events without a message id,
+    are ignored.
     """
 
     def __init__(self) -> None:
@@ -28,21 +28,21 @@ class MessageAccumulator:
 
     @property
     def messages(self) -> list[UIMessage]:
-        """Every message as it is now."""
+        """Every message in its current state."""
         return [self._active[key].message() if held is None else held for key, held in self._messages.items()]
 
     @property
     def completed(self) -> list[UIMessage]:
-        """The messages to which nothing is added any more."""
+        """The messages that are complete."""
         return [held for held in self._messages.values() if held is not None]
 
     @property
     def is_active(self) -> bool:
-        """Whether some message is still being built."""
+        """True while a message is being built."""
         return bool(self._active)
 
     def take(self, outputs: Iterable[Decoded[Chunk] | UIMessage]) -> None:
-        """Fold the outputs in order; a whole message takes the place of what was known of it."""
+        """Apply decoded events in order. A whole message replaces the known message with its id."""
         for output in outputs:
             if isinstance(output, UIMessage):
                 self._active.pop(output.id, None)
@@ -51,13 +51,13 @@ class MessageAccumulator:
                 self._fold(output.message_id, output.event)
 
     def update(self, message: UIMessage) -> bool:
-        """Replace a message that is known by its id, active or not; False when there is none."""
+        """Replace the message with the same id, complete or not. Return False if there is none."""
         for key, held in self._messages.items():
             fold = self._active.get(key)
             known = held if fold is None else fold.message()
             if known is not None and known.id == message.id:
                 if fold is not None:
-                    self._active[key] = fold_of(message, _still_open(message, fold))
+                    self._active[key] = fold_from_message(message, _still_open(message, fold))
                 else:
                     self._messages[key] = message
                 return True
@@ -81,7 +81,7 @@ class MessageAccumulator:
 
 
 def _still_open(message: UIMessage, fold: MessageFold) -> dict[int, str]:
-    """Return the open parts of the fold that the message, which takes its place, has streaming too."""
+    """Return the open parts of the fold that are also streaming in the message that replaces it."""
     parts = message.parts
     return {
         at: name for at, name in fold.open_parts.items() if at < len(parts) and parts[at].get("state") == "streaming"

@@ -1,7 +1,7 @@
-"""The AI SDK's chunks as messages that grow, and back: what the generic decoder needs to know of them.
+"""The codec for the AI SDK's chunks: write chunks as deliveries, and decode deliveries to chunks.
 
-Texts, reasonings and tool inputs are streamed messages; every other chunk is a message of its own. Read from the
-first delivery on, the chunks come back as they were written; read from anywhere, they begin with what was missed.
+Texts, reasonings and tool inputs are streamed messages; every other chunk is a message of its own. A reader that sees
+every delivery gets the chunks as they were written. A reader that joins later first gets the chunks that it missed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..errors import FoldError
 from ..messages.message import Chunk
 from ..messages.partial_json import UNREADABLE, parse_partial_json, repair_json
-from .decoder import Action, Decoder, Delivery, Status, StreamedMessage
+from .decoder import Decoder, Delivery, DeliveryAction, StreamedMessage, StreamStatus
 from .lifecycle import LifecycleTracker, Phase, create_lifecycle_tracker
 
 __all__ = ["ENDINGS", "DeliveryWriter", "aisdk_decoder", "chunk_tracker"]
@@ -22,16 +22,16 @@ _START: Final = "start"
 _START_STEP: Final = "start-step"
 
 ENDINGS: Final = frozenset({"finish", "abort", "error"})
-"""The chunks behind which a stream says nothing more."""
+"""Chunk types that end a stream."""
 
-# Name of a streamed message → the field that names the part, and the field that grows.
+# Name of a streamed message → the field with the part's id, and the field with the delta.
 _STREAMED: Final = {
     "text": ("id", "delta"),
     "reasoning": ("id", "delta"),
     "tool-input": ("toolCallId", "inputTextDelta"),
 }
 
-# Chunk type → the streamed message that it closes.
+# Chunk type → name of the streamed message that it closes.
 _CLOSES: Final = {
     "text-end": "text",
     "reasoning-end": "reasoning",
@@ -41,7 +41,7 @@ _CLOSES: Final = {
 
 
 def chunk_tracker() -> LifecycleTracker[Chunk]:
-    """Return a tracker that makes up the start of a message, with the context's `messageId`, and of a step."""
+    """Return a tracker for the phases `start` (built with the context's `messageId`) and `start-step`."""
     return create_lifecycle_tracker(
         [
             Phase(_START, lambda context: [_start(context.get("messageId"))]),
@@ -59,19 +59,19 @@ def aisdk_decoder(
     on_replaced: Callable[[StreamedMessage], object] | None = None,
     on_deleted: Callable[[str, StreamedMessage | None], object] | None = None,
 ) -> Decoder[Chunk]:
-    """Return a decoder whose events are chunks; what a scope has missed is made up before its content."""
+    """Return a decoder whose events are chunks. Missing `start` and `start-step` chunks are added before content."""
     return Decoder(_ChunkHooks(), on_replaced=on_replaced, on_deleted=on_deleted)
 
 
 class _ChunkHooks:
-    """Headers: `part` is what the part was announced with, `chunk` the chunk that the delivery was written for."""
+    """Decoder hooks. Headers: `part` has the fields of the part's start chunk, `chunk` is the chunk of the delivery."""
 
     def __init__(self) -> None:
         self._tracker = chunk_tracker()
 
     def start(self, stream: StreamedMessage) -> list[Chunk]:
         start = [*self._ensure(stream), {"type": f"{stream.name}-start", **stream.headers["part"]}]
-        # An input of which an empty piece has come is not the same as one of which none has.
+        # A tool input with an empty delta differs from one without any delta.
         return [*start, *self.delta(stream, "")] if stream.headers.get("is_blank") else start
 
     def delta(self, stream: StreamedMessage, piece: str) -> list[Chunk]:
@@ -111,7 +111,7 @@ class _ChunkHooks:
 
 
 def _input_of(stream: StreamedMessage) -> Any:
-    """Return a whole input from its text: None when there is none, the text itself when it is not JSON."""
+    """Return the complete input: None if its text is empty, the text itself if it is not JSON."""
     if not stream.text:
         return None
     encoding = stream.headers["part"].get("inputEncoding")
@@ -120,14 +120,14 @@ def _input_of(stream: StreamedMessage) -> Any:
 
 
 def _whole_json(text: str) -> Any:
-    # Text that needs mending is not a whole input: it is shown as it came.
+    # Text that must be repaired is not a complete input.
     return parse_partial_json(text) if repair_json(text) == text else UNREADABLE
 
 
 class DeliveryWriter:
     """Writes the chunks of one scope as deliveries, in the order of their indexes.
 
-    Ids of parts may come again: each opening is a message of its own.
+    Part ids may be reused: each start chunk creates a new message.
     """
 
     def __init__(self, scope: str, message_id: str | None = None) -> None:
@@ -137,7 +137,7 @@ class DeliveryWriter:
         self._history: dict[str, Delivery] = {}
 
     def write(self, index: int, chunk: Chunk) -> list[Delivery]:
-        """Return the deliveries of the next chunk: one, and before an abort the end of what is open.
+        """Return the deliveries of the next chunk: one, and for an abort also the end of every open part before it.
 
         Raises FoldError for a delta or an end of a part that is not open.
         """
@@ -146,15 +146,15 @@ class DeliveryWriter:
         if family in _STREAMED and moment == "start":
             return [self._create(index, family, chunk)]
         if family in _STREAMED and moment == "delta":
-            return [self._append(index, family, chunk, Status.STREAMING)]
+            return [self._append(index, family, chunk, StreamStatus.STREAMING)]
         closes = _CLOSES.get(kind)
         if closes is not None and (closes != "tool-input" or (closes, chunk["toolCallId"]) in self._open):
-            return [self._append(index, closes, chunk, Status.COMPLETE)]
+            return [self._append(index, closes, chunk, StreamStatus.COMPLETE)]
         ended = self._cancel_all(index) if kind == "abort" else []
         return [*ended, self._discrete(index, kind, chunk)]
 
     def history(self) -> list[Delivery]:
-        """Return every message as it now is, the newest first; transient parts are not kept."""
+        """Return every message in its current state, the newest first, without transient parts."""
         return list(reversed(self._history.values()))
 
     def _create(self, index: int, family: str, chunk: Chunk) -> Delivery:
@@ -162,9 +162,9 @@ class DeliveryWriter:
         serial = f"{self._scope}:{index}"
         self._open[family, chunk[key]] = serial
         part = {name: value for name, value in chunk.items() if name != "type"}
-        return self._deliver(Action.CREATE, serial, index, name=family, headers={"part": part, "chunk": chunk})
+        return self._deliver(DeliveryAction.CREATE, serial, index, name=family, headers={"part": part, "chunk": chunk})
 
-    def _append(self, index: int, family: str, chunk: Chunk, status: Status) -> Delivery:
+    def _append(self, index: int, family: str, chunk: Chunk, status: StreamStatus) -> Delivery:
         key, grows = _STREAMED[family]
         serial = self._open.get((family, chunk[key]))
         if serial is None:
@@ -173,22 +173,24 @@ class DeliveryWriter:
                 chunk_type=chunk["type"],
                 chunk_id=str(chunk[key]),
             )
-        if status is not Status.STREAMING:
+        if status is not StreamStatus.STREAMING:
             del self._open[family, chunk[key]]
         headers = {"part": self._history[serial].headers["part"], "chunk": chunk}
-        piece = chunk[grows] if status is Status.STREAMING else ""
-        return self._deliver(Action.APPEND, serial, index, name=family, content=piece, status=status, headers=headers)
+        piece = chunk[grows] if status is StreamStatus.STREAMING else ""
+        return self._deliver(
+            DeliveryAction.APPEND, serial, index, name=family, content=piece, status=status, headers=headers
+        )
 
     def _cancel_all(self, index: int) -> list[Delivery]:
         open_serials = list(self._open.values())
         self._open.clear()
         return [
             self._deliver(
-                Action.APPEND,
+                DeliveryAction.APPEND,
                 serial,
                 index,
                 name=self._history[serial].name,
-                status=Status.CANCELLED,
+                status=StreamStatus.CANCELLED,
                 headers=self._history[serial].headers,
             )
             for serial in open_serials
@@ -200,9 +202,9 @@ class DeliveryWriter:
             self._open = {key: serial for key, serial in self._open.items() if key[0] == "tool-input"}
         elif kind == "reset-step":
             self._open.clear()
-        return self._deliver(Action.CREATE, serial, index, name=kind, content=chunk, is_stream=False)
+        return self._deliver(DeliveryAction.CREATE, serial, index, name=kind, content=chunk, is_stream=False)
 
-    def _deliver(self, action: Action, serial: str, version: int, **fields: Any) -> Delivery:
+    def _deliver(self, action: DeliveryAction, serial: str, version: int, **fields: Any) -> Delivery:
         delivery = Delivery(
             action=action, serial=serial, version=version, scope=self._scope, message_id=self._message_id, **fields
         )
@@ -213,12 +215,12 @@ class DeliveryWriter:
         return delivery
 
     def _folded(self, before: Delivery | None, delivery: Delivery) -> Delivery:
-        """Return a streamed message as history has it: the whole text, announced with the newest metadata."""
+        """Return a streamed message for the history: the whole text so far, with the newest provider metadata."""
         if before is None:
-            return replace(delivery, action=Action.UPDATE)
+            return replace(delivery, action=DeliveryAction.UPDATE)
         text, headers = before.content + delivery.content, dict(delivery.headers)
         metadata = headers["chunk"].get("providerMetadata")
-        if metadata is not None and delivery.status is Status.STREAMING:
+        if metadata is not None and delivery.status is StreamStatus.STREAMING:
             headers["part"] = {**headers["part"], "providerMetadata": metadata}
-        headers["is_blank"] = not text and delivery.status is Status.STREAMING
-        return replace(delivery, action=Action.UPDATE, content=text, headers=headers)
+        headers["is_blank"] = not text and delivery.status is StreamStatus.STREAMING
+        return replace(delivery, action=DeliveryAction.UPDATE, content=text, headers=headers)

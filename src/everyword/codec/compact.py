@@ -1,4 +1,4 @@
-"""Replays in few chunks: a watcher who missed ten thousand deltas gets one that says the same."""
+"""Shorten streams for replay: a client that missed ten thousand deltas gets one delta with the same text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .encode import encode_parts
 
 __all__ = ["compact", "replay_from_fold"]
 
-# Delta types: the field that names the part, and the field that grows.
+# Delta type → the field with the part's id, and the field with the delta.
 _GROWS: Final = {
     "text-delta": ("id", "delta"),
     "reasoning-delta": ("id", "delta"),
@@ -20,10 +20,10 @@ _GROWS: Final = {
 
 
 def compact(chunks: Iterable[tuple[int, Chunk]]) -> list[tuple[int, Chunk]]:
-    """Join neighbouring deltas of one part into one, which carries the last index that it covers (R-13).
+    """Join consecutive deltas of one part into one delta with the index of the last (R-13).
 
-    Everything else keeps its place and its index, transient parts too. The result folds to the same
-    message, wherever in the stream the chunks begin.
+    All other chunks, transient parts included, keep their place and index. The result folds to the same message,
+    wherever in the stream the chunks begin.
     """
     compacted: list[tuple[int, Chunk]] = []
     run: list[Chunk] = []
@@ -43,10 +43,10 @@ def compact(chunks: Iterable[tuple[int, Chunk]]) -> list[tuple[int, Chunk]]:
 
 
 def replay_from_fold(fold: MessageFold) -> list[Chunk]:
-    """Return an open stream as few chunks: closed parts whole, open ones as their start and one delta.
+    """Return the stream so far as few chunks: closed parts complete, open parts as their start and one delta.
 
-    The chunks that follow in the stream fit behind it. Answered approvals are left out, because clients
-    reject a request whose answer they did not see (R-2); transient parts are not in a fold at all.
+    The next chunks of the stream can be applied after them. Answered approvals are left out, because clients reject a
+    request whose answer they did not see (R-2). A fold has no transient parts.
     """
     message = fold.message()
     return encode_parts(message, open_parts=fold.open_parts, is_replay=True)

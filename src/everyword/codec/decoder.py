@@ -1,8 +1,8 @@
-"""The decoder: messages that grow, are replaced or vanish under a reader, told as start, deltas and end.
+"""The decoder: turn deliveries of messages that change in place into start, delta and end events.
 
-It knows nothing of chunks. A carrier hands it deliveries of messages that change in place; whoever makes it says
-what a start, a delta, an end and a message without a life of its own look like. Because stale and repeated
-deliveries are dropped, one decoder may serve a live feed and pages of history at the same time.
+The decoder is generic and knows nothing of chunks: hooks build the events of streamed messages (start, delta, end) and
+of discrete ones. Stale and repeated deliveries are dropped, so one decoder can read a live feed and pages of history
+at the same time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, assert_never
 
-__all__ = ["Action", "Decoded", "Decoder", "Delivery", "Hooks", "Status", "StreamedMessage", "decode_history"]
+__all__ = [
+    "Decoded",
+    "Decoder",
+    "DecoderHooks",
+    "Delivery",
+    "DeliveryAction",
+    "StreamStatus",
+    "StreamedMessage",
+    "decode_history",
+]
 
 E = TypeVar("E")
 T_co = TypeVar("T_co", covariant=True)
@@ -21,8 +30,8 @@ T_co = TypeVar("T_co", covariant=True)
 Headers = Mapping[str, Any]
 
 
-class Action(StrEnum):
-    """What happened to a message: it was made, got more text, got another text, or is gone."""
+class DeliveryAction(StrEnum):
+    """What happened to a message: created, text appended, text replaced, or deleted."""
 
     CREATE = "create"
     APPEND = "append"
@@ -30,8 +39,8 @@ class Action(StrEnum):
     DELETE = "delete"
 
 
-class Status(StrEnum):
-    """How far a streamed message is; a cancelled one is closed without an end."""
+class StreamStatus(StrEnum):
+    """The state of a streamed message. A cancelled message is closed without an end event."""
 
     STREAMING = "streaming"
     COMPLETE = "complete"
@@ -40,18 +49,18 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One sight of a message: an append brings more text, an update the whole text so far.
+    """One delivery of a message. An append has more text, an update the whole text so far.
 
-    `version` orders the sights of one message; without it nothing is dropped as stale. `is_stream` is None for
-    a message that is none of ours. Headers are the message's, whole, every time.
+    `version` orders the deliveries of one message; without it, no delivery is dropped as stale. `is_stream` is None
+    for a message of another application. Each delivery has all headers of the message.
     """
 
-    action: Action
+    action: DeliveryAction
     serial: str | None
     name: str = ""
     content: Any = ""
     is_stream: bool | None = True
-    status: Status = Status.STREAMING
+    status: StreamStatus = StreamStatus.STREAMING
     version: int | None = None
     scope: str = ""
     message_id: str | None = None
@@ -60,7 +69,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class StreamedMessage:
-    """A streamed message as far as it is known."""
+    """A streamed message, as far as it was delivered."""
 
     serial: str
     name: str
@@ -71,7 +80,7 @@ class StreamedMessage:
 
     @property
     def text(self) -> str:
-        """The text so far; joined when somebody looks."""
+        """The text so far, joined on access."""
         if len(self.pieces) != 1:
             self.pieces = ["".join(self.pieces)]
         return self.pieces[0]
@@ -79,14 +88,14 @@ class StreamedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Decoded(Generic[T_co]):
-    """What a delivery says, and the message that it says it of."""
+    """A decoded event and the id of its message."""
 
     event: T_co
     message_id: str | None = None
 
 
-class Hooks(Protocol[T_co]):
-    """What the codec makes of streamed and discrete messages."""
+class DecoderHooks(Protocol[T_co]):
+    """Functions that build the events of streamed and discrete messages."""
 
     def start(self, stream: StreamedMessage) -> Iterable[T_co]: ...
     def delta(self, stream: StreamedMessage, piece: str) -> Iterable[T_co]: ...
@@ -95,25 +104,25 @@ class Hooks(Protocol[T_co]):
 
 
 @dataclass(slots=True)
-class _Place:
-    """What is kept of a serial; the stream is dropped once it is closed."""
+class _KnownMessage:
+    """The state of one serial. `stream` is None once the message is closed or deleted, or if it is discrete."""
 
     version: int | None
     stream: StreamedMessage | None
 
 
 class Decoder(Generic[E]):
-    """Follows streamed messages by their serial.
+    """Decodes deliveries, following each streamed message by its serial.
 
-    First contact with a message in the middle gives its start and the text so far; a text that goes on from the
-    known one gives the rest only; a text that does not gives nothing and is told to `on_replaced`. Of a closed
-    or deleted message only its serial is kept, for as long as the decoder lives.
-    What the two observers raise is ignored: they watch, and must not stop the reader.
+    The first delivery of a message, even in the middle of its stream, gives the start and the text so far. An update
+    that extends the known text gives the rest. An update that does not extend it gives no event and calls
+    `on_replaced`. Of a closed or deleted message, only the serial is kept, for the lifetime of the decoder. Exceptions
+    of `on_replaced` and `on_deleted` are ignored, so that they cannot stop the reader.
     """
 
     def __init__(
         self,
-        hooks: Hooks[E],
+        hooks: DecoderHooks[E],
         *,
         on_replaced: Callable[[StreamedMessage], object] | None = None,
         on_deleted: Callable[[str, StreamedMessage | None], object] | None = None,
@@ -121,22 +130,22 @@ class Decoder(Generic[E]):
         self._hooks = hooks
         self._on_replaced = on_replaced
         self._on_deleted = on_deleted
-        self._places: dict[str, _Place] = {}
+        self._known: dict[str, _KnownMessage] = {}
 
     def decode(self, delivery: Delivery) -> list[Decoded[E]]:
-        """Return what the delivery adds to what was delivered before; nothing for stale and foreign ones."""
+        """Return the events that the delivery adds; none for a stale delivery or one of another application."""
         serial = delivery.serial
-        place = self._places.get(serial) if serial is not None else None
-        if place is not None and _is_stale(place, delivery):
+        known = self._known.get(serial) if serial is not None else None
+        if known is not None and _is_stale(known, delivery):
             return []
         events: list[E] = []
         match delivery.action:
-            case Action.DELETE:
+            case DeliveryAction.DELETE:
                 if serial is not None:
-                    self._delete(serial, place, delivery)
-            case Action.CREATE | Action.APPEND | Action.UPDATE if place is not None:
-                events = self._again(place, delivery)
-            case Action.CREATE | Action.APPEND | Action.UPDATE:
+                    self._delete(serial, known, delivery)
+            case DeliveryAction.CREATE | DeliveryAction.APPEND | DeliveryAction.UPDATE if known is not None:
+                events = self._again(known, delivery)
+            case DeliveryAction.CREATE | DeliveryAction.APPEND | DeliveryAction.UPDATE:
                 events = self._first(delivery)
             case _:
                 assert_never(delivery.action)
@@ -153,34 +162,34 @@ class Decoder(Generic[E]):
         if serial is None:
             return []
         stream = StreamedMessage(serial, delivery.name, delivery.scope, delivery.message_id, delivery.headers)
-        place = self._places[serial] = _Place(delivery.version, stream)
+        known = self._known[serial] = _KnownMessage(delivery.version, stream)
         events = list(self._hooks.start(stream))
-        if delivery.action is Action.CREATE:  # what a new message says of itself comes with the appends
-            return [*events, *self._close(place, stream, delivery)]
+        if delivery.action is DeliveryAction.CREATE:  # the text of a new message comes with the appends
+            return [*events, *self._close(known, stream, delivery)]
         if isinstance(delivery.content, str) and delivery.content:
             events += self._grow(stream, delivery.content)
-        return [*events, *self._close(place, stream, delivery)]
+        return [*events, *self._close(known, stream, delivery)]
 
     def _first_discrete(self, delivery: Delivery) -> list[E]:
         if delivery.serial is not None and delivery.version is not None:
-            self._places[delivery.serial] = _Place(delivery.version, None)
+            self._known[delivery.serial] = _KnownMessage(delivery.version, None)
         return list(self._hooks.discrete(delivery))
 
     # -- a message that is known -------------------------------------------------------------------
 
-    def _again(self, place: _Place, delivery: Delivery) -> list[E]:
-        stream = place.stream
-        foreign = delivery.is_stream is None and delivery.action is Action.APPEND
-        if stream is None or foreign or delivery.action is Action.CREATE:
+    def _again(self, known: _KnownMessage, delivery: Delivery) -> list[E]:
+        stream = known.stream
+        foreign = delivery.is_stream is None and delivery.action is DeliveryAction.APPEND
+        if stream is None or foreign or delivery.action is DeliveryAction.CREATE:
             return []
         if not isinstance(delivery.content, str):
             return []
         if delivery.version is not None:
-            place.version = delivery.version
+            known.version = delivery.version
         stream.headers = delivery.headers
         events: list[E] = []
-        if delivery.action is Action.APPEND:
-            if delivery.content or delivery.status is Status.STREAMING:
+        if delivery.action is DeliveryAction.APPEND:
+            if delivery.content or delivery.status is StreamStatus.STREAMING:
                 events += self._grow(stream, delivery.content)
         elif delivery.content.startswith(stream.text):
             rest = delivery.content[len(stream.text) :]
@@ -190,30 +199,30 @@ class Decoder(Generic[E]):
             if self._on_replaced is not None:
                 with suppress(Exception):
                     self._on_replaced(stream)
-        return [*events, *self._close(place, stream, delivery)]
+        return [*events, *self._close(known, stream, delivery)]
 
     def _grow(self, stream: StreamedMessage, piece: str) -> list[E]:
         stream.pieces.append(piece)
         return list(self._hooks.delta(stream, piece))
 
-    def _close(self, place: _Place, stream: StreamedMessage, delivery: Delivery) -> list[E]:
-        if delivery.status is Status.STREAMING:
+    def _close(self, known: _KnownMessage, stream: StreamedMessage, delivery: Delivery) -> list[E]:
+        if delivery.status is StreamStatus.STREAMING:
             return []
-        place.stream = None
-        return list(self._hooks.end(stream)) if delivery.status is Status.COMPLETE else []
+        known.stream = None
+        return list(self._hooks.end(stream)) if delivery.status is StreamStatus.COMPLETE else []
 
-    def _delete(self, serial: str, place: _Place | None, delivery: Delivery) -> None:
-        stream = place.stream if place is not None else None
-        self._places[serial] = _Place(delivery.version, None)
+    def _delete(self, serial: str, known: _KnownMessage | None, delivery: Delivery) -> None:
+        stream = known.stream if known is not None else None
+        self._known[serial] = _KnownMessage(delivery.version, None)
         if self._on_deleted is not None:
             with suppress(Exception):
                 self._on_deleted(serial, stream)
 
 
 def decode_history(decoder: Decoder[E], newest_first: Iterable[Delivery]) -> list[Decoded[E]]:
-    """Decode a page of history, which carriers hand out backwards, in the order in which it happened."""
+    """Decode a page of history, which carriers return newest first, in chronological order."""
     return [decoded for delivery in reversed(list(newest_first)) for decoded in decoder.decode(delivery)]
 
 
-def _is_stale(place: _Place, delivery: Delivery) -> bool:
-    return place.version is not None and delivery.version is not None and delivery.version <= place.version
+def _is_stale(known: _KnownMessage, delivery: Delivery) -> bool:
+    return known.version is not None and delivery.version is not None and delivery.version <= known.version

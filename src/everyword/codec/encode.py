@@ -1,4 +1,4 @@
-"""From a message back to chunks that fold to it."""
+"""Encode a message as chunks that fold to it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from ..messages.partial_json import UNREADABLE, parse_partial_json
 from ..messages.readable_parts import is_readable
 from ..messages.tool_calls import approval_request, is_settled, is_tool_part, tool_name
 
-__all__ = ["encode_message", "encode_parts", "fold_of"]
+__all__ = ["encode_message", "encode_parts", "fold_from_message"]
 
 
 def encode_message(message: UIMessage, *, is_replay: bool = False, is_finished: bool = True) -> list[Chunk]:
-    """Return the chunks of a whole message, from `start` to `finish`; one that was cut off has no `finish`.
+    """Return the chunks of a whole message, from `start` to `finish`; without `finish` if `is_finished` is False.
 
-    Folding them gives the message back. With `is_replay` they are fit for every client instead: answered
-    approvals are left out (R-2), so that those calls come without their approval, and so are parts that
-    clients before ai 7 reject.
+    The chunks fold to the message. With `is_replay`, every client can fold them, and they lack two things: answered
+    approvals (R-2), so that those calls have no approval, and parts that clients before ai 7 reject.
     """
     chunks = encode_parts(message, open_parts={}, is_replay=is_replay)
     return [*chunks, {"type": "finish"}] if is_finished else chunks
 
 
 def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay: bool) -> list[Chunk]:
-    """Return the chunks of a message that may still grow: `open_parts` says which parts do, and their ids.
+    """Return the chunks of a message that may still be streaming. `open_parts` maps indexes of open parts to their ids.
 
-    Parts that no chunk makes, or that cannot be read, are left out.
+    Parts that no chunk can build, and unreadable parts, are left out.
     """
     start: Chunk = {"type": "start", "messageId": message.id}
     if message.metadata is not None:
@@ -54,7 +53,7 @@ def encode_parts(message: UIMessage, *, open_parts: Mapping[int, str], is_replay
     return chunks
 
 
-def fold_of(message: UIMessage, open_parts: Mapping[int, str]) -> MessageFold:
+def fold_from_message(message: UIMessage, open_parts: Mapping[int, str]) -> MessageFold:
     """Return a fold that further chunks of a message can be applied to.
 
     `open_parts` maps the positions of the text and reasoning parts that still grow to their ids. Other parts in state
@@ -112,7 +111,7 @@ def _encode_call(part: Part, *, is_replay: bool) -> list[Chunk]:
 
 
 def _encode_input(part: Part) -> list[Chunk]:
-    """Return the announcement of a call: with its input if that is whole, else as far as it came."""
+    """Return the chunks of a call's input: complete, or as far as it was streamed."""
     call: Chunk = {"toolCallId": part["toolCallId"], "toolName": tool_name(part)}
     for name in ("title", "toolMetadata", "providerExecuted"):
         if part.get(name) is not None:
@@ -134,7 +133,7 @@ def _encode_input(part: Part) -> list[Chunk]:
 
 
 def _input_encoding(part: Part) -> str | None:
-    """Return the encoding that the input was announced with; a failed call no longer says it itself."""
+    """Return the input encoding of the call's start chunk. A failed call no longer has it, so it is derived."""
     said: str | None = part.get("inputEncoding")
     if said is not None or part.get("state") != "output-error" or "input" not in part:
         return said
@@ -144,7 +143,7 @@ def _input_encoding(part: Part) -> str | None:
 
 
 def _was_streamed(part: Part) -> bool:
-    """Tell raw input that came as deltas from the raw input that a `tool-input-error` leaves."""
+    """Return True if the raw input came as deltas, False if it was left by a `tool-input-error`."""
     raw = part.get("rawInput")
     if not isinstance(raw, str):
         return False

@@ -1,8 +1,8 @@
-"""The lifecycle tracker: what must have been said before content, said exactly once.
+"""The lifecycle tracker: make sure that the events that must come before content are emitted exactly once.
 
-A reader that joins late has missed the events that open a message or a step. The tracker remembers, per
-scope, which of these phases were seen, and builds the missing ones in order. It knows nothing of chunks:
-whoever makes it says what the phases are and how their events are built.
+A reader that joins late has missed the events that open a message or a step. The tracker remembers, per scope, which
+of these phases were emitted, and builds the missing ones in order. It is generic: the caller gives the phases and the
+functions that build their events.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["Context", "LifecycleTracker", "Phase", "create_lifecycle_tracker"]
 E = TypeVar("E")
 
 Context = Mapping[str, str | None]
-"""What the builders may need to know, such as the message's id; handed through untouched."""
+"""Data for the build functions, such as the message id; passed through unchanged."""
 
 
 class Phase(Generic[E]):
-    """Something that must precede content, and how to make it up when it was missed."""
+    """A phase that must come before content, and the function that builds its events if they were missed."""
 
     __slots__ = ("build", "key")
 
@@ -29,7 +29,7 @@ class Phase(Generic[E]):
 
 
 class LifecycleTracker(Generic[E]):
-    """Which phases each scope has seen. Scopes are independent; a scope exists from its first phase on."""
+    """Tracks which phases were emitted per scope. Scopes are independent; a scope exists from its first phase on."""
 
     def __init__(self, phases: Iterable[Phase[E]]) -> None:
         self._phases: Sequence[Phase[E]] = tuple(phases)
@@ -37,13 +37,13 @@ class LifecycleTracker(Generic[E]):
 
     @property
     def scopes(self) -> frozenset[str]:
-        """The scopes that take up memory."""
+        """The scopes that the tracker holds in memory."""
         return frozenset(self._emitted)
 
     def ensure_phases(self, scope: str, context: Context) -> list[E]:
-        """Return the events of every phase that the scope has not seen, in order; it has seen them now.
+        """Return the events of every phase not yet emitted in the scope, in order, and mark them as emitted.
 
-        A phase counts as seen before it is built: if a builder raises, the next call goes on behind it.
+        A phase is marked before it is built: if its build function raises, the next call continues after it.
         """
         emitted = self._emitted.setdefault(scope, set())
         events: list[E] = []
@@ -54,20 +54,20 @@ class LifecycleTracker(Generic[E]):
         return events
 
     def mark_emitted(self, scope: str, key: str) -> None:
-        """Note that the real event of a phase was seen."""
+        """Mark a phase as emitted, because its real event was received."""
         self._emitted.setdefault(scope, set()).add(key)
 
     def reset_phase(self, scope: str, key: str) -> None:
-        """Forget that a phase was seen: the next content needs it again."""
+        """Mark a phase as not emitted, so that the next `ensure_phases` builds it again."""
         emitted = self._emitted.get(scope)
         if emitted is not None:
             emitted.discard(key)
 
     def clear_scope(self, scope: str) -> None:
-        """Forget the scope altogether."""
+        """Forget the scope and free its memory."""
         self._emitted.pop(scope, None)
 
 
 def create_lifecycle_tracker(phases: Iterable[Phase[E]]) -> LifecycleTracker[E]:
-    """Return a tracker that knows no scope yet."""
+    """Return a tracker without scopes."""
     return LifecycleTracker(phases)

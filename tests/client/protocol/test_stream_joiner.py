@@ -8,7 +8,7 @@ from hypothesis import given
 
 from everyword.client.protocol.stream_joiner import StreamJoiner
 from everyword.codec.compact import compact, replay_from_fold
-from everyword.codec.encode import encode_message, fold_of
+from everyword.codec.encode import encode_message, fold_from_message
 from everyword.errors import FoldError
 from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
@@ -198,7 +198,7 @@ def test_parts_known_by_other_ids_go_on_under_those(rng: Random) -> None:
     chunks = [chunk for chunk in normalised(rng) if not chunk["type"].startswith("reasoning-")]
     cut = rng.randrange(1, len(chunks) + 1)
     told = folded(chunks[:cut])
-    seen = fold_of(told.message(), {at: f"ours-{at}" for at in told.open_parts})
+    seen = fold_from_message(told.message(), {at: f"ours-{at}" for at in told.open_parts})
     reader = StreamJoiner("m", seen=seen, cursor=cut - 1)
     fed(reader, unindexed(replay_from_fold(told)))
     assert reader.replayed(cut - 1) == []

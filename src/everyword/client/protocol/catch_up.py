@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from ...codec.aisdk import aisdk_decoder
-from ...codec.decoder import Action, Decoder, Delivery, Status
+from ...codec.decoder import Decoder, Delivery, DeliveryAction, StreamStatus
 from ...codec.encode import encode_parts
 from ...errors import FoldError
 from ...messages.chunks import NEWER_TYPES
@@ -58,7 +58,7 @@ class _CatchUp:
         self._is_replaced = False
         self._decoder: Decoder[Chunk] = aisdk_decoder(on_replaced=self._note_replaced)
         for name in ("start", "start-step"):  # said in the message's own parts
-            self._decode(Delivery(action=Action.CREATE, serial=None, name=name, content={}, is_stream=False))
+            self._decode(Delivery(action=DeliveryAction.CREATE, serial=None, name=name, content={}, is_stream=False))
 
     def chunks(self) -> list[Chunk] | None:
         pairs = list(_pairs(self._held.parts, self._told.parts))
@@ -90,30 +90,30 @@ class _CatchUp:
     def _text(self, at: int | None, position: int) -> list[Chunk]:
         told, name = self._told.parts[position], self._name(at, position)
         is_open = position in self._told_names or told.get("state") == "streaming"
-        status = Status.STREAMING if is_open else Status.COMPLETE
+        status = StreamStatus.STREAMING if is_open else StreamStatus.COMPLETE
         if at is None:
             return self._see(position, name, told, status)
         held = self._held.parts[at]
         if at not in self._held_names:  # what is closed cannot be opened again
             self._is_replaced = True
             return []
-        self._see(position, name, held, Status.STREAMING)
+        self._see(position, name, held, StreamStatus.STREAMING)
         chunks = self._see(position, name, told, status)
         metadata = told.get("providerMetadata")
         if metadata is not None and metadata != held.get("providerMetadata"):
             return _with_metadata(chunks, told["type"], name, metadata)
         return chunks
 
-    def _see(self, position: int, name: str, part: Part, status: Status) -> list[Chunk]:
+    def _see(self, position: int, name: str, part: Part, status: StreamStatus) -> list[Chunk]:
         shown = {"id": name}
         if part.get("providerMetadata") is not None:
             shown["providerMetadata"] = part["providerMetadata"]
         headers: dict[str, Any] = {"part": shown}
-        if status is Status.COMPLETE and part.get("citations") is not None:
+        if status is StreamStatus.COMPLETE and part.get("citations") is not None:
             headers["chunk"] = {"type": "text-end", "id": name, "citations": part["citations"]}
         return self._decode(
             Delivery(
-                action=Action.UPDATE,
+                action=DeliveryAction.UPDATE,
                 serial=str(position),
                 name=part["type"],
                 content=part.get("text") or "",
@@ -159,7 +159,13 @@ class _CatchUp:
         serial = f"input-{told['toolCallId']}"
         headers = {"part": {"toolCallId": told["toolCallId"]}}
         sights = [
-            Delivery(action=Action.UPDATE, serial=serial, name="tool-input", content=part["rawInput"], headers=headers)
+            Delivery(
+                action=DeliveryAction.UPDATE,
+                serial=serial,
+                name="tool-input",
+                content=part["rawInput"],
+                headers=headers,
+            )
             for part in (held, told)
         ]
         self._decode(sights[0])
