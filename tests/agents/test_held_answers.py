@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword.agents.tools import tool
-from everyword.core.commands import Answer
+from everyword.core.commands import AnswerToolCall
 from everyword.events import CallAnswered, TurnAccepted, TurnEnded, TurnKind, decode_event
 from everyword.ids import CallId, RequestId, Seq
 from everyword.log.memory import MemoryLog
@@ -73,7 +73,7 @@ async def called(serving: Served) -> None:
 
 async def give(serving: Served, call: str, answer: CallAnswer, *, goes_on: bool) -> None:
     async with serving.directory.attach(AGENT) as loaded:
-        command = Answer(CallId(call), answer, RequestId(f"more-{call}"), auto_continue=goes_on)
+        command = AnswerToolCall(CallId(call), answer, RequestId(f"more-{call}"), auto_continue=goes_on)
         assert await loaded.actor.ask(command)
 
 

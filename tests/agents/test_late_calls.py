@@ -10,7 +10,7 @@ import pytest
 
 from everyword.agents import SaveMessagesResult
 from everyword.agents.tools import ToolContext, tool
-from everyword.core.commands import Answer, Policy, Submit
+from everyword.core.commands import AnswerToolCall, Policy, Submit
 from everyword.core.state import State
 from everyword.events import TurnAccepted, TurnEnded, TurnKind, decode_event
 from everyword.ids import CallId, MessageId, RequestId, Seq
@@ -101,7 +101,7 @@ class Client:
         await self._tell(Submit(request, answer, [message], policy=policy))
 
     async def answer(self, call: str, answer: ApprovalAnswer | OutputAnswer = YES, **more: Any) -> None:
-        await self._tell(Answer(CallId(call), answer, RequestId(f"more-{call}"), **more))
+        await self._tell(AnswerToolCall(CallId(call), answer, RequestId(f"more-{call}"), **more))
 
     async def _tell(self, command: Any) -> None:
         async with self.serving.directory.attach(AGENT) as loaded:

@@ -12,7 +12,7 @@ import pytest
 from everyword.agents import AIChatAgent
 from everyword.agents.tools import ToolContext, tool
 from everyword.agents.turn import Turn
-from everyword.core.commands import Answer
+from everyword.core.commands import AnswerToolCall
 from everyword.errors import ChatError
 from everyword.ids import CallId, RequestId
 from everyword.log.memory import MemoryLog
@@ -84,7 +84,7 @@ def calls_of(message: UIMessage) -> dict[str, Any]:
 
 async def answer(serving: Served, call_id: str, given: Any, *, is_last: bool = True) -> None:
     async with serving.directory.attach(AGENT) as loaded:
-        await loaded.actor.ask(Answer(CallId(call_id), given, RequestId(f"go on {call_id}")))
+        await loaded.actor.ask(AnswerToolCall(CallId(call_id), given, RequestId(f"go on {call_id}")))
     serving.clock.advance(1)
     if is_last:
         await serving.agent._runtime.wait_until_idle()

@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from everyword.agents.think import Think
-from everyword.core.commands import Answer
+from everyword.core.commands import AnswerToolCall
 from everyword.ids import CallId, RequestId
 from everyword.messages.message import Part, UIMessage
 from everyword.messages.tool_calls import CallAnswer, tool_parts
@@ -65,6 +65,6 @@ def calls_of(message: UIMessage | None) -> dict[str, Part]:
 async def answer(serving: Served, call_id: str, given: CallAnswer) -> None:
     """Answer a call as a client would, and wait for what follows."""
     async with serving.directory.attach(AGENT) as loaded:
-        await loaded.actor.ask(Answer(CallId(call_id), given, RequestId(f"go on {call_id}")))
+        await loaded.actor.ask(AnswerToolCall(CallId(call_id), given, RequestId(f"go on {call_id}")))
     serving.clock.advance(1)
     await serving.agent._runtime.wait_until_idle()

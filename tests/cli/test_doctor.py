@@ -17,7 +17,7 @@ from everyword.cli import main
 from everyword.cli.agent_check import examine
 from everyword.cli.agent_copy import Copied, read_log, write_agent
 from everyword.cli.readonly_log import ReadOnlyLog
-from everyword.core.commands import SetState
+from everyword.core.commands import ReplaceState
 from everyword.events import decode_event, encode_event, to_raw
 from everyword.ids import AgentId, Millis
 from everyword.log.sqlite.store import SqliteLog
@@ -270,4 +270,4 @@ async def _set_states(database: str, agents: list[str]) -> None:
     async with directory:
         for agent in agents:
             async with directory.attach(AgentId(agent)) as loaded:
-                await loaded.actor.ask(SetState(to_raw({"n": 1})))
+                await loaded.actor.ask(ReplaceState(to_raw({"n": 1})))

@@ -15,7 +15,7 @@ from everyword.agents.tools import tool
 from everyword.cli.readonly_log import ReadOnlyLog
 from everyword.cli.store_access import find_turn
 from everyword.cli.turn_replay import Frame, Play, Role, read_play
-from everyword.core.commands import Answer
+from everyword.core.commands import AnswerToolCall
 from everyword.errors import LogCorrupt, UsageError
 from everyword.ids import AgentId, CallId, RequestId, TurnId
 from everyword.messages.tool_calls import ApprovalAnswer, tool_parts
@@ -81,7 +81,7 @@ async def _answered(path: Path) -> None:
         await ask(client, question("u1", "pay"), idempotency_key="pay")
         async with (await app.start()).directory.attach(ANN) as loaded:
             await loaded.actor.ask(
-                Answer(CallId("k1"), ApprovalAnswer(True), RequestId("go on"), owner="page", origin="s1")
+                AnswerToolCall(CallId("k1"), ApprovalAnswer(True), RequestId("go on"), owner="page", origin="s1")
             )
         assert await app.get(agent, "ann").wait_until_stable(PATIENCE)
 
@@ -127,7 +127,7 @@ async def _approved_late(path: Path) -> None:
         await ask(client, question("u1", "pay"), idempotency_key="pay")
         await ask(client, question("u2", "else"), idempotency_key="else")
         async with (await app.start()).directory.attach(ANN) as loaded:
-            await loaded.actor.ask(Answer(CallId("k1"), ApprovalAnswer(True), RequestId("late")))
+            await loaded.actor.ask(AnswerToolCall(CallId("k1"), ApprovalAnswer(True), RequestId("late")))
         assert await app.get(Payer, "ann").wait_until_stable(PATIENCE)
 
 

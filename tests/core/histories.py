@@ -10,34 +10,34 @@ import msgspec
 from hypothesis import strategies as st
 
 from everyword.core.commands import (
-    Answer,
-    Begin,
-    Cancel,
-    Clear,
+    AnswerToolCall,
+    BeginAttempt,
+    CancelTurns,
+    ClearConversation,
     Command,
-    Continue,
-    Delay,
-    Emit,
+    ContinueTurn,
+    DelayAttempt,
+    EmitChunks,
     Emitted,
-    Finish,
-    Interrupt,
+    FinishTurn,
+    InterruptAttempt,
     MarkHookDone,
     MoveLeaf,
     OpenStream,
-    Place,
+    PlaceMessages,
     Policy,
     PolicyName,
     PutMessages,
+    RecordCallStart,
     RemoveMessages,
-    SetState,
-    StartCall,
+    ReplaceState,
     Submit,
 )
 from everyword.core.decide import decide
 from everyword.core.evolve import evolve
 from everyword.core.project import project
 from everyword.core.state import Rules, State
-from everyword.core.transitions import Status
+from everyword.core.transitions import TurnStatus
 from everyword.core.turn_state import TurnState
 from everyword.core.wanted import wanted
 from everyword.errors import Rejected
@@ -237,37 +237,39 @@ def next_command(choices: Choices, history: History) -> Command:
             assert work.run is not None
             turn = state.open[work.run]
             return (
-                Place(turn.id, deferred_messages(choices, history)) if turn.accepted.deferred else begin(history, turn)
+                PlaceMessages(turn.id, deferred_messages(choices, history))
+                if turn.accepted.deferred
+                else begin(history, turn)
             )
         case "late":
             assert late is not None
             return run_late(choices, history, late)
         case "restart":
             assert current is not None
-            return Begin(current.id, "crash")
+            return BeginAttempt(current.id, "crash")
         case "delay":
             assert current is not None
-            return Delay(current.id, Attempt(current.attempt), choices.of(["crash", "retry", "stall"]))
+            return DelayAttempt(current.id, Attempt(current.attempt), choices.of(["crash", "retry", "stall"]))
         case "interrupt":
             assert current is not None
-            return Interrupt(current.id, Attempt(current.attempt))
+            return InterruptAttempt(current.id, Attempt(current.attempt))
         case "overtake":
             return begin(history, state.open[choices.of(list(state.open))])
         case "emit":
             assert current is not None
             if calls := approved_calls(current):
                 return start_or_settle(choices, current, choices.of(calls))
-            return Emit(current.id, Attempt(current.attempt), emitted(*chunks_for(choices, current)))
+            return EmitChunks(current.id, Attempt(current.attempt), emitted(*chunks_for(choices, current)))
         case "finish":
             assert current is not None
             return finish(choices, current.id, current.attempt)
         case "cancel":
             assert current is not None
-            return Cancel(choices.of([current.request, None]))
+            return CancelTurns(choices.of([current.request, None]))
         case "answer":
             return answer(choices, history)
         case "continue":
-            return Continue(RequestId(history.fresh("c")))
+            return ContinueTurn(RequestId(history.fresh("c")))
         case "put":
             return PutMessages(put_messages(choices, history), trusted=choices.of([True, False]))
         case "show":
@@ -275,8 +277,8 @@ def next_command(choices: Choices, history: History) -> Command:
     return odd(choices, history)
 
 
-def begin(history: History, turn: TurnState) -> Begin:
-    return Begin(turn.id, calls=RequestId(history.fresh("l")))
+def begin(history: History, turn: TurnState) -> BeginAttempt:
+    return BeginAttempt(turn.id, calls=RequestId(history.fresh("l")))
 
 
 def approved_calls(turn: TurnState) -> list[CallId]:
@@ -289,11 +291,11 @@ def start_or_settle(choices: Choices, turn: TurnState, call: CallId) -> Command:
     """Run a call as its tool would: started first, then its output; now and then it dies in between."""
     attempt = Attempt(turn.attempt)
     if choices.rarely():
-        return Begin(turn.id, "crash")
+        return BeginAttempt(turn.id, "crash")
     if turn.calls.get(call) != attempt and not choices.rarely():
-        return StartCall(turn.id, attempt, call, "pay")
+        return RecordCallStart(turn.id, attempt, call, "pay")
     output = {"type": "tool-output-available", "toolCallId": call, "output": "paid"}
-    return Emit(turn.id, attempt, emitted(output))
+    return EmitChunks(turn.id, attempt, emitted(output))
 
 
 def run_late(choices: Choices, history: History, turn: TurnState) -> Command:
@@ -302,7 +304,7 @@ def run_late(choices: Choices, history: History, turn: TurnState) -> Command:
         return begin(history, turn)
     if calls := approved_calls(turn):
         return start_or_settle(choices, turn, calls[0])
-    return choices.of([finish(choices, turn.id, turn.attempt), Cancel(turn.request)])
+    return choices.of([finish(choices, turn.id, turn.attempt), CancelTurns(turn.request)])
 
 
 def shown(history: History) -> list[JsonObject]:
@@ -324,12 +326,12 @@ def put_messages(choices: Choices, history: History) -> list[JsonObject]:
     return choices.of([new, [old], [*new, old]])
 
 
-def finish(choices: Choices, turn: TurnId, attempt: int) -> Finish:
+def finish(choices: Choices, turn: TurnId, attempt: int) -> FinishTurn:
     outcome = choices.of([Outcome.COMPLETED, Outcome.COMPLETED, Outcome.ERROR, Outcome.ABORTED])
     error = "boom" if outcome is Outcome.ERROR else None
     reason, usage = choices.of([None, "stop", "tool-calls"]), to_raw({"tokens": turn} if turn % 2 else None)
     forget = choices.of(["crash", None, None])
-    return Finish(turn, Attempt(attempt), outcome, error=error, finish_reason=reason, usage=usage, forget=forget)
+    return FinishTurn(turn, Attempt(attempt), outcome, error=error, finish_reason=reason, usage=usage, forget=forget)
 
 
 SHAPES = ["append", "append", "append", "several", "prefix", "edit", "same", "stale", "forged", "branch", "defer"]
@@ -417,7 +419,7 @@ def answer(choices: Choices, history: History) -> Command:
     for node in state.tree.nodes.values():
         if node.body is not None and node.role == "assistant":
             calls += [part["toolCallId"] for part in open_calls(UIMessage.decode(node.body))] * 2
-    return Answer(
+    return AnswerToolCall(
         CallId(choices.of(calls)),
         choices.of([OutputAnswer({"ok": 1}), ErrorAnswer("no"), ApprovalAnswer(True), ApprovalAnswer(False, "why")]),
         RequestId(history.fresh("c")),
@@ -435,30 +437,30 @@ def odd(choices: Choices, history: History) -> Command:
     node = NodeId(choices.number(state.tree.last_node + 2))
     streams = [each for each in state.open.values() if each.accepted.kind.is_bare]
     options: list[Command] = [
-        Begin(turn),
-        Delay(turn, attempt, "crash"),
-        Interrupt(turn, attempt),
-        Emit(turn, attempt, emitted({"type": "text-start", "id": "odd"})),
+        BeginAttempt(turn),
+        DelayAttempt(turn, attempt, "crash"),
+        InterruptAttempt(turn, attempt),
+        EmitChunks(turn, attempt, emitted({"type": "text-start", "id": "odd"})),
         finish(choices, turn, attempt),
-        Cancel(RequestId("nobody")),
-        Cancel(None),
-        Clear("s1"),
+        CancelTurns(RequestId("nobody")),
+        CancelTurns(None),
+        ClearConversation("s1"),
         MarkHookDone(turn),
         MoveLeaf(node),
         RemoveMessages([node]),
         OpenStream(RequestId(history.fresh("s")), MessageId("m"), choices.of([TurnKind.RSM, TurnKind.STREAM])),
         PutMessages([user(history.fresh("p")), assistant(history.fresh("q"))]),
         PutMessages([user(history.fresh("p"))], trusted=False),
-        Place(turn, [user(history.fresh("d"))]),
-        SetState(to_raw({"since": history.fresh("v")})),
+        PlaceMessages(turn, [user(history.fresh("d"))]),
+        ReplaceState(to_raw({"since": history.fresh("v")})),
     ]
     for stream in streams:
         words = emitted({"type": "words", "n": stream.chunks})
-        options += [Begin(stream.id), Emit(stream.id, Attempt(stream.attempt), words)]
-        options += [finish(choices, stream.id, stream.attempt), Cancel(stream.request)]
+        options += [BeginAttempt(stream.id), EmitChunks(stream.id, Attempt(stream.attempt), words)]
+        options += [finish(choices, stream.id, stream.attempt), CancelTurns(stream.request)]
     return choices.of(options)
 
 
 def is_waiting_for_a_person(state: State) -> bool:
     """Whether all that is open are bare streams and continuations that wait for another answer."""
-    return all(turn.is_continuation and turn.status is Status.ACCEPTED for turn in state.message_turns())
+    return all(turn.is_continuation and turn.status is TurnStatus.ACCEPTED for turn in state.message_turns())

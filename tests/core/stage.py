@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from everyword.core.commands import (
-    Answer,
-    Begin,
-    Cancel,
-    Clear,
-    Continue,
-    Delay,
-    Emit,
-    Finish,
-    Interrupt,
+    AnswerToolCall,
+    BeginAttempt,
+    CancelTurns,
+    ClearConversation,
+    ContinueTurn,
+    DelayAttempt,
+    EmitChunks,
+    FinishTurn,
+    InterruptAttempt,
     MoveLeaf,
     OpenStream,
-    Place,
+    PlaceMessages,
     Policy,
     PutMessages,
     RemoveMessages,
@@ -74,22 +74,22 @@ class Stage(History):
         return self.tell(Submit(RequestId(request), MessageId(f"a-{request}"), None, trusted=True))
 
     def place(self, turn: int, *messages: JsonObject) -> list[Event]:
-        return self.tell(Place(TurnId(turn), list(messages)))
+        return self.tell(PlaceMessages(TurnId(turn), list(messages)))
 
     def go_on(self, request: str, **options: Any) -> list[Event]:
-        return self.tell(Continue(RequestId(request), **options))
+        return self.tell(ContinueTurn(RequestId(request), **options))
 
     def open_stream(self, request: str) -> list[Event]:
         return self.tell(OpenStream(RequestId(request), MessageId(f"a-{request}")))
 
     def answer(self, call: str, answer: CallAnswer, continuation: str = "c", **options: Any) -> list[Event]:
-        return self.tell(Answer(CallId(call), answer, RequestId(continuation), **options))
+        return self.tell(AnswerToolCall(CallId(call), answer, RequestId(continuation), **options))
 
     def cancel(self, request: str | None = None, by: str | None = None) -> list[Event]:
-        return self.tell(Cancel(RequestId(request) if request is not None else None, by))
+        return self.tell(CancelTurns(RequestId(request) if request is not None else None, by))
 
     def clear(self, origin: str | None = None) -> list[Event]:
-        return self.tell(Clear(origin))
+        return self.tell(ClearConversation(origin))
 
     def put(self, *messages: JsonObject, **options: Any) -> list[Event]:
         return self.tell(PutMessages(list(messages), **options))
@@ -103,21 +103,21 @@ class Stage(History):
     # -- running -------------------------------------------------------------------------------------------
 
     def begin(self, turn: int, cause: AttemptCause = "first", *, fresh: bool = False) -> list[Event]:
-        return self.tell(Begin(TurnId(turn), cause, fresh, calls=RequestId(f"calls-{turn}")))
+        return self.tell(BeginAttempt(TurnId(turn), cause, fresh, calls=RequestId(f"calls-{turn}")))
 
     def delay(self, turn: int, cause: AttemptCause = "retry", *, attempt: int = 1) -> list[Event]:
-        return self.tell(Delay(TurnId(turn), Attempt(attempt), cause))
+        return self.tell(DelayAttempt(TurnId(turn), Attempt(attempt), cause))
 
     def interrupt(self, turn: int, *, attempt: int = 1) -> list[Event]:
-        return self.tell(Interrupt(TurnId(turn), Attempt(attempt)))
+        return self.tell(InterruptAttempt(TurnId(turn), Attempt(attempt)))
 
     def emit(self, turn: int, *chunks: JsonObject, attempt: int = 1) -> list[Event]:
-        return self.tell(Emit(TurnId(turn), Attempt(attempt), emitted(*chunks)))
+        return self.tell(EmitChunks(TurnId(turn), Attempt(attempt), emitted(*chunks)))
 
     def finish(
         self, turn: int, outcome: Outcome = Outcome.COMPLETED, *, attempt: int = 1, **options: Any
     ) -> list[Event]:
-        return self.tell(Finish(TurnId(turn), Attempt(attempt), outcome, **options))
+        return self.tell(FinishTurn(TurnId(turn), Attempt(attempt), outcome, **options))
 
     def run(self, turn: int, *chunks: JsonObject, finish_reason: str = "stop") -> list[Event]:
         """Begin, emit and complete a turn; returns the events of its end."""

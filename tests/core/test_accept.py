@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everyword.core.commands import Continue, OpenStream
+from everyword.core.commands import ContinueTurn, OpenStream
 from everyword.errors import Rejected, TooManyQueued
 from everyword.events import MessageReplaced, MessagesPut, Outcome, TurnAccepted, TurnKind
 from everyword.ids import MessageId, RequestId
@@ -299,7 +299,7 @@ def test_a_request_that_only_the_store_remembers_causes_nothing() -> None:
 def test_one_request_id_is_not_accepted_as_two_kinds_of_turn() -> None:
     told = stage()
     told.talk("r1", "u1")
-    assert told.tell(Continue(RequestId("r1"))) == []
+    assert told.tell(ContinueTurn(RequestId("r1"))) == []
     assert told.tell(OpenStream(RequestId("r1"), MessageId("m"))) == []
 
 

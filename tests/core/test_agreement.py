@@ -7,7 +7,16 @@ from collections.abc import Iterator
 import msgspec
 from hypothesis import given, settings
 
-from everyword.core.commands import Begin, Clear, Command, Finish, MoveLeaf, Place, RemoveMessages, Submit
+from everyword.core.commands import (
+    BeginAttempt,
+    ClearConversation,
+    Command,
+    FinishTurn,
+    MoveLeaf,
+    PlaceMessages,
+    RemoveMessages,
+    Submit,
+)
 from everyword.core.decide import decide
 from everyword.core.project import all_rows
 from everyword.core.state import State
@@ -42,12 +51,12 @@ def test_what_is_wanted_can_be_done(history: History) -> None:
         work = wanted(state, now)
         for turn in work.stop:
             attempt = Attempt(state.open[turn].attempt)
-            assert decide(state, Finish(turn, attempt, Outcome.ABORTED), now, twin.rules)
+            assert decide(state, FinishTurn(turn, attempt, Outcome.ABORTED), now, twin.rules)
         for wanted_turn in (work.run, work.calls):
             if wanted_turn is not None:
                 deferred = state.open[wanted_turn].accepted.deferred
-                begin = Begin(wanted_turn, "crash", calls=RequestId(twin.fresh("l")))
-                assert decide(state, Place(wanted_turn, []) if deferred else begin, now, twin.rules)
+                begin = BeginAttempt(wanted_turn, "crash", calls=RequestId(twin.fresh("l")))
+                assert decide(state, PlaceMessages(wanted_turn, []) if deferred else begin, now, twin.rules)
 
 
 @MANY
@@ -83,7 +92,7 @@ def test_only_clearing_removing_and_branching_hide_what_was_shown(history: Histo
 
 
 def _may_hide(command: Command, events: list[Event], state: State) -> bool:
-    if isinstance(command, Clear | RemoveMessages | MoveLeaf):
+    if isinstance(command, ClearConversation | RemoveMessages | MoveLeaf):
         return True
     if any(isinstance(event, MessagesRemoved) and event.cause == "cap" for event in events):
         return True

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everyword.core.attempts import PROGRESS_CHUNKS
-from everyword.core.commands import StartCall
+from everyword.core.commands import RecordCallStart
 from everyword.events import AttemptInterrupted, AttemptStarted, TurnEnded
 from everyword.ids import Attempt, CallId, TurnId
 from tests.core.histories import user
@@ -38,7 +38,7 @@ def called(call: str) -> dict[str, Any]:
 
 
 def start_call(told: Stage, call: str, attempt: int) -> None:
-    told.tell(StartCall(TurnId(1), Attempt(attempt), CallId(call), "find"))
+    told.tell(RecordCallStart(TurnId(1), Attempt(attempt), CallId(call), "find"))
 
 
 def test_an_attempt_that_a_shutdown_interrupted_does_not_count() -> None:

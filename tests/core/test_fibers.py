@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from everyword.core.commands import (
     Command,
-    Destroy,
+    DestroyAgent,
     EndFiber,
     PauseFiber,
     RecoverFiber,
-    SetState,
+    ReplaceState,
     StartFiber,
     StashFiber,
 )
@@ -117,8 +117,8 @@ def test_only_the_newest_ends_are_remembered_and_open_fibers_always() -> None:
 
 def test_a_destroyed_agent_takes_no_command_and_is_woken_to_be_deleted() -> None:
     history = started(A)
-    assert history.tell(Destroy()) == [AgentDestroyed()]
-    for command in (StartFiber(B, "b"), SetState(to_raw(1)), Destroy()):
+    assert history.tell(DestroyAgent()) == [AgentDestroyed()]
+    for command in (StartFiber(B, "b"), ReplaceState(to_raw(1)), DestroyAgent()):
         with pytest.raises(AgentGone):
             history.tell(command)
     assert wanted(history.state, Millis(history.now)).wake == NOW

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everyword.core.commands import Begin, Emit, Finish
+from everyword.core.commands import BeginAttempt, EmitChunks, FinishTurn
 from everyword.core.decide import decide
 from everyword.core.evolve import evolve
 from everyword.core.prune import is_redundant, state_is_prunable, turn_is_prunable
@@ -82,8 +82,8 @@ def test_a_stale_attempt_cannot_speak(history: History) -> None:
             if turn is not None and turn.attempt == attempt:
                 continue
             for command in (
-                Emit(TurnId(number), attempt, emitted({"type": "start-step"})),
-                Finish(TurnId(number), attempt, Outcome.COMPLETED),
+                EmitChunks(TurnId(number), attempt, emitted({"type": "start-step"})),
+                FinishTurn(TurnId(number), attempt, Outcome.COMPLETED),
             ):
                 with pytest.raises(StaleAttempt):
                     decide(state, command, now, history.rules)
@@ -189,12 +189,12 @@ def test_from_any_crash_point_every_turn_ends_or_waits_for_a_person(history: His
         work = wanted(state, Millis(now))
         if work.stop:
             turn = state.open[work.stop[0]]
-            command: Finish | Begin = Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED)
+            command: FinishTurn | BeginAttempt = FinishTurn(turn.id, Attempt(turn.attempt), Outcome.ABORTED)
         elif (next_turn := work.run or work.calls) is not None:
             turn = state.open[next_turn]
-            command = Begin(turn.id, "crash", calls=RequestId(f"late-{steps}"))
+            command = BeginAttempt(turn.id, "crash", calls=RequestId(f"late-{steps}"))
             if turn.accepted.deferred:  # whoever knew its messages is gone
-                command = Finish(turn.id, Attempt(0), Outcome.ERROR, error="gone")
+                command = FinishTurn(turn.id, Attempt(0), Outcome.ERROR, error="gone")
         else:
             break
         for event in decide(state, command, Millis(now), rules):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec import Raw
 
-from everyword.core.commands import Begin, StartCall
+from everyword.core.commands import BeginAttempt, RecordCallStart
 from everyword.core.wanted import NOW, Wanted
 from everyword.errors import Rejected
 from everyword.events import (
@@ -62,7 +62,7 @@ def overtaken(*calls: str) -> Stage:
 
 
 def start(told: Stage, turn: int, call: str, *, attempt: int = 1, idempotent: bool = False) -> list[object]:
-    return told.tell(StartCall(TurnId(turn), Attempt(attempt), CallId(call), "pay", idempotent))  # type: ignore[return-value]
+    return told.tell(RecordCallStart(TurnId(turn), Attempt(attempt), CallId(call), "pay", idempotent))  # type: ignore[return-value]
 
 
 def pay(told: Stage, turn: int, *calls: str) -> None:
@@ -323,7 +323,7 @@ def test_without_a_request_id_for_its_calls_a_question_is_refused_and_nothing_ha
     told.answer("k1", YES, auto_continue=False)
     told.ask("r2", user("u2"))
     with pytest.raises(Rejected, match="run first"):
-        told.tell(Begin(TurnId(2)))
+        told.tell(BeginAttempt(TurnId(2)))
     assert told.wanted().run == 2
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everyword.core.commands import AddJob, Begin, Clear, Emitted, Finish, OpenStream
+from everyword.core.commands import AddJob, BeginAttempt, ClearConversation, Emitted, FinishTurn, OpenStream
 from everyword.errors import Rejected
 from everyword.events import (
     ChatCleared,
@@ -69,9 +69,9 @@ def test_a_known_stream_asks_nothing_twice() -> None:
 
 def test_the_last_chunks_the_message_and_the_end_are_one_batch() -> None:
     told = opened()
-    told.tell(Begin(TurnId(1)))
+    told.tell(BeginAttempt(TurnId(1)))
     last = [Emitted(b'{"type":"start"}'), Emitted(b'{"type":"finish"}')]
-    end = Finish(TurnId(1), Attempt(1), Outcome.COMPLETED, message=assistant("a-s1", "said"), chunks=last)
+    end = FinishTurn(TurnId(1), Attempt(1), Outcome.COMPLETED, message=assistant("a-s1", "said"), chunks=last)
     events = told.tell(end)
     assert kinds(events) == ["Chunk", "Chunk", "MessagesPut", "TurnEnded"]
     assert [chunk.index for chunk in pick(Chunk, events)] == [0, 1]
@@ -82,11 +82,11 @@ def test_the_last_chunks_the_message_and_the_end_are_one_batch() -> None:
 
 def test_an_end_that_is_refused_leaves_no_chunk() -> None:
     told = opened()
-    told.tell(Begin(TurnId(1)))
-    told.tell(Finish(TurnId(1), Attempt(1), Outcome.COMPLETED))
+    told.tell(BeginAttempt(TurnId(1)))
+    told.tell(FinishTurn(TurnId(1), Attempt(1), Outcome.COMPLETED))
     before = len(told.log)
     with pytest.raises(Rejected):
-        told.tell(Finish(TurnId(1), Attempt(1), Outcome.COMPLETED, chunks=[Emitted(b'{"type":"start"}')]))
+        told.tell(FinishTurn(TurnId(1), Attempt(1), Outcome.COMPLETED, chunks=[Emitted(b'{"type":"start"}')]))
     assert len(told.log) == before
 
 
@@ -94,7 +94,7 @@ def test_clearing_cancels_the_jobs_that_are_there_when_it_is_decided_and_no_othe
     told = opened()
     told.tell(fill("j2", "another"))
     told.tell(asked("s2", fill("j3")))
-    events = told.tell(Clear(cancels=FILL))
+    events = told.tell(ClearConversation(cancels=FILL))
     assert [end.job for end in pick(JobEnded, events)] == ["j1", "j3"]
     assert len(pick(TurnEnded, events)) == 2 and isinstance(events[-1], ChatCleared)
     assert list(told.state.jobs) == ["j2"]
@@ -102,7 +102,7 @@ def test_clearing_cancels_the_jobs_that_are_there_when_it_is_decided_and_no_othe
 
 def test_clearing_a_chat_leaves_the_jobs() -> None:
     told = opened()
-    assert pick(JobEnded, told.tell(Clear())) == []
+    assert pick(JobEnded, told.tell(ClearConversation())) == []
     assert pick(JobAdded, told.tell(asked("s2", fill("j2")))) and list(told.state.jobs) == ["j1", "j2"]
 
 

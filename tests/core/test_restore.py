@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from everyword.core.restore import restore
 from everyword.core.state import State
-from everyword.core.transitions import Status
+from everyword.core.transitions import TurnStatus
 from everyword.events import Chunk, HookDone, encode_event
 from everyword.ids import Attempt, Millis, NodeId, TurnId
 from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
@@ -200,7 +200,7 @@ def test_an_open_turn_is_loaded_with_what_it_has_said(*, is_cancelling: bool) ->
     assert turn.fold is not None
     assert turn.fold.message().text == "half"
     assert (turn.chunks, turn.attempt) == (2, 1)
-    assert turn.status is (Status.CANCELLING if is_cancelling else Status.RUNNING)
+    assert turn.status is (TurnStatus.CANCELLING if is_cancelling else TurnStatus.RUNNING)
 
 
 def test_chunks_of_turns_that_have_ended_are_passed_over() -> None:

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from everyword.core.commands import Begin, Cancel, Command, EndRun, Finish, MarkRunTold, StartRun, Submit
+from everyword.core.commands import (
+    BeginAttempt,
+    CancelTurns,
+    Command,
+    EndRun,
+    FinishTurn,
+    MarkRunTold,
+    StartRun,
+    Submit,
+)
 from everyword.core.project import all_rows
 from everyword.core.restore import restore
 from everyword.core.runs import RECENT_RUNS
@@ -26,7 +35,7 @@ def started(*runs: RunId, rules: Rules | None = None, within: TurnId | None = No
     history = History(rules if rules is not None else Rules())
     if within is not None:
         history.tell(Submit(RequestId("r"), MessageId("m"), [user("u")]))
-        history.tell(Begin(within))
+        history.tell(BeginAttempt(within))
     for run in runs:
         history.tell(StartRun(run, "kid", within=within))
     return history
@@ -72,9 +81,9 @@ def test_a_run_is_to_stop_when_the_turn_that_waits_for_it_has_ended_and_a_detach
     history.tell(StartRun(B, "kid", within=TURN, is_detached=True))
     history.tell(StartRun(C, "kid"))
     assert due(history) == ((A, B, C), (), ())
-    history.tell(Cancel(RequestId("r")))
+    history.tell(CancelTurns(RequestId("r")))
     assert due(history)[1] == (), "the turn may still say something"
-    history.tell(Finish(TURN, Attempt(1), Outcome.ABORTED))
+    history.tell(FinishTurn(TURN, Attempt(1), Outcome.ABORTED))
     assert due(history) == ((A, B, C), (A,), ())
     assert wanted(history.state, Millis(history.now)).wake == NOW
 
@@ -124,9 +133,9 @@ def test_only_the_newest_ends_are_remembered_and_no_open_run_is_forgotten() -> N
 def test_a_sub_agents_word_is_progress_of_the_turn_that_waits() -> None:
     """Trap 189."""
     history = started(A, within=TURN, rules=Rules(give_up_after=1_000))
-    history.tell(Begin(TURN, "crash"))
+    history.tell(BeginAttempt(TURN, "crash"))
     history.now += 5_000
-    gone = replace(Begin(TURN, "crash"), heard_at=None)
+    gone = replace(BeginAttempt(TURN, "crash"), heard_at=None)
     heard = replace(gone, heard_at=Millis(history.now - 10))
     assert not any(isinstance(event, TurnEnded) for event in history.tell(heard))
     assert any(isinstance(event, TurnEnded) for event in history.tell(gone))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everyword.core.commands import SetState
+from everyword.core.commands import ReplaceState
 from everyword.core.prune import is_redundant, state_is_prunable, turn_is_prunable
 from everyword.core.transcript import Ending, Transcript
 from everyword.events import AttemptStarted, Chunk, Event, Outcome, StateSet, TurnKind, TurnRetargeted, to_raw
@@ -213,7 +213,7 @@ def test_only_states_that_were_replaced_long_ago_may_go(replaced_at: int | None,
 def test_nothing_but_chunks_and_states_is_redundant() -> None:
     told = stage()
     told.talk("r1", "u1")
-    told.tell(SetState(to_raw({"n": 1})))
+    told.tell(ReplaceState(to_raw({"n": 1})))
     redundant = [event for event, _ in told.log if is_redundant(event, prunable=True)]
     assert redundant == [event for event, _ in told.log if isinstance(event, Chunk | StateSet)]
     assert isinstance(redundant[-1], StateSet)

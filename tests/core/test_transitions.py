@@ -7,10 +7,10 @@ from typing import get_args
 import pytest
 from msgspec import Raw
 
-from everyword.core.commands import MarkHookDone, StartCall
+from everyword.core.commands import MarkHookDone, RecordCallStart
 from everyword.core.evolve import evolve
 from everyword.core.state import State
-from everyword.core.transitions import TRANSITIONS, Status, next_status
+from everyword.core.transitions import TRANSITIONS, TurnStatus, next_status
 from everyword.events import (
     AgentCreated,
     AgentDestroyed,
@@ -85,7 +85,7 @@ def a_life() -> Stage:
     told.ask("r1", user("u1"))
     told.begin(1)
     told.emit(1, call("k1"), call("k2"), call("k3"), call("k4"), *open_text("half"))
-    told.tell(StartCall(TURN, Attempt(1), CallId("k4"), "find"))
+    told.tell(RecordCallStart(TURN, Attempt(1), CallId("k4"), "find"))
     told.answer("k1", OutputAnswer(1), "c1")  # turn 2 waits
     told.answer("k2", OutputAnswer(1), "c2")  # and is retargeted
     told.delay(1, "crash")
@@ -106,10 +106,10 @@ def a_life() -> Stage:
     return told
 
 
-def walked(told: Stage) -> set[tuple[Status | None, type[Event]]]:
+def walked(told: Stage) -> set[tuple[TurnStatus | None, type[Event]]]:
     """The rows of the table that a log used."""
-    used: set[tuple[Status | None, type[Event]]] = set()
-    statuses: dict[TurnId, Status] = {}
+    used: set[tuple[TurnStatus | None, type[Event]]] = set()
+    statuses: dict[TurnId, TurnStatus] = {}
     for event, _ in told.log:
         turn = turn_of(event)
         if turn is None:
@@ -131,8 +131,10 @@ def test_every_kind_of_event_is_either_in_the_table_or_of_no_turn() -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-@pytest.mark.parametrize("status", [None, *Status], ids=str)
-def test_what_has_no_row_is_refused_and_what_has_one_leads_where_it_says(status: Status | None, event: Event) -> None:
+@pytest.mark.parametrize("status", [None, *TurnStatus], ids=str)
+def test_what_has_no_row_is_refused_and_what_has_one_leads_where_it_says(
+    status: TurnStatus | None, event: Event
+) -> None:
     row = TRANSITIONS[status]
     if type(event) in row:
         assert next_status(status, event) is row[type(event)]
@@ -143,33 +145,39 @@ def test_what_has_no_row_is_refused_and_what_has_one_leads_where_it_says(status:
 
 @pytest.mark.obligation("000-5.1")
 def test_an_ended_turn_never_changes_its_status_again() -> None:
-    assert set(TRANSITIONS[Status.ENDED].values()) == {Status.ENDED}
-    assert set(TRANSITIONS[Status.ENDED]) == {HookDone}
+    assert set(TRANSITIONS[TurnStatus.ENDED].values()) == {TurnStatus.ENDED}
+    assert set(TRANSITIONS[TurnStatus.ENDED]) == {HookDone}
 
 
 def test_only_an_end_ends_a_turn_and_it_can_end_from_anywhere() -> None:
-    enders = {kind for status, kind in ROWS if TRANSITIONS[status][kind] is Status.ENDED and status is not Status.ENDED}
+    enders = {
+        kind
+        for status, kind in ROWS
+        if TRANSITIONS[status][kind] is TurnStatus.ENDED and status is not TurnStatus.ENDED
+    }
     assert enders == {TurnEnded}
-    assert all(TurnEnded in TRANSITIONS[status] for status in (Status.ACCEPTED, Status.RUNNING, Status.CANCELLING))
+    assert all(
+        TurnEnded in TRANSITIONS[status] for status in (TurnStatus.ACCEPTED, TurnStatus.RUNNING, TurnStatus.CANCELLING)
+    )
 
 
-def at(status: Status) -> Stage:
+def at(status: TurnStatus) -> Stage:
     """A turn in this status, with a call of its own."""
     told = stage()
     told.ask("r1", user("u1"))
-    if status is not Status.ACCEPTED:
+    if status is not TurnStatus.ACCEPTED:
         told.begin(1)
         told.emit(1, call("k1"))
-    if status is Status.CANCELLING:
+    if status is TurnStatus.CANCELLING:
         told.cancel("r1")
-    if status is Status.ENDED:
+    if status is TurnStatus.ENDED:
         told.finish(1)
     return told
 
 
 ILLEGAL = [
     (status, event)
-    for status in Status
+    for status in TurnStatus
     for event in EVENTS
     # An answer that names an ended turn is an answer to the stored message; an acceptance is asserted on its own.
     if type(event) not in TRANSITIONS[status] and not isinstance(event, TurnAccepted | CallAnswered | MessagesPut)
@@ -177,7 +185,7 @@ ILLEGAL = [
 
 
 @pytest.mark.parametrize(("status", "event"), ILLEGAL, ids=lambda value: getattr(value, "name", type(value).__name__))
-def test_evolve_refuses_loudly_what_decide_can_never_have_made(status: Status, event: Event) -> None:
+def test_evolve_refuses_loudly_what_decide_can_never_have_made(status: TurnStatus, event: Event) -> None:
     told = at(status)
     with pytest.raises(AssertionError, match="illegal"):
         evolve(told.state, event, Millis(told.now))
@@ -192,8 +200,8 @@ def test_evolve_refuses_events_of_a_turn_that_was_never_accepted(event: Event) -
         evolve(State(), event, NOW)
 
 
-@pytest.mark.parametrize("status", list(Status), ids=str)
-def test_evolve_refuses_to_accept_a_turn_twice(status: Status) -> None:
+@pytest.mark.parametrize("status", list(TurnStatus), ids=str)
+def test_evolve_refuses_to_accept_a_turn_twice(status: TurnStatus) -> None:
     told = at(status)
     with pytest.raises(AssertionError, match="accepted once"):
         evolve(told.state, EVENTS[0], Millis(told.now))

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from everyword.core.commands import MarkHookDone
 from everyword.core.state import RECENT_TURNS
-from everyword.core.transitions import Status
+from everyword.core.transitions import TurnStatus
 from everyword.errors import Rejected, StaleAttempt, UnknownTurn
 from everyword.events import (
     AttemptStarted,
@@ -46,7 +46,7 @@ def begun(**rules: Any) -> Stage:
     return told
 
 
-def status(told: Stage, turn: int = 1) -> Status:
+def status(told: Stage, turn: int = 1) -> TurnStatus:
     found = told.state.find(TurnId(turn))
     assert found is not None
     return found.status
@@ -59,7 +59,7 @@ def test_the_first_attempt_is_number_one_and_its_cause_is_first_whatever_the_run
     told = stage()
     told.ask("r1", user("u1"))
     assert told.begin(1, "crash") == [AttemptStarted(TurnId(1), 1, "first")]  # type: ignore[arg-type]
-    assert status(told) is Status.RUNNING
+    assert status(told) is TurnStatus.RUNNING
 
 
 @pytest.mark.parametrize("cause", ["crash", "retry"])
@@ -403,7 +403,7 @@ def test_cancelling_a_waiting_turn_ends_it_at_once_and_its_question_stays() -> N
 def test_cancelling_a_running_turn_asks_it_to_stop() -> None:
     told = begun()
     assert told.cancel("r1", by="ann") == [CancelRequested(TurnId(1), by="ann")]
-    assert status(told) is Status.CANCELLING
+    assert status(told) is TurnStatus.CANCELLING
     assert told.wanted().stop == (1,)
 
 

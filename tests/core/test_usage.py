@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from everyword.core.commands import Begin, EndRun, Finish, StartRun
+from everyword.core.commands import BeginAttempt, EndRun, FinishTurn, StartRun
 from everyword.core.runs import RECENT_RUNS
 from everyword.core.usage import total_usage
 from everyword.events import Outcome, TurnEnded, to_raw
@@ -31,7 +31,7 @@ def ran(told: Stage, name: str, used: Any, *, within: TurnId | None = TURN, deta
 
 
 def usage(told: Stage, own: Any = None, attempt: int = 1) -> Any:
-    ended = the(TurnEnded, told.tell(Finish(TURN, Attempt(attempt), Outcome.COMPLETED, usage=to_raw(own))))
+    ended = the(TurnEnded, told.tell(FinishTurn(TURN, Attempt(attempt), Outcome.COMPLETED, usage=to_raw(own))))
     return msgspec.json.decode(ended.usage)
 
 
@@ -58,7 +58,7 @@ def test_without_runs_that_tell_their_use_the_turns_own_is_as_it_was(own: Any) -
 def test_a_run_counts_once_however_often_the_turn_is_tried() -> None:
     told = begun()
     ran(told, "a", {"outputTokens": 2})
-    told.tell(Begin(TURN, cause="crash"))
+    told.tell(BeginAttempt(TURN, cause="crash"))
     assert told.tell(StartRun(RunId("a"), "kid", within=TURN)) == []
     assert usage(told, attempt=2) == {"subAgents": {"outputTokens": 2}}
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from everyword.agents import responder_for
 from everyword.agents.tools import ToolContext, tool
-from everyword.core.commands import Answer, Submit
+from everyword.core.commands import AnswerToolCall, Submit
 from everyword.core.state import State
 from everyword.events import CallAnswered
 from everyword.ids import AgentId, CallId, MessageId, RequestId
@@ -101,7 +101,7 @@ async def live(base: str, path: str, clock: Clock, action: str, what: str) -> No
             question = {"id": f"u{number}", "role": "user", "parts": [{"type": "text", "text": what}]}
             await loaded.actor.ask(Submit(RequestId(f"r{number}"), MessageId(f"a{number}"), [question]))
         if action == "approve":
-            events = await loaded.actor.ask(Answer(CallId(what), ApprovalAnswer(True), RequestId("r2")))
+            events = await loaded.actor.ask(AnswerToolCall(CallId(what), ApprovalAnswer(True), RequestId("r2")))
             report("answered" if any(isinstance(event, CallAnswered) for event in events) else "refused")
         await settle(loaded)
         report("asks" if await loaded.actor.inspect(_asks) else "settled")

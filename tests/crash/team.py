@@ -18,7 +18,7 @@ from everyword import TurnLimits
 from everyword.agents import responder_for
 from everyword.agents.agent_tools import agent_tool
 from everyword.agents.sub_agents import class_of
-from everyword.core.commands import Cancel, Submit
+from everyword.core.commands import CancelTurns, Submit
 from everyword.core.state import State
 from everyword.ids import AgentId, MessageId, RequestId, sub_agent_id
 from everyword.log.sqlite.store import SqliteLog
@@ -98,7 +98,7 @@ async def live(path: str, base: str, action: str) -> None:
             question = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "go"}]}
             await loaded.actor.ask(Submit(RequestId("r"), MessageId("a"), [question]))
         if action == "stop":
-            await loaded.actor.insist(Cancel(RequestId("r")))
+            await loaded.actor.insist(CancelTurns(RequestId("r")))
             report("stopped")
         await settle(loaded)
         report("settled")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword.agents.tools import tool
-from everyword.core.commands import Answer
+from everyword.core.commands import AnswerToolCall
 from everyword.ids import CallId, RequestId
 from everyword.messages.tool_calls import ApprovalAnswer, CallAnswer, OutputAnswer, open_calls, tool_parts
 from tests.agents.bases import BASES, Asked, answering
@@ -98,7 +98,7 @@ async def test_an_answer_given_while_it_streams_is_acted_on_once_whatever_reason
         asking = asyncio.create_task(serving.agent.save_messages([QUESTION]))
         await asked_for(serving)
         async with serving.directory.attach(AGENT) as loaded:
-            await loaded.actor.ask(Answer(CallId("c1"), given, RequestId("more")))
+            await loaded.actor.ask(AnswerToolCall(CallId("c1"), given, RequestId("more")))
         Teller.hold.set()
         assert (await asking).status == "completed"
         serving.clock.advance(1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from everyword.core.commands import Answer
+from everyword.core.commands import AnswerToolCall
 from everyword.events import AttemptStarted, CallAnswered, CallStarted, Outcome, TurnAccepted, TurnEnded, TurnKind
 from everyword.ids import CallId, RequestId
 from everyword.log.base import LogStore
@@ -85,7 +85,7 @@ async def beside(person: Person) -> None:
 async def approve(person: Person, call: str, continuation: str) -> None:
     """Approve a call, and let no time pass."""
     call = person.world.asked_for(call)
-    await person._actor.ask(Answer(CallId(call), YES, RequestId(continuation)))
+    await person._actor.ask(AnswerToolCall(CallId(call), YES, RequestId(continuation)))
     await person.until(lambda: person.world.has(CallAnswered, call))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from everyword.core.commands import Answer
+from everyword.core.commands import AnswerToolCall
 from everyword.events import CallAnswered, CallStarted, Outcome, TurnAccepted, TurnEnded, TurnKind
 from everyword.ids import CallId, RequestId
 from everyword.log.base import LogStore
@@ -61,7 +61,7 @@ async def twice(person: Person) -> None:
     """Approve in two tabs at once: each knows only its own continuation."""
     await person.ask("twice")
     call = CallId(person.world.asked_for("k-twice"))
-    answers = [Answer(call, ApprovalAnswer(True), RequestId(f"twice-more-{tab}")) for tab in (1, 2)]
+    answers = [AnswerToolCall(call, ApprovalAnswer(True), RequestId(f"twice-more-{tab}")) for tab in (1, 2)]
     await asyncio.gather(*(person._actor.ask(answer) for answer in answers))
     await person.until(lambda: person.world.has(CallAnswered, call))
     person.world.clock.advance(0.05)

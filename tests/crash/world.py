@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from everyword.agents import responder_for
-from everyword.core.commands import Answer, Cancel, Clear
+from everyword.core.commands import AnswerToolCall, CancelTurns, ClearConversation
 from everyword.events import (
     CallAnswered,
     ChatCleared,
@@ -137,18 +137,18 @@ class Person:
         await self.over(request)
 
     async def cancel(self, request: str) -> None:
-        await self._actor.insist(Cancel(RequestId(request), by="ann"))
+        await self._actor.insist(CancelTurns(RequestId(request), by="ann"))
 
     async def answer(self, call: str, answer: CallAnswer, continuation: str) -> None:
         call = self.world.asked_for(call)
-        await self._actor.ask(Answer(CallId(call), answer, RequestId(continuation)))
+        await self._actor.ask(AnswerToolCall(CallId(call), answer, RequestId(continuation)))
         await self.until(lambda: self.world.has(CallAnswered, call))
         self.world.clock.advance(0.05)
 
     async def clear(self) -> None:
         await self.catch_up()  # a clear has no id: whether it happened must be read
         if not self.world.has(ChatCleared):
-            await self._actor.insist(Clear("s1"))
+            await self._actor.insist(ClearConversation("s1"))
         await self.until(lambda: self.world.has(ChatCleared))
 
     def close(self) -> None:

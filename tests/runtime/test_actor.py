@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everyword.core.commands import Command, Emitted, SetState, Submit
+from everyword.core.commands import Command, Emitted, ReplaceState, Submit
 from everyword.core.decide import decide
 from everyword.core.state import State
 from everyword.errors import AgentStopped
@@ -29,9 +29,9 @@ async def test_what_is_asked_during_a_commit_is_decided_together_behind_it() -> 
     store = SlowDisk()
     async with running(store, ScriptedResponder([])) as directory:
         async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
-            first = asyncio.create_task(loaded.actor.ask(SetState(to_raw(1))))
+            first = asyncio.create_task(loaded.actor.ask(ReplaceState(to_raw(1))))
             await rounds()
-            others = [asyncio.create_task(loaded.actor.ask(SetState(to_raw(value)))) for value in (2, 3)]
+            others = [asyncio.create_task(loaded.actor.ask(ReplaceState(to_raw(value)))) for value in (2, 3)]
             await rounds()
             assert store.appends == 1, "nothing is decided on what is not committed"
             assert not any(task.done() for task in (first, *others))
@@ -97,7 +97,7 @@ async def test_words_are_decided_in_order_with_what_else_waits() -> None:
             offer = partial(loaded.actor.offer, TurnId(1), Attempt(1))
             store.gate = Gate()
             assert offer([Emitted(b'{"type":"data-x","data":1}')])
-            asked = asyncio.create_task(loaded.actor.ask(SetState(to_raw(1))))
+            asked = asyncio.create_task(loaded.actor.ask(ReplaceState(to_raw(1))))
             await asyncio.sleep(0)
             assert offer([Emitted(b'{"type":"data-x","data":2}')])
             store.gate.open()

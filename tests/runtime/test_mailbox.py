@@ -6,17 +6,17 @@ import asyncio
 
 import pytest
 
-from everyword.core.commands import Cancel, Emit, Emitted
+from everyword.core.commands import CancelTurns, EmitChunks, Emitted
 from everyword.errors import AgentStopped
 from everyword.ids import Attempt, TurnId
 from everyword.runtime.mailbox import Envelope, Mailbox, Query
 
 
-def emit(*bodies: bytes, turn: int = 1, attempt: int = 1) -> Emit:
-    return Emit(TurnId(turn), Attempt(attempt), [Emitted(body) for body in bodies])
+def emit(*bodies: bytes, turn: int = 1, attempt: int = 1) -> EmitChunks:
+    return EmitChunks(TurnId(turn), Attempt(attempt), [Emitted(body) for body in bodies])
 
 
-def offer(mailbox: Mailbox, emit: Emit) -> bool:
+def offer(mailbox: Mailbox, emit: EmitChunks) -> bool:
     return mailbox.offer(emit.turn, emit.attempt, emit.chunks)
 
 
@@ -25,7 +25,7 @@ def taken(mailbox: Mailbox) -> list[tuple[int, int, list[bytes]] | str]:
     assert isinstance(mail, list)
     return [
         (letter.command.turn, letter.command.attempt, [chunk.body for chunk in letter.command.chunks])
-        if isinstance(letter.command, Emit)
+        if isinstance(letter.command, EmitChunks)
         else type(letter.command).__name__
         for letter in mail
     ]
@@ -43,11 +43,11 @@ async def test_chunks_of_one_attempt_that_wait_travel_together() -> None:
 async def test_chunks_never_pass_what_came_between_them() -> None:
     mailbox = Mailbox()
     offer(mailbox, emit(b"a"))
-    mailbox.post(Envelope(Cancel()))
+    mailbox.post(Envelope(CancelTurns()))
     offer(mailbox, emit(b"b"))
     offer(mailbox, emit(b"c", attempt=2))
     offer(mailbox, emit(b"d", turn=2))
-    assert taken(mailbox) == [(1, 1, [b"a"]), "Cancel", (1, 1, [b"b"]), (1, 2, [b"c"]), (2, 1, [b"d"])]
+    assert taken(mailbox) == [(1, 1, [b"a"]), "CancelTurns", (1, 1, [b"b"]), (1, 2, [b"c"]), (2, 1, [b"d"])]
 
 
 async def test_chunks_that_somebody_waits_for_are_not_joined_by_others() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from everyword.core.commands import Begin as BeginStream
-from everyword.core.commands import Emit, Emitted, OpenStream
+from everyword.core.commands import BeginAttempt as BeginStream
+from everyword.core.commands import EmitChunks, Emitted, OpenStream
 from everyword.errors import AgentStopped, MailboxFull
 from everyword.events import Chunk
 from everyword.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
@@ -31,7 +31,7 @@ async def stream(loaded: LoadedAgent, count: int) -> None:
     await loaded.actor.ask(OpenStream(RequestId("s"), MessageId("m")))
     await loaded.actor.ask(BeginStream(TurnId(1)))
     for _ in range(count):
-        await loaded.actor.ask(Emit(TurnId(1), Attempt(1), [Emitted(b'"x"')]))
+        await loaded.actor.ask(EmitChunks(TurnId(1), Attempt(1), [Emitted(b'"x"')]))
 
 
 def test_a_tail_remembers_nothing_while_nobody_reads() -> None:
@@ -230,7 +230,7 @@ async def test_a_direct_frame_never_overtakes_what_was_committed_before_it() -> 
             outbox.post(b"first")
             await stream(loaded, 3)
             outbox.post(b"second")
-            await loaded.actor.ask(Emit(TurnId(1), Attempt(1), [Emitted(b'"x"')]))
+            await loaded.actor.ask(EmitChunks(TurnId(1), Attempt(1), [Emitted(b'"x"')]))
             order: list[object] = []
             while len(order) < 8:
                 item = await outbox.next()

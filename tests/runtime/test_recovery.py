@@ -178,7 +178,7 @@ async def test_what_another_turn_of_the_message_took_is_not_taken_twice() -> Non
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await watcher.ended(1)
-            await loaded.actor.ask(commands.Continue(RequestId("r2")))
+            await loaded.actor.ask(commands.ContinueTurn(RequestId("r2")))
             await watcher.ended(2)
     log = store._logs[AGENT]
     while log.events[-1].kind != "chunk":

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from everyword.core.commands import Cancel
+from everyword.core.commands import CancelTurns
 from everyword.core.state import Rules
 from everyword.events import AttemptDelayed, AttemptInterrupted, AttemptStarted, MessageEnded, Outcome, TurnEnded
 from everyword.ids import AgentId, RequestId
@@ -123,7 +123,7 @@ async def test_a_stop_that_is_committed_while_the_process_stops_is_no_failure(ca
         await loaded.actor.ask(submit("r1"))
         await answering.reached.wait()
         store.gate = Gate()
-        cancelling = asyncio.create_task(loaded.actor.insist(Cancel(RequestId("r1"))))
+        cancelling = asyncio.create_task(loaded.actor.insist(CancelTurns(RequestId("r1"))))
         await store.gate.reached.wait()
         closing = asyncio.create_task(directory.aclose())
         await soon(lambda: directory.is_closed)

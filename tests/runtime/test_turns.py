@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from everyword.core.commands import Answer, Cancel, Clear, Submit
+from everyword.core.commands import AnswerToolCall, CancelTurns, ClearConversation, Submit
 from everyword.core.state import Rules
 from everyword.errors import AgentStopped, ChatError, MailboxFull, Rejected
 from everyword.events import AttemptStarted, Chunk, MessageEnded, Outcome, TurnAccepted, TurnEnded
@@ -123,7 +123,7 @@ async def test_cancel_stops_the_answer_and_keeps_what_was_said() -> None:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await watcher.until(lambda event: isinstance(event, Chunk) and b"Hel" in bytes(event.body))
-            await loaded.actor.insist(Cancel(RequestId("r1"), by="ann"))
+            await loaded.actor.insist(CancelTurns(RequestId("r1"), by="ann"))
             assert (await watcher.ended(1)).outcome is Outcome.ABORTED
             assert responder.calls[0].cancelled.is_set()
             assert await loaded.actor.inspect(texts) == [("user", "hi"), ("assistant", "Hel")]
@@ -147,7 +147,7 @@ async def test_cancel_ends_the_turn_although_the_answers_code_does_not_listen() 
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await reached.wait()
-            await loaded.actor.insist(Cancel(RequestId("r1")))
+            await loaded.actor.insist(CancelTurns(RequestId("r1")))
             assert (await watcher.ended(1)).outcome is Outcome.ABORTED
             leave.set()
 
@@ -174,7 +174,7 @@ async def test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_wh
             await loaded.actor.ask(submit("r1"))
             await reached.wait()
             [attempt] = loaded.reconciler.tasks
-            await loaded.actor.insist(Cancel(RequestId("r1")))
+            await loaded.actor.insist(CancelTurns(RequestId("r1")))
             assert (await watcher.ended(1)).outcome is Outcome.ABORTED
             await loaded.actor.ask(submit("r2"))
             assert (await watcher.ended(2)).outcome is Outcome.COMPLETED
@@ -204,7 +204,7 @@ async def test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_the
             await loaded.actor.ask(submit("r1"))
             await watcher.until(lambda event: isinstance(event, Chunk))
             [attempt] = loaded.reconciler.tasks
-            await loaded.actor.insist(Cancel(RequestId("r1")))
+            await loaded.actor.insist(CancelTurns(RequestId("r1")))
             await watcher.ended(1)
             await soon(lambda: bool(stops))
             clock.advance(LET_GO / 1000)
@@ -225,7 +225,7 @@ async def test_a_waiting_turn_can_be_cancelled_and_never_starts() -> None:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await loaded.actor.ask(submit("r2"))
-            await loaded.actor.insist(Cancel(RequestId("r2")))
+            await loaded.actor.insist(CancelTurns(RequestId("r2")))
             assert (await watcher.ended(2)).outcome is Outcome.ABORTED
             gate.open()
             await watcher.ended(1)
@@ -251,7 +251,7 @@ async def test_clear_aborts_the_running_turn_skips_the_waiting_and_nothing_old_i
             await loaded.actor.ask(submit("r1"))
             await loaded.actor.ask(submit("r2"))
             await gate.reached.wait()
-            await loaded.actor.insist(Clear())
+            await loaded.actor.insist(ClearConversation())
             assert (await watcher.ended(1)).outcome is Outcome.ABORTED
             assert (await watcher.ended(2)).outcome is Outcome.SKIPPED
             assert await loaded.actor.inspect(texts) == []
@@ -271,7 +271,7 @@ async def test_an_approval_survives_a_restart_and_its_continuation_extends_the_m
             await watcher.ended(1)
     async with running(store, responder, clock) as directory, directory.attach(AGENT) as loaded:
         async with watching(loaded) as watcher:
-            answer = Answer(CallId("k1"), ApprovalAnswer(True), RequestId("c1"))
+            answer = AnswerToolCall(CallId("k1"), ApprovalAnswer(True), RequestId("c1"))
             assert await loaded.actor.ask(answer) != []
             assert await loaded.actor.ask(answer) == []
             clock.advance(0.05)
@@ -285,7 +285,7 @@ async def test_an_approval_survives_a_restart_and_its_continuation_extends_the_m
 
 async def test_an_unknown_tool_call_causes_no_event() -> None:
     async with running(MemoryLog(), ScriptedResponder(["x"])) as directory, directory.attach(AGENT) as loaded:
-        answer = Answer(CallId("nobody"), OutputAnswer(1), RequestId("c1"))
+        answer = AnswerToolCall(CallId("nobody"), OutputAnswer(1), RequestId("c1"))
         assert await loaded.actor.ask(answer) == []
 
 
@@ -370,7 +370,7 @@ async def test_a_full_mailbox_refuses_clients_with_a_sentence_and_lets_cancel_in
         await loaded.actor.ask(submit("r0"))
         await gate.reached.wait()
         asks = [asyncio.ensure_future(loaded.actor.ask(submit("r0"))) for _ in range(1500)]
-        cancel = asyncio.ensure_future(loaded.actor.insist(Cancel(None)))
+        cancel = asyncio.ensure_future(loaded.actor.insist(CancelTurns(None)))
         answers = await asyncio.gather(*asks, return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, MailboxFull)]
         assert refused and len(refused) < 1500
@@ -398,7 +398,7 @@ async def test_too_many_waiting_turns_are_refused_and_nothing_is_written() -> No
         await loaded.actor.ask(submit("r2"))
         with pytest.raises(Rejected, match="limit"):
             await loaded.actor.ask(submit("r3"))
-        await loaded.actor.insist(Cancel(None))
+        await loaded.actor.insist(CancelTurns(None))
 
 
 async def test_a_tools_output_after_its_call_was_answered_from_outside_is_left_out() -> None:
@@ -413,7 +413,9 @@ async def test_a_tools_output_after_its_call_was_answered_from_outside_is_left_o
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(submit("r1"))
             await gate.reached.wait()
-            await loaded.actor.ask(Answer(CallId("k1"), OutputAnswer("first"), RequestId("c1"), auto_continue=False))
+            await loaded.actor.ask(
+                AnswerToolCall(CallId("k1"), OutputAnswer("first"), RequestId("c1"), auto_continue=False)
+            )
             gate.open()
             await watcher.ended(1)
             outputs = [e for e in watcher.events if isinstance(e, Chunk) and b"tool-output" in bytes(e.body)]

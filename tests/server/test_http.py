@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
 
 from everyword import AIChatAgent
-from everyword.core.commands import Cancel, Submit
+from everyword.core.commands import CancelTurns, Submit
 from everyword.core.state import RECENT_TURNS
 from everyword.errors import ChatError
 from everyword.ids import AgentId, MessageId, RequestId
@@ -125,7 +125,7 @@ async def test_a_key_is_known_however_long_ago_it_was_used() -> None:
         async with (await app.start()).directory.attach(AgentId("chat/ann")) as loaded:
             for number in range(1, many):
                 await loaded.actor.ask(Submit(RequestId(f"k{number}"), MessageId(f"a{number}"), [user(f"u{number}")]))
-                await loaded.actor.insist(Cancel(RequestId(f"k{number}")))
+                await loaded.actor.insist(CancelTurns(RequestId(f"k{number}")))
         await ask(client, question("last"), idempotency_key="last")
         asked = len(agent.turns)  # type: ignore[attr-defined]
         again = await ask(client, question("u0"), idempotency_key="k0")

@@ -30,12 +30,12 @@ from ..ids import MessageId, Millis, NodeId, TurnId
 from ..messages.message import is_part
 from ..messages.server_fields import fields_of, with_fields, without_fields
 from .client_lists import changes_of, check_questions
-from .commands import Continue, OpenStream, Place, PutMessages, Submit
+from .commands import ContinueTurn, OpenStream, PlaceMessages, PutMessages, Submit
 from .continuations import asker_of
 from .sanitize import sanitized
 from .stamps import Stamp, stamped_change
 from .state import Rules, State
-from .transitions import Status
+from .transitions import TurnStatus
 from .tree import Node
 from .turn_state import TurnState
 
@@ -102,7 +102,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
     return [*before, *edits, accepted]
 
 
-def accept_continuation(state: State, command: Continue, rules: Rules) -> list[Event]:
+def accept_continuation(state: State, command: ContinueTurn, rules: Rules) -> list[Event]:
     """Return the events of a request to go on with the last assistant message."""
     if command.known or command.request in state.requests:
         return []
@@ -113,7 +113,7 @@ def accept_continuation(state: State, command: Continue, rules: Rules) -> list[E
     return [_continuation(state, command, path[-1][0])]
 
 
-def _continuation(state: State, command: Submit | Continue, node: NodeId) -> TurnAccepted:
+def _continuation(state: State, command: Submit | ContinueTurn, node: NodeId) -> TurnAccepted:
     place = state.tree.nodes[node]
     return TurnAccepted(
         turn=TurnId(state.last_turn + 1),
@@ -161,10 +161,10 @@ def accept_stream(state: State, command: OpenStream) -> list[Event]:
     ]
 
 
-def place_deferred(state: State, command: Place, now: Millis, rules: Rules) -> list[Event]:
+def place_deferred(state: State, command: PlaceMessages, now: Millis, rules: Rules) -> list[Event]:
     """Return the events that give a deferred turn its messages, above its reserved answer (R-10)."""
     turn = state.open.get(command.turn)
-    if turn is None or not turn.accepted.deferred or turn.status is not Status.ACCEPTED:
+    if turn is None or not turn.accepted.deferred or turn.status is not TurnStatus.ACCEPTED:
         raise Rejected(f"unable to place messages; turn {command.turn} does not wait for any")
     known = state.tree.known_ids()
     taken = [message for message in command.messages if message["id"] not in known]
@@ -352,13 +352,13 @@ def is_steered(state: State, turn: TurnState, rules: Rules) -> bool:
     if rules.policy.name != "steer" or turn.accepted.trusted:
         return False
     questions = (each for each in state.chat_turns() if not each.is_continuation)
-    waiting = next((each for each in questions if each.status is Status.ACCEPTED), None)
+    waiting = next((each for each in questions if each.status is TurnStatus.ACCEPTED), None)
     return waiting is not None and _supersedable(waiting)
 
 
 def _supersedable(turn: TurnState) -> bool:
     accepted = turn.accepted
-    waits = turn.status is Status.ACCEPTED and accepted.kind is TurnKind.CHAT and not accepted.deferred
+    waits = turn.status is TurnStatus.ACCEPTED and accepted.kind is TurnKind.CHAT and not accepted.deferred
     return waits and not accepted.trusted and accepted.trigger == "submit-message" and bool(accepted.messages)
 
 

@@ -34,16 +34,16 @@ from ..messages.tool_calls import (
     tool_name,
 )
 from .approvals import forgotten_by
-from .commands import Answer
+from .commands import AnswerToolCall
 from .continuations import accept_late_calls, asker_of, may_continue, runs_here, waiting_continuations
 from .state import Rules, State
-from .transitions import Status
+from .transitions import TurnStatus
 from .turn_state import TurnState
 
 __all__ = ["answer_call"]
 
 
-def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> list[Event]:
+def answer_call(state: State, command: AnswerToolCall, now: Millis, rules: Rules) -> list[Event]:
     """Return the events of an answer: none when the call is unknown or already settled, first write wins."""
     streaming = _streaming_call(state, command, rules)
     if streaming is not None:
@@ -60,7 +60,7 @@ def answer_call(state: State, command: Answer, now: Millis, rules: Rules) -> lis
     return [*events, *_goes_on(state, command, node, streaming, now, rules)]
 
 
-def _streaming_call(state: State, command: Answer, rules: Rules) -> TurnState | None:
+def _streaming_call(state: State, command: AnswerToolCall, rules: Rules) -> TurnState | None:
     """Return the turn that writes the message with this call, if the call is open."""
     for turn in state.message_turns():
         if turn.fold is not None and _takes(turn.fold.message(), command, rules, turn.calls):
@@ -68,7 +68,7 @@ def _streaming_call(state: State, command: Answer, rules: Rules) -> TurnState | 
     return None
 
 
-def _stored_call(state: State, command: Answer, rules: Rules) -> NodeId | None:
+def _stored_call(state: State, command: AnswerToolCall, rules: Rules) -> NodeId | None:
     """Return the stored message that has this call open: the newest on the active path, else anywhere.
 
     Only answers make calls. What a user message holds came from a client, and is never run.
@@ -87,7 +87,7 @@ def _stored_call(state: State, command: Answer, rules: Rules) -> NodeId | None:
     return None
 
 
-def _takes(message: UIMessage, command: Answer, rules: Rules, running: Container[CallId] = ()) -> bool:
+def _takes(message: UIMessage, command: AnswerToolCall, rules: Rules, running: Container[CallId] = ()) -> bool:
     """Tell whether the message has this call open for this answer; a result of a tool that runs here is forged."""
     part = find_call(message, command.call)
     if part is None:
@@ -99,7 +99,7 @@ def _takes(message: UIMessage, command: Answer, rules: Rules, running: Container
     return answered_part(part, command.answer) is not None
 
 
-def _answered(state: State, command: Answer, node: NodeId, turn: TurnId | None) -> CallAnswered:
+def _answered(state: State, command: AnswerToolCall, node: NodeId, turn: TurnId | None) -> CallAnswered:
     kind, value = _encoded(command.answer)
     return CallAnswered(
         node=node,
@@ -128,14 +128,14 @@ def _encoded(answer: CallAnswer) -> tuple[AnswerKind, object]:
             assert_never(answer)
 
 
-def _client_tools(command: Answer, last: TurnState | None) -> Raw:
+def _client_tools(command: AnswerToolCall, last: TurnState | None) -> Raw:
     if command.client_tools is not ABSENT or last is None:
         return command.client_tools
     return last.accepted.client_tools
 
 
 def _goes_on(
-    state: State, command: Answer, node: NodeId, streaming: TurnState | None, now: Millis, rules: Rules
+    state: State, command: AnswerToolCall, node: NodeId, streaming: TurnState | None, now: Millis, rules: Rules
 ) -> list[Event]:
     """Return the event that makes, or delays, what an answer causes: a continuation, or the run of a late call."""
     if not may_continue(state, node):
@@ -174,7 +174,9 @@ def _goes_on(
     ]
 
 
-def _late(state: State, command: Answer, node: NodeId, streaming: TurnState | None, rules: Rules) -> list[Event]:
+def _late(
+    state: State, command: AnswerToolCall, node: NodeId, streaming: TurnState | None, rules: Rules
+) -> list[Event]:
     """Return the acceptance of an approved call's run whose answer may not go on. Other answers leave nothing to run.
 
     `autoContinue` does not matter: the model is not asked, and no other turn would run the call.
@@ -186,6 +188,6 @@ def _late(state: State, command: Answer, node: NodeId, streaming: TurnState | No
     part = find_call(message or UIMessage.decode(body or b""), command.call)
     if part is None or not runs_here(part, rules):
         return []
-    if any(turn.node == node and turn.status is Status.ACCEPTED for turn in state.late_calls()):
+    if any(turn.node == node and turn.status is TurnStatus.ACCEPTED for turn in state.late_calls()):
         return []  # it runs every call that is approved when it begins
     return [accept_late_calls(state, node, command.continuation)]

@@ -10,7 +10,7 @@ from ..events import CallAnswered, Identity
 from ..ids import CallId, Millis
 from ..messages.tool_calls import ApprovalAnswer
 from ..rows import KeptRow
-from .commands import Answer
+from .commands import AnswerToolCall
 from .state import Approved, State
 
 __all__ = ["APPROVAL", "approval_row", "approval_rows", "evolve_approval", "forgotten_by", "restore_approval"]
@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     at: Millis
 
 
-def forgotten_by(state: State, command: Answer) -> CallId | None:
+def forgotten_by(state: State, command: AnswerToolCall) -> CallId | None:
     """Return the call whose approval is forgotten for the one that an answer gives; None if there is room."""
     if command.principal is None or not isinstance(command.answer, ApprovalAnswer) or not command.answer.approved:
         return None

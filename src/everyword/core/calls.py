@@ -8,22 +8,22 @@ from ..ids import CallId
 from ..messages.fold import MessageFold
 from ..messages.message import Chunk, Part, UIMessage
 from ..messages.tool_calls import find_call, tool_name, tool_parts
-from .commands import StartCall
+from .commands import RecordCallStart
 from .state import Rules, State
-from .transitions import Status
+from .transitions import TurnStatus
 from .turn_state import TurnState
 
 __all__ = ["interrupted_calls", "start_call", "with_errors"]
 
 
-def start_call(turn: TurnState, command: StartCall) -> list[Event]:
+def start_call(turn: TurnState, command: RecordCallStart) -> list[Event]:
     """Return the record that a call starts.
 
     Raises:
         Rejected: the stream has no such call, it waits for an approval, it has its output, or it was started before
             and may not be again.
     """
-    if turn.status is not Status.RUNNING or turn.fold is None:
+    if turn.status is not TurnStatus.RUNNING or turn.fold is None:
         raise StaleAttempt(f"unable to start a call of turn {turn.id}; it is not running")
     part = find_call(turn.fold.message(), command.call)
     if part is None:

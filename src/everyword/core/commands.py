@@ -12,20 +12,46 @@ from ..events import AttemptCause, FiberOutcome, Identity, JobKind, JobOutcome, 
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.tool_calls import CallAnswer
 
-__all__ = ["Answer", "Begin", "Cancel", "Clear", "Command", "Continue", "Delay", "Emit", "Emitted", "Finish"]
-__all__ += ["Interrupt"]
-__all__ += ["MoveLeaf", "OpenStream", "Place", "Policy", "PutMessages", "RemoveMessages", "SetState", "StartCall"]
-__all__ += ["EndRun", "MarkHookDone", "MarkRunTold", "StartRun"]
-__all__ += ["AddJob", "CancelJobs", "Create", "DeclareJobs", "EndJob", "StartJob", "Submit"]
-__all__ += [
-    "Destroy",
+__all__ = [
+    "AddJob",
+    "AnswerToolCall",
+    "BeginAttempt",
+    "CancelJobs",
+    "CancelTurns",
+    "ClearConversation",
+    "Command",
+    "ContinueTurn",
+    "CreateAgent",
+    "DeclareJobs",
+    "DelayAttempt",
+    "DestroyAgent",
+    "EmitChunks",
+    "Emitted",
     "EndFiber",
+    "EndJob",
+    "EndRun",
     "FiberCommand",
+    "FinishTurn",
+    "InterruptAttempt",
     "JobCommand",
+    "MarkHookDone",
+    "MarkRunTold",
+    "MoveLeaf",
+    "OpenStream",
     "PauseFiber",
+    "PlaceMessages",
+    "Policy",
+    "PolicyName",
+    "PutMessages",
+    "RecordCallStart",
     "RecoverFiber",
+    "RemoveMessages",
+    "ReplaceState",
     "StartFiber",
+    "StartJob",
+    "StartRun",
     "StashFiber",
+    "Submit",
 ]
 
 PolicyName = Literal["queue", "latest", "merge", "drop", "debounce", "steer"]
@@ -63,7 +89,7 @@ class Submit(msgspec.Struct, frozen=True):
     """The trace that asks, as `traceparent`."""
 
 
-class Continue(msgspec.Struct, frozen=True):
+class ContinueTurn(msgspec.Struct, frozen=True):
     """Ask for a turn that extends the last assistant message."""
 
     request: RequestId
@@ -89,14 +115,14 @@ class OpenStream(msgspec.Struct, frozen=True):
     principal: Identity | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class PlaceMessages(msgspec.Struct, frozen=True):
     """Give a deferred turn the messages that it answers."""
 
     turn: TurnId
     messages: Sequence[dict[str, Any]]
 
 
-class Begin(msgspec.Struct, frozen=True):
+class BeginAttempt(msgspec.Struct, frozen=True):
     """Start the next attempt of a turn; committed before the model is called."""
 
     turn: TurnId
@@ -108,7 +134,7 @@ class Begin(msgspec.Struct, frozen=True):
     """A request id for the turn of approved calls that have to run before a question, if there are any (R-3)."""
 
 
-class Delay(msgspec.Struct, frozen=True):
+class DelayAttempt(msgspec.Struct, frozen=True):
     """Say that an attempt of a turn is over, and that the next comes after a while: until then it is recovered."""
 
     turn: TurnId
@@ -116,7 +142,7 @@ class Delay(msgspec.Struct, frozen=True):
     cause: AttemptCause
 
 
-class Interrupt(msgspec.Struct, frozen=True):
+class InterruptAttempt(msgspec.Struct, frozen=True):
     """Say that the process stops in good order in the middle of this attempt."""
 
     turn: TurnId
@@ -130,7 +156,7 @@ class Emitted(msgspec.Struct, frozen=True, gc=False):
     transient: bool = False
 
 
-class Emit(msgspec.Struct, frozen=True, gc=False):
+class EmitChunks(msgspec.Struct, frozen=True, gc=False):
     """Add chunks to a turn's stream. While it waits to be decided, more chunks of the same attempt may join it."""
 
     turn: TurnId
@@ -138,7 +164,7 @@ class Emit(msgspec.Struct, frozen=True, gc=False):
     chunks: list[Emitted]
 
 
-class StartCall(msgspec.Struct, frozen=True):
+class RecordCallStart(msgspec.Struct, frozen=True):
     """Ask to run a tool of ours for a call that the stream announced; the effect comes after the commit.
 
     A call that an earlier attempt started may have had its effect: it starts again only if `is_idempotent`.
@@ -151,7 +177,7 @@ class StartCall(msgspec.Struct, frozen=True):
     is_idempotent: bool = False
 
 
-class Finish(msgspec.Struct, frozen=True):
+class FinishTurn(msgspec.Struct, frozen=True):
     """End a turn. The message is what the chunks fold to; the runner does not supply it (R-1)."""
 
     turn: TurnId
@@ -170,21 +196,21 @@ class Finish(msgspec.Struct, frozen=True):
     """Why the attempt before did not end, if what was said is not to be kept (R-17). A continuation keeps it."""
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class CancelTurns(msgspec.Struct, frozen=True):
     """Stop one turn by its request id, or every open turn."""
 
     request: RequestId | None = None
     by: str | None = None
 
 
-class Clear(msgspec.Struct, frozen=True):
+class ClearConversation(msgspec.Struct, frozen=True):
     """Start the conversation anew; with `cancels`, without the jobs of that method either."""
 
     origin: str | None = None
     cancels: str | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AnswerToolCall(msgspec.Struct, frozen=True):
     """Settle a tool call from outside the model, and go on with the turn if `auto_continue` says so (R-1, R-3)."""
 
     call: CallId
@@ -226,14 +252,14 @@ class MarkHookDone(msgspec.Struct, frozen=True):
     turn: TurnId
 
 
-class SetState(msgspec.Struct, frozen=True):
+class ReplaceState(msgspec.Struct, frozen=True):
     """Replace the agent's state; validated before, by the agent's own code (R-21)."""
 
     state: Raw
     origin: str | None = None
 
 
-class Create(msgspec.Struct, frozen=True):
+class CreateAgent(msgspec.Struct, frozen=True):
     """Let a sub-agent exist; only for one whose log is empty."""
 
 
@@ -279,7 +305,7 @@ class CancelJobs(msgspec.Struct, frozen=True):
     jobs: Sequence[JobId]
 
 
-class Destroy(msgspec.Struct, frozen=True):
+class DestroyAgent(msgspec.Struct, frozen=True):
     """Let the agent be no more; whoever commits this deletes it, or the next process does."""
 
 
@@ -357,28 +383,28 @@ FiberCommand = StartFiber | RecoverFiber | PauseFiber | StashFiber | EndFiber
 
 Command = (
     Submit
-    | Continue
+    | ContinueTurn
     | OpenStream
-    | Place
-    | Begin
-    | Delay
-    | Interrupt
-    | Emit
-    | StartCall
-    | Finish
-    | Cancel
-    | Clear
-    | Answer
+    | PlaceMessages
+    | BeginAttempt
+    | DelayAttempt
+    | InterruptAttempt
+    | EmitChunks
+    | RecordCallStart
+    | FinishTurn
+    | CancelTurns
+    | ClearConversation
+    | AnswerToolCall
     | PutMessages
     | RemoveMessages
     | MoveLeaf
     | MarkHookDone
-    | SetState
-    | Create
+    | ReplaceState
+    | CreateAgent
     | JobCommand
     | StartRun
     | EndRun
     | MarkRunTold
     | FiberCommand
-    | Destroy
+    | DestroyAgent
 )

@@ -26,7 +26,7 @@ from ..messages.tool_calls import (
     tool_parts,
 )
 from .state import Rules, State
-from .transitions import Status
+from .transitions import TurnStatus
 from .turn_state import TurnState
 
 __all__ = [
@@ -65,7 +65,7 @@ def _has_begun(state: State, node: NodeId) -> bool:
 
 def waiting_continuations(state: State) -> Iterator[TurnState]:
     """Iterate over the continuations that have not begun."""
-    return (turn for turn in state.chat_turns() if turn.is_continuation and turn.status is Status.ACCEPTED)
+    return (turn for turn in state.chat_turns() if turn.is_continuation and turn.status is TurnStatus.ACCEPTED)
 
 
 def continuation_is_due(state: State, turn: TurnState) -> bool:

@@ -43,35 +43,35 @@ from .attempt_limits import cause_of, why_given_up
 from .calls import interrupted_calls, start_call, with_errors
 from .commands import (
     AddJob,
-    Answer,
-    Begin,
-    Cancel,
+    AnswerToolCall,
+    BeginAttempt,
     CancelJobs,
-    Clear,
+    CancelTurns,
+    ClearConversation,
     Command,
-    Continue,
-    Create,
+    ContinueTurn,
+    CreateAgent,
     DeclareJobs,
-    Delay,
-    Destroy,
-    Emit,
+    DelayAttempt,
+    DestroyAgent,
+    EmitChunks,
     Emitted,
     EndFiber,
     EndJob,
     EndRun,
-    Finish,
-    Interrupt,
+    FinishTurn,
+    InterruptAttempt,
     MarkHookDone,
     MarkRunTold,
     MoveLeaf,
     OpenStream,
     PauseFiber,
-    Place,
+    PlaceMessages,
     PutMessages,
+    RecordCallStart,
     RecoverFiber,
     RemoveMessages,
-    SetState,
-    StartCall,
+    ReplaceState,
     StartFiber,
     StartJob,
     StartRun,
@@ -84,7 +84,7 @@ from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
 from .stamps import is_start, stamped_start
 from .state import Rules, State
-from .transitions import Status
+from .transitions import TurnStatus
 from .turn_state import TurnState
 from .usage import usage_of_turn
 
@@ -103,31 +103,31 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
     if state.is_destroyed:
         raise AgentGone("unable to take a command; the agent was destroyed. Its name is that of a new one.")
     match command:
-        case Emit():
+        case EmitChunks():
             return _emit(state, command, now)
         case Submit():
             return accept_submit(state, command, now, rules)
-        case StartCall():
+        case RecordCallStart():
             return start_call(_speaker(state, command), command)
-        case Begin():
+        case BeginAttempt():
             return _begin(state, command, now, rules)
-        case Delay():
+        case DelayAttempt():
             return _delay(state, command)
-        case Interrupt():
+        case InterruptAttempt():
             return _interrupt(state, command)
-        case Finish():
+        case FinishTurn():
             return _finish_speaker(state, command, now, rules)
-        case Cancel():
+        case CancelTurns():
             return _cancel(state, command, rules)
-        case Answer():
+        case AnswerToolCall():
             return answer_call(state, command, now, rules)
-        case Continue():
+        case ContinueTurn():
             return accept_continuation(state, command, rules)
         case OpenStream():
             return _open_stream(state, command, now, rules)
-        case Place():
+        case PlaceMessages():
             return place_deferred(state, command, now, rules)
-        case Clear():
+        case ClearConversation():
             return _clear(state, command, rules)
         case PutMessages():
             return put_messages(state, command, now, rules)
@@ -138,9 +138,9 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return _move_leaf(state, command)
         case MarkHookDone():
             return [HookDone(command.turn)] if command.turn in state.hooks_due else []
-        case SetState():
+        case ReplaceState():
             return [StateSet(command.state, command.origin)]
-        case Create():
+        case CreateAgent():
             return [AgentCreated()]
         case AddJob() | DeclareJobs() | StartJob() | EndJob() | CancelJobs():
             return decide_job(state, command)
@@ -152,7 +152,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return mark_run_told(state, command)
         case StartFiber() | RecoverFiber() | PauseFiber() | StashFiber() | EndFiber():
             return decide_fiber(state, command)
-        case Destroy():
+        case DestroyAgent():
             return [AgentDestroyed()]
         case _:
             assert_never(command)
@@ -168,12 +168,12 @@ def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -
     return [*questions, *accepted, *(decide_job(state, command.job) if command.job is not None else [])]
 
 
-def _finish_speaker(state: State, command: Finish, now: Millis, rules: Rules) -> list[Event]:
+def _finish_speaker(state: State, command: FinishTurn, now: Millis, rules: Rules) -> list[Event]:
     """Return a turn's end, with what a managed stream says and leaves at last (R-20)."""
     turn = _speaker(state, command)
     if turn.accepted.kind is not TurnKind.RSM:
         return _finish(state, turn, command, rules)
-    last = _emit(state, Emit(command.turn, command.attempt, list(command.chunks)), now) if command.chunks else []
+    last = _emit(state, EmitChunks(command.turn, command.attempt, list(command.chunks)), now) if command.chunks else []
     left = PutMessages([command.message], cause="streamed") if command.message is not None else None
     put = put_messages(state, left, now, rules) if left is not None else []
     *before, ended = _finish(state, turn, command, rules)
@@ -181,7 +181,7 @@ def _finish_speaker(state: State, command: Finish, now: Millis, rules: Rules) ->
     return [*last, *put, *before, replace(ended, chunks=ended.chunks + len(last))]
 
 
-def _speaker(state: State, command: Emit | StartCall | Finish) -> TurnState:
+def _speaker(state: State, command: EmitChunks | RecordCallStart | FinishTurn) -> TurnState:
     """Return the turn that the runner speaks for, if it still may (I-7)."""
     turn = state.open.get(command.turn)
     if turn is None or turn.attempt != command.attempt:
@@ -189,9 +189,9 @@ def _speaker(state: State, command: Emit | StartCall | Finish) -> TurnState:
     return turn
 
 
-def _emit(state: State, command: Emit, now: Millis) -> list[Event]:
+def _emit(state: State, command: EmitChunks, now: Millis) -> list[Event]:
     turn = _speaker(state, command)
-    if turn.status is Status.ACCEPTED:
+    if turn.status is TurnStatus.ACCEPTED:
         raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
     chunks, speaker, attempt = command.chunks, command.turn, command.attempt
     for chunk in chunks:
@@ -217,11 +217,11 @@ def _is_answered_already(turn: TurnState, chunk: Emitted) -> bool:
     return part.get("state") in _FINAL and not part.get("preliminary")
 
 
-def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Event]:
+def _begin(state: State, command: BeginAttempt, now: Millis, rules: Rules) -> list[Event]:
     turn = state.open.get(command.turn)
     if turn is None:
         raise UnknownTurn(f"unable to begin turn {command.turn}; it is not open")
-    if turn.status is Status.CANCELLING:
+    if turn.status is TurnStatus.CANCELLING:
         raise StaleAttempt(f"unable to begin turn {command.turn}; it is being cancelled")
     if (other := _in_the_way(state, turn)) is not None:
         raise Rejected(f"unable to begin turn {command.turn}; turn {other.id} comes first")
@@ -231,7 +231,7 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
     if left and (isinstance(left[-1], TurnAccepted) or turn.is_continuation):
         return left
     if (spent := why_given_up(turn, command.heard_at, now, rules)) is not None:
-        end = Finish(
+        end = FinishTurn(
             turn.id,
             Attempt(turn.attempt),
             Outcome.ERROR,
@@ -248,17 +248,17 @@ def _begin(state: State, command: Begin, now: Millis, rules: Rules) -> list[Even
     return [*left, *_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]
 
 
-def _delay(state: State, command: Delay) -> list[Event]:
+def _delay(state: State, command: DelayAttempt) -> list[Event]:
     turn = state.open.get(command.turn)
-    if turn is None or turn.status is not Status.RUNNING or turn.attempt != command.attempt:
+    if turn is None or turn.status is not TurnStatus.RUNNING or turn.attempt != command.attempt:
         return []  # it has ended, or is about to, or the next attempt is here: nothing comes after a while
     attempt = Attempt(turn.attempt + 1)
     return [] if turn.recovers_with == attempt else [AttemptDelayed(turn.id, attempt, command.cause)]
 
 
-def _interrupt(state: State, command: Interrupt) -> list[Event]:
+def _interrupt(state: State, command: InterruptAttempt) -> list[Event]:
     turn = state.open.get(command.turn)
-    if turn is None or turn.status is not Status.RUNNING or turn.attempt != command.attempt:
+    if turn is None or turn.status is not TurnStatus.RUNNING or turn.attempt != command.attempt:
         return []  # it has ended, or is about to, or another attempt has begun
     return [] if turn.tries.is_interrupted else [AttemptInterrupted(turn.id, command.attempt)]
 
@@ -290,10 +290,10 @@ def _closing(turn: TurnState, attempt: Attempt, also: Sequence[dict[str, Any]] =
     ]
 
 
-def _finish(state: State, turn: TurnState, command: Finish, rules: Rules) -> list[Event]:
+def _finish(state: State, turn: TurnState, command: FinishTurn, rules: Rules) -> list[Event]:
     """Return a turn's end: open parts closed (R-23), the message, the cap, the outcome; one batch (I-8)."""
-    aborted = turn.status is Status.CANCELLING
-    if command.forget is not None and turn.status is Status.RUNNING and turn.accepted.kind is TurnKind.CHAT:
+    aborted = turn.status is TurnStatus.CANCELLING
+    if command.forget is not None and turn.status is TurnStatus.RUNNING and turn.accepted.kind is TurnKind.CHAT:
         return _forget(state, turn, command, rules)
     interrupted = interrupted_calls(state, turn, Outcome.ABORTED if aborted else command.outcome, rules)
     closing = _closing(turn, Attempt(turn.attempt), interrupted)
@@ -324,7 +324,7 @@ def _finish(state: State, turn: TurnState, command: Finish, rules: Rules) -> lis
     return [*events, ended]
 
 
-def _forget(state: State, turn: TurnState, command: Finish, rules: Rules) -> list[Event]:
+def _forget(state: State, turn: TurnState, command: FinishTurn, rules: Rules) -> list[Event]:
     """Return the end of a turn that keeps nothing: a fresh attempt that ends before it says anything.
 
     So readers need to know no more than that `fresh` throws away what was said.
@@ -374,27 +374,27 @@ def _excess(state: State, turn: TurnState, rules: Rules, *, saved: bool) -> list
     return [node for node in state.tree.nodes if node not in kept]
 
 
-def _cancel(state: State, command: Cancel, rules: Rules) -> list[Event]:
+def _cancel(state: State, command: CancelTurns, rules: Rules) -> list[Event]:
     if command.request is None:
         turns = list(state.message_turns())
     else:
         found = state.by_request(command.request)
         turns = [found] if found is not None and found.id in state.open else []
-    events = stop_calls(state, [turn for turn in turns if turn.status is Status.ACCEPTED], command.by, rules)
+    events = stop_calls(state, [turn for turn in turns if turn.status is TurnStatus.ACCEPTED], command.by, rules)
     for turn in turns:
-        if turn.status is Status.ACCEPTED:
+        if turn.status is TurnStatus.ACCEPTED:
             hook = _hook_due(turn, rules)
             events.append(TurnEnded(turn.id, Outcome.ABORTED, reason="cancelled", hook_due=hook))
-        elif turn.status is Status.RUNNING:
+        elif turn.status is TurnStatus.RUNNING:
             events.append(CancelRequested(turn.id, by=command.by))
     return events
 
 
-def _clear(state: State, command: Clear, rules: Rules) -> list[Event]:
+def _clear(state: State, command: ClearConversation, rules: Rules) -> list[Event]:
     """Return one batch (R-9): the running turn aborted without a message, waiting ones skipped, a new generation."""
     events: list[Event] = []
     for turn in state.open.values():
-        if turn.status is Status.ACCEPTED:
+        if turn.status is TurnStatus.ACCEPTED:
             events.append(TurnEnded(turn.id, Outcome.SKIPPED, reason="cleared"))
         else:
             hook = _hook_due(turn, rules)

@@ -54,7 +54,7 @@ from .fibers import evolve_fiber
 from .jobs import evolve_job
 from .runs import evolve_run
 from .state import RECENT_TURNS, State
-from .transitions import Status, next_status
+from .transitions import TurnStatus, next_status
 from .tree import Node, Tree
 from .turn_state import TurnState, answer_of
 
@@ -64,7 +64,7 @@ APPROVAL_REQUEST = b'"tool-approval-request"'
 """How a chunk that asks somebody something is recognised without parsing it."""
 
 _NULL = Raw(b"null")
-_RUNNING: Final = Status.RUNNING
+_RUNNING: Final = TurnStatus.RUNNING
 _decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 

@@ -12,7 +12,7 @@ from ..events import ABSENT, Event, FiberEnded, FiberOutcome, FiberPaused, Fiber
 from ..ids import FiberId, Millis
 from ..rows import KeptRow
 from .commands import EndFiber, FiberCommand, PauseFiber, RecoverFiber, StartFiber, StashFiber
-from .state import Fiber, State
+from .state import FiberState, State
 
 __all__ = [
     "FIBER",
@@ -107,13 +107,13 @@ def open_fibers(state: State) -> tuple[FiberId, ...]:
     return tuple(fiber.id for fiber in state.fibers.values() if fiber.outcome is None)
 
 
-def _ended(state: State, fiber: Fiber, outcome: FiberOutcome, detail: str | None) -> FiberEnded:
+def _ended(state: State, fiber: FiberState, outcome: FiberOutcome, detail: str | None) -> FiberEnded:
     over = [each for each in state.fibers.values() if each.outcome is not None]
     oldest = min(over, key=lambda each: (each.ended_at or 0, each.id)) if len(over) >= KEPT_FIBERS else None
     return FiberEnded(fiber.id, outcome, detail, forgets=oldest.id if oldest is not None else None)
 
 
-def _open(state: State, fiber: FiberId) -> Fiber:
+def _open(state: State, fiber: FiberId) -> FiberState:
     found = state.fibers.get(fiber)
     if found is None or found.outcome is not None:
         raise Rejected(f"unable to find fiber {fiber!r}; it has ended or was never started")
@@ -128,7 +128,9 @@ def evolve_fiber(state: State, event: FiberEvent, at: Millis) -> None:
     fiber = state.fibers.get(event.fiber)
     if isinstance(event, FiberStarted):
         if fiber is None:
-            state.fibers[event.fiber] = Fiber(event.fiber, event.name, at, event.attempt, principal=event.principal)
+            state.fibers[event.fiber] = FiberState(
+                event.fiber, event.name, at, event.attempt, principal=event.principal
+            )
         else:
             fiber.attempt = event.attempt
         return
@@ -154,11 +156,11 @@ def fiber_rows(state: State, event: FiberEvent) -> list[KeptRow]:
     return rows
 
 
-def restore_fiber(row: KeptRow) -> Fiber:
+def restore_fiber(row: KeptRow) -> FiberState:
     """Return the fiber that a row keeps."""
     kept = msgspec.json.decode(row.body or b"", type=_Kept)
     snapshot = bytes(kept.snapshot) if kept.snapshot is not ABSENT else None
-    fiber = Fiber(FiberId(row.key), kept.name, kept.started_at, kept.attempt, snapshot, principal=kept.principal)
+    fiber = FiberState(FiberId(row.key), kept.name, kept.started_at, kept.attempt, snapshot, principal=kept.principal)
     fiber.outcome, fiber.detail, fiber.ended_at = kept.outcome, kept.detail, kept.ended_at
     return fiber
 

@@ -13,7 +13,7 @@ from ..events import Event, JobAdded, JobEnded, JobStarted
 from ..ids import JobId, Millis
 from ..rows import KeptRow
 from .commands import AddJob, CancelJobs, DeclareJobs, EndJob, JobCommand, StartJob
-from .state import Job, State
+from .state import JobState, State
 
 __all__ = [
     "DueJobs",
@@ -80,7 +80,7 @@ def add_job(state: State, command: AddJob) -> list[Event]:
     return [_cancelled(found), _added(command, state.last_job + 1)]
 
 
-def same_job(state: State, command: AddJob) -> Job | None:
+def same_job(state: State, command: AddJob) -> JobState | None:
     """Return the job that a command would add, if it is there (R-33): by its key, or by what a repeating one says."""
     if command.key is not None:
         named = (job for job in state.jobs.values() if job.added.key == command.key)
@@ -126,7 +126,7 @@ def _added(command: AddJob, number: int, *, due: Millis | None = None, is_declar
     )
 
 
-def _cancelled(job: Job) -> JobEnded:
+def _cancelled(job: JobState) -> JobEnded:
     return JobEnded(job.added.job, job.run, "cancelled")
 
 
@@ -179,7 +179,7 @@ def due_jobs(state: State, now: Millis) -> DueJobs:
     return DueJobs(tuple(run), min(waits, default=None))
 
 
-def _job(state: State, job: JobId) -> Job:
+def _job(state: State, job: JobId) -> JobState:
     found = state.jobs.get(job)
     if found is None:
         raise Rejected(f"unable to find job {job!r}; it has ended or was cancelled")
@@ -192,7 +192,7 @@ def _job(state: State, job: JobId) -> Job:
 def evolve_job(state: State, event: JobAdded | JobStarted | JobEnded) -> None:
     """Apply an event to the jobs."""
     if isinstance(event, JobAdded):
-        state.jobs[event.job] = Job(event, event.due)
+        state.jobs[event.job] = JobState(event, event.due)
         state.last_job = max(state.last_job, event.number)
         return
     job = state.jobs.get(event.job)
@@ -220,10 +220,11 @@ def job_row(state: State, job: JobId) -> KeptRow:
     return KeptRow("job", job, msgspec.json.encode(kept))
 
 
-def restore_job(rows: Iterable[KeptRow]) -> dict[JobId, Job]:
+def restore_job(rows: Iterable[KeptRow]) -> dict[JobId, JobState]:
     """Return the jobs that rows keep, in the order in which they were added."""
     kept = [msgspec.json.decode(row.body, type=_Kept) for row in rows if row.body is not None]
     kept.sort(key=lambda each: each.added.number)
     return {
-        each.added.job: Job(each.added, each.due, each.run, each.attempts, each.is_started, each.ended) for each in kept
+        each.added.job: JobState(each.added, each.due, each.run, each.attempts, each.is_started, each.ended)
+        for each in kept
     }

@@ -51,7 +51,7 @@ from .fibers import fiber_row, fiber_rows
 from .jobs import job_row
 from .runs import run_row, run_rows
 from .state import State
-from .transitions import Status
+from .transitions import TurnStatus
 from .turn_state import TurnState
 
 __all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row"]
@@ -137,7 +137,7 @@ def agent_row(state: State) -> AgentRow:
 def turn_row(turn: TurnState) -> TurnRow:
     """Return the turn's row. `chunks` is exact once the turn has ended; until then the log knows."""
     accepted = turn.accepted
-    ended = turn.status is Status.ENDED
+    ended = turn.status is TurnStatus.ENDED
     return TurnRow(
         turn=turn.id,
         request=turn.request,

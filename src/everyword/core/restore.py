@@ -26,7 +26,7 @@ from .fibers import FIBER, restore_fiber
 from .jobs import restore_job
 from .runs import RUN, restore_run
 from .state import State
-from .transitions import Status
+from .transitions import TurnStatus
 from .tree import Node, Tree
 from .turn_state import TurnProgress, TurnState
 
@@ -142,12 +142,12 @@ def _open_turn(state: State, row: TurnRow, accepted: TurnAccepted) -> TurnState:
     turn = TurnState(
         accepted,
         row.accepted_at,
-        status=Status(row.status),
+        status=TurnStatus(row.status),
         attempt=row.attempt,
         progressed_at=row.accepted_at,
         hook_due=row.hook_due,
     )
-    if turn.status is not Status.ACCEPTED:
+    if turn.status is not TurnStatus.ACCEPTED:
         turn.open_fold(state.tree.stored(turn.node))
     return turn
 
@@ -156,7 +156,7 @@ def _ended_turn(row: TurnRow, accepted: TurnAccepted) -> TurnState:
     return TurnState(
         accepted,
         row.accepted_at,
-        status=Status.ENDED,
+        status=TurnStatus.ENDED,
         attempt=row.attempt,
         chunks=row.chunks,
         outcome=Outcome(row.status),

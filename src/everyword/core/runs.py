@@ -15,7 +15,7 @@ from ..events import Event, RunEnded, RunStarted, RunTold
 from ..ids import Millis, RunId
 from ..rows import KeptRow
 from .commands import EndRun, MarkRunTold, StartRun
-from .state import Rules, Run, State
+from .state import Rules, RunState, State
 
 __all__ = ["RECENT_RUNS", "RUN", "DueRuns", "due_runs", "end_run", "evolve_run", "mark_run_told", "restore_run"]
 __all__ += ["run_row", "run_rows", "start_run"]
@@ -121,7 +121,7 @@ def due_runs(state: State) -> DueRuns:
     return DueRuns(watch, stop, tuple(run.id for run in _runs(state) if run.hook_due))
 
 
-def _is_orphaned(state: State, run: Run) -> bool:
+def _is_orphaned(state: State, run: RunState) -> bool:
     within = run.started.within
     return within is not None and within not in state.open and not run.started.is_detached
 
@@ -137,11 +137,11 @@ def _forgettable(state: State) -> RunId | None:
     return ended[0] if len(ended) >= RECENT_RUNS else None
 
 
-def _is_counted_later(state: State, run: Run) -> bool:
+def _is_counted_later(state: State, run: RunState) -> bool:
     return run.started.within in state.open
 
 
-def _runs(state: State) -> list[Run]:
+def _runs(state: State) -> list[RunState]:
     return list(state.runs.values())
 
 
@@ -152,7 +152,7 @@ def evolve_run(state: State, event: RunStarted | RunEnded | RunTold, at: Millis)
     """Apply an event to the runs."""
     if isinstance(event, RunStarted):
         known = state.runs.get(event.run)
-        state.runs[event.run] = Run(event, known.started_at if known is not None else at)
+        state.runs[event.run] = RunState(event, known.started_at if known is not None else at)
         state.last_run = max(state.last_run, event.number)
         return
     run = state.runs.get(event.run)
@@ -183,7 +183,7 @@ def run_row(state: State, run: RunId) -> KeptRow:
     return KeptRow(RUN, run, msgspec.json.encode(kept))
 
 
-def restore_run(row: KeptRow) -> Run:
+def restore_run(row: KeptRow) -> RunState:
     """Return the run that a row keeps.
 
     Raises:
@@ -192,4 +192,4 @@ def restore_run(row: KeptRow) -> Run:
     if row.body is None:
         raise ValueError("it is gone")
     kept = msgspec.json.decode(row.body, type=_Kept)
-    return Run(kept.started, kept.started_at, kept.ended, kept.ended_at, kept.hook_due)
+    return RunState(kept.started, kept.started_at, kept.ended, kept.ended_at, kept.hook_due)

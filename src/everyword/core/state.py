@@ -13,11 +13,11 @@ from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunSta
 from ..ids import CallId, FiberId, Generation, JobId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.repair_tool_calls import INTERRUPTED, STOPPED
 from .commands import Policy
-from .transitions import Status
+from .transitions import TurnStatus
 from .tree import Tree
 from .turn_state import TurnState
 
-__all__ = ["RECENT_TURNS", "Approved", "Fiber", "Job", "Rules", "Run", "State"]
+__all__ = ["RECENT_TURNS", "Approved", "FiberState", "JobState", "Rules", "RunState", "State"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers; older request ids are looked up in the store."""
@@ -32,7 +32,7 @@ class Approved:
 
 
 @dataclass(slots=True)
-class Job:
+class JobState:
     """A durable job. `attempts` counts the runs that began since the last one that was done."""
 
     added: JobAdded
@@ -45,7 +45,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class Fiber:
+class FiberState:
     """Background work. `attempt` counts how often it was begun or handed back; one that has ended has an outcome."""
 
     id: FiberId
@@ -61,7 +61,7 @@ class Fiber:
 
 
 @dataclass(slots=True)
-class Run:
+class RunState:
     """A sub-agent that works, or has worked, as a tool."""
 
     started: RunStarted
@@ -89,12 +89,12 @@ class State:
     open: dict[TurnId, TurnState] = field(default_factory=dict)
     ended: dict[TurnId, TurnState] = field(default_factory=dict)
     requests: dict[RequestId, TurnId] = field(default_factory=dict)
-    jobs: dict[JobId, Job] = field(default_factory=dict)
+    jobs: dict[JobId, JobState] = field(default_factory=dict)
     """Work that was put aside, in the order in which it was."""
     last_job: int = 0
-    fibers: dict[FiberId, Fiber] = field(default_factory=dict)
+    fibers: dict[FiberId, FiberState] = field(default_factory=dict)
     """Background work that is open, and the newest of what has ended."""
-    runs: dict[RunId, Run] = field(default_factory=dict)
+    runs: dict[RunId, RunState] = field(default_factory=dict)
     """Sub-agents that work as tools, and the newest of those that have, in order of their start."""
     last_run: int = 0
     is_destroyed: bool = False
@@ -110,7 +110,7 @@ class State:
     def current(self) -> TurnState | None:
         """The chat turn that has begun, if any: at most one at a time."""
         for turn in self.chat_turns():
-            if turn.status is not Status.ACCEPTED:
+            if turn.status is not TurnStatus.ACCEPTED:
                 return turn
         return None
 

@@ -26,10 +26,10 @@ from ..events import (
     TurnRetargeted,
 )
 
-__all__ = ["TRANSITIONS", "Status", "next_status"]
+__all__ = ["TRANSITIONS", "TurnStatus", "next_status"]
 
 
-class Status(enum.Enum):
+class TurnStatus(enum.Enum):
     """Where a turn is in its life; how it ended is its `Outcome`."""
 
     ACCEPTED = "accepted"
@@ -40,36 +40,36 @@ class Status(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is Python code, and every chunk looks a row up
 
 
-TRANSITIONS: Mapping[Status | None, Mapping[type[Event], Status]] = {
-    None: {TurnAccepted: Status.ACCEPTED},
-    Status.ACCEPTED: {
-        TurnRetargeted: Status.ACCEPTED,
-        MessagesPut: Status.ACCEPTED,  # a deferred turn's messages, evaluated at the head
-        AttemptStarted: Status.RUNNING,
-        TurnEnded: Status.ENDED,  # cancelled, superseded, dropped or cleared while it waited
+TRANSITIONS: Mapping[TurnStatus | None, Mapping[type[Event], TurnStatus]] = {
+    None: {TurnAccepted: TurnStatus.ACCEPTED},
+    TurnStatus.ACCEPTED: {
+        TurnRetargeted: TurnStatus.ACCEPTED,
+        MessagesPut: TurnStatus.ACCEPTED,  # a deferred turn's messages, evaluated at the head
+        AttemptStarted: TurnStatus.RUNNING,
+        TurnEnded: TurnStatus.ENDED,  # cancelled, superseded, dropped or cleared while it waited
     },
-    Status.RUNNING: {
-        AttemptStarted: Status.RUNNING,  # the attempt before died or gave up; the turn goes on
-        AttemptDelayed: Status.RUNNING,
-        AttemptInterrupted: Status.RUNNING,
-        Chunk: Status.RUNNING,
-        CallStarted: Status.RUNNING,
-        CallAnswered: Status.RUNNING,
-        MessageEnded: Status.RUNNING,
-        CancelRequested: Status.CANCELLING,
-        TurnEnded: Status.ENDED,
+    TurnStatus.RUNNING: {
+        AttemptStarted: TurnStatus.RUNNING,  # the attempt before died or gave up; the turn goes on
+        AttemptDelayed: TurnStatus.RUNNING,
+        AttemptInterrupted: TurnStatus.RUNNING,
+        Chunk: TurnStatus.RUNNING,
+        CallStarted: TurnStatus.RUNNING,
+        CallAnswered: TurnStatus.RUNNING,
+        MessageEnded: TurnStatus.RUNNING,
+        CancelRequested: TurnStatus.CANCELLING,
+        TurnEnded: TurnStatus.ENDED,
     },
-    Status.CANCELLING: {
-        Chunk: Status.CANCELLING,
-        CallAnswered: Status.CANCELLING,
-        MessageEnded: Status.CANCELLING,
-        TurnEnded: Status.ENDED,
+    TurnStatus.CANCELLING: {
+        Chunk: TurnStatus.CANCELLING,
+        CallAnswered: TurnStatus.CANCELLING,
+        MessageEnded: TurnStatus.CANCELLING,
+        TurnEnded: TurnStatus.ENDED,
     },
-    Status.ENDED: {HookDone: Status.ENDED},
+    TurnStatus.ENDED: {HookDone: TurnStatus.ENDED},
 }
 
 
-def next_status(status: Status | None, event: Event) -> Status:
+def next_status(status: TurnStatus | None, event: Event) -> TurnStatus:
     """Return the status after `event`; raise AssertionError where the table has no row."""
     after = TRANSITIONS[status].get(type(event))
     if after is None:

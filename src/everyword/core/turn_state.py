@@ -26,7 +26,7 @@ from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
 from .attempts import PROGRESS_CHUNKS, Tries
-from .transitions import Status
+from .transitions import TurnStatus
 
 __all__ = ["RECENT_TRANSIENTS", "TurnProgress", "TurnState", "answer_of"]
 
@@ -62,7 +62,7 @@ class TurnState:
 
     accepted: TurnAccepted
     accepted_at: Millis
-    status: Status = Status.ACCEPTED
+    status: TurnStatus = TurnStatus.ACCEPTED
     attempt: int = 0
     chunks: int = 0
     """How many chunks there are, and so the index of the next."""

@@ -16,7 +16,7 @@ from .fibers import open_fibers
 from .jobs import due_jobs
 from .runs import DueRuns, due_runs
 from .state import State
-from .transitions import Status
+from .transitions import TurnStatus
 from .turn_state import TurnState
 
 __all__ = ["NOW", "Wanted", "wanted"]
@@ -73,7 +73,7 @@ def wanted(state: State, now: Millis) -> Wanted:
 
 def _wanted_turns(state: State, now: Millis) -> Wanted:
     hooks = tuple(sorted(state.hooks_due))
-    stop = tuple(turn.id for turn in state.message_turns() if turn.status is Status.CANCELLING)
+    stop = tuple(turn.id for turn in state.message_turns() if turn.status is TurnStatus.CANCELLING)
     late, current = next(state.late_calls(), None), state.current
     calls = late.id if late is not None and late.id not in stop and _may_write(state, late) else None
     if current is not None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from ..core.commands import Begin, Command, Emit, Emitted
+from ..core.commands import BeginAttempt, Command, EmitChunks, Emitted
 from ..core.decide import decide
 from ..core.evolve import evolve
 from ..core.project import project
@@ -279,7 +279,7 @@ class Actor:
                     pending.replies.append((envelope.reply, exc))
                 continue
             self._apply(pending, events)
-            pending.is_quiet = pending.is_quiet and type(envelope.command) is Emit
+            pending.is_quiet = pending.is_quiet and type(envelope.command) is EmitChunks
             if envelope.reply is not None:
                 pending.replies.append((envelope.reply, events))
         is_unchanged = self._state.tree.revision == before  # an approval request is shown at once
@@ -287,7 +287,7 @@ class Actor:
         if pending.entries and not pending.is_quiet:
             pending.work = wanted(self._state, pending.at)
             if (turn := self.begins(self._state, pending.work)) is not None:
-                begun = decide(self._state, Begin(turn, calls=random_request_id()), pending.at, self._rules)
+                begun = decide(self._state, BeginAttempt(turn, calls=random_request_id()), pending.at, self._rules)
                 self._apply(pending, begun)
                 if type(begun[-1]) is AttemptStarted:  # what was wanted is what runs now
                     self.begun = turn

@@ -16,7 +16,7 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from ..core.commands import Destroy
+from ..core.commands import DestroyAgent
 from ..core.restore import restore
 from ..core.state import Rules, State
 from ..core.wanted import Wanted
@@ -392,7 +392,7 @@ class Directory:
 
     async def _destroy(self, agent: AgentId, caller: asyncio.Task[Any] | None) -> None:
         loaded = self._loaded.get(agent) or await self._load(agent)  # it may be destroyed as it starts
-        await loaded.actor.insist(Destroy())
+        await loaded.actor.insist(DestroyAgent())
         try:
             await self._erase(agent, loaded.actor.epoch, caller)
         except LogError as exc:

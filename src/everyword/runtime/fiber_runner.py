@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ..core.commands import EndFiber, PauseFiber, RecoverFiber, StartFiber
-from ..core.state import Fiber, State
+from ..core.state import FiberState, State
 from ..errors import AgentGone, AgentStopped, FiberCancelled, LogError, Rejected
 from ..events import FiberOutcome, FiberStarted
 from ..ids import FiberId, Millis
@@ -231,7 +231,7 @@ class FiberSupervisor:
             log.error("the recovery of fiber %s of %r broke", fiber, self._actor.agent, exc_info=exc)
 
 
-def fiber_record(fiber: Fiber) -> FiberRecord:
+def fiber_record(fiber: FiberState) -> FiberRecord:
     """Return a fiber as it stands."""
     return FiberRecord(
         fiber.id,

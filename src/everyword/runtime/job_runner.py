@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ..core.commands import EndJob, StartJob
-from ..core.state import Job, State
+from ..core.state import JobState, State
 from ..cron import next_of_cron
 from ..errors import AgentGone, AgentStopped, LogError, Rejected, UsageError
 from ..events import JobAdded, JobKind, JobStarted
@@ -101,7 +101,7 @@ class JobRun:
         if await self._actor.inspect(lambda state: self.job in state.jobs):
             await self._end(found, started)
 
-    async def _end(self, job: Job, started: JobStarted) -> None:
+    async def _end(self, job: JobState, started: JobStarted) -> None:
         added = job.added
         try:
             await self._call(job, started)
@@ -122,7 +122,7 @@ class JobRun:
         except Rejected:
             log.info("job %s of %r was cancelled while it ran", added.job, self._actor.agent)
 
-    async def _call(self, job: Job, started: JobStarted) -> None:
+    async def _call(self, job: JobState, started: JobStarted) -> None:
         added = job.added
         act_for(added.principal)
         if not isinstance(self._worker, RunsJobs):
@@ -131,7 +131,7 @@ class JobRun:
         call = JobCall(added.job, added.callback, payload, added.kind, started.run, started.missed, job.ended)
         await self._worker.run_job(call)
 
-    def _failed(self, job: Job, started: JobStarted, exc: BaseException) -> EndJob:
+    def _failed(self, job: JobState, started: JobStarted, exc: BaseException) -> EndJob:
         added, attempts = job.added, job.attempts + 1
         log.warning("job %s (%s) of %r failed", added.job, added.callback, self._actor.agent, exc_info=exc)
         detail = f"{type(exc).__name__}: {exc}"
@@ -155,6 +155,6 @@ def _is_told() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _found(state: State, job: JobId) -> Job | None:
+def _found(state: State, job: JobId) -> JobState | None:
     found = state.jobs.get(job)
     return replace(found) if found is not None else None

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from ..core.commands import Command, Emit, Emitted
+from ..core.commands import Command, EmitChunks, Emitted
 from ..core.state import State
 from ..errors import AgentStopped, MailboxFull
 from ..ids import Attempt, TurnId
@@ -87,7 +87,7 @@ class Mailbox:
         if envelopes and not self._closed:
             last = envelopes[-1]
             waiting = last.command if type(last) is Envelope and last.reply is None else None
-            if type(waiting) is Emit and waiting.turn == turn and waiting.attempt == attempt:
+            if type(waiting) is EmitChunks and waiting.turn == turn and waiting.attempt == attempt:
                 if len(waiting.chunks) >= self._most_chunks:
                     return False
                 waiting.chunks.extend(chunks)
@@ -96,7 +96,7 @@ class Mailbox:
                 return False
         if self._closed:
             self._refuse()
-        envelopes.append(Envelope(Emit(turn, attempt, chunks)))
+        envelopes.append(Envelope(EmitChunks(turn, attempt, chunks)))
         self.on_mail()
         return True
 

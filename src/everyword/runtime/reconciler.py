@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..core.commands import Finish, Interrupt, MarkHookDone
+from ..core.commands import FinishTurn, InterruptAttempt, MarkHookDone
 from ..core.conversation import RunningAnswer, Shown, is_followed, running_answer, stored_messages, with_running
 from ..core.state import Rules, State
 from ..core.tree import Node
@@ -194,10 +194,10 @@ class Reconciler:
         """Record that a shutdown interrupts what runs here: the last that this process writes of it."""
         with suppress(AgentStopped):  # the actor has failed: the next process counts it as a crash
             if self._actor.begun is not None:  # with the commit that is under way: it has no runner yet
-                self._actor.force(Envelope(Interrupt(self._actor.begun, Attempt(1))))
+                self._actor.force(Envelope(InterruptAttempt(self._actor.begun, Attempt(1))))
             for runner in self._runners.values():
                 if runner.attempt is not None:
-                    self._actor.force(Envelope(Interrupt(runner.turn, runner.attempt)))
+                    self._actor.force(Envelope(InterruptAttempt(runner.turn, runner.attempt)))
             for run in self.jobs.values():
                 run.interrupt()
             self.fibers.interrupt()
@@ -354,7 +354,7 @@ class Reconciler:
             if runner.turn == turn.id:
                 usage = runner.usage
                 self._tell_to_stop(task, runner)
-        end = Finish(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled", usage=to_raw(usage))
+        end = FinishTurn(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled", usage=to_raw(usage))
         with suppress(AgentStopped):  # the process stops as well: the next one ends the turn, by the log
             self._actor.force(Envelope(end))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..core.commands import Command, Continue, Submit
+from ..core.commands import Command, ContinueTurn, Submit
 from ..core.state import State
 from ..errors import AgentGone, AgentStopped, LogError, Rejected
 from ..events import Outcome, TurnAccepted, TurnKind, to_raw
@@ -52,7 +52,7 @@ async def run_turn(
 async def continue_turn(directory: Directory, agent: AgentId, *, body: Any = None) -> TurnResult | None:
     """Extend the last assistant message; None when the last message is not one."""
     request = random_request_id()
-    command = Continue(request, body=to_raw(body), principal=acting_for())
+    command = ContinueTurn(request, body=to_raw(body), principal=acting_for())
     try:
         return await _post_and_wait(directory, agent, command, request, None)
     except AgentStopped:

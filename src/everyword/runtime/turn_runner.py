@@ -12,7 +12,7 @@ import msgspec
 
 from ..core.accept import is_steered
 from ..core.attempt_limits import may_try_again, why_given_up
-from ..core.commands import Begin, Delay, Emitted, Finish, Place, StartCall
+from ..core.commands import BeginAttempt, DelayAttempt, Emitted, FinishTurn, PlaceMessages, RecordCallStart
 from ..core.continuations import is_held
 from ..core.state import Rules, State
 from ..core.tree import Node
@@ -116,7 +116,7 @@ class TurnRunner:
                 return None
             self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
             self.attempt = Attempt(recovery.attempt if recovery is not None else 1)
-            begun = await self._actor.insist(Begin(self.turn, self._cause, fresh, heard_at, random_request_id()))
+            begun = await self._actor.insist(BeginAttempt(self.turn, self._cause, fresh, heard_at, random_request_id()))
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
             if started is None:  # the rules ended it instead: skipped, or tried too often; or calls come first
                 self.is_put_off = isinstance(begun[-1], TurnAccepted)
@@ -137,7 +137,7 @@ class TurnRunner:
         try:
             if self._evaluate is None:
                 raise RuntimeError("the process that knew its messages is gone")
-            await self._actor.insist(Place(self.turn, await self._evaluate(messages)))
+            await self._actor.insist(PlaceMessages(self.turn, await self._evaluate(messages)))
         except Exception as exc:  # noqa: BLE001 - the evaluated function is user code
             await self._finish(Attempt(0), Outcome.ERROR, exc=exc)
             return False
@@ -176,7 +176,7 @@ class TurnRunner:
     async def _delay(self, recovery: Recovery, milliseconds: int) -> None:
         """Wait before the next attempt; whoever looks meanwhile is told that the turn is being recovered."""
         until = Millis(self._clock.now() + milliseconds)
-        await self._actor.insist(Delay(self.turn, Attempt(recovery.attempt - 1), self._cause))
+        await self._actor.insist(DelayAttempt(self.turn, Attempt(recovery.attempt - 1), self._cause))
         self.is_paused = True
         try:
             await self._clock.sleep_until(until)
@@ -305,7 +305,7 @@ class TurnRunner:
 
     async def _start_call(self, attempt: Attempt, call: str, tool: str, is_idempotent: bool) -> bool:
         try:
-            await self._actor.insist(StartCall(self.turn, attempt, CallId(call), tool, is_idempotent))
+            await self._actor.insist(RecordCallStart(self.turn, attempt, CallId(call), tool, is_idempotent))
         except AgentStopped:
             raise
         except Rejected as exc:
@@ -331,7 +331,7 @@ class TurnRunner:
                 error = self._rules.exhausted_text
         usage = to_raw(self.usage)
         forget = self._cause if is_forgotten else None
-        end = Finish(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage, forget=forget)
+        end = FinishTurn(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage, forget=forget)
         await self._actor.insist(end)
 
     def _public_text(self, exc: BaseException) -> str:

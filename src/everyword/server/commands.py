@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from ..core.commands import Answer, Cancel, Clear, Command, PutMessages, Submit
+from ..core.commands import AnswerToolCall, CancelTurns, ClearConversation, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
 from ..errors import AgentStopped, MailboxFull, MessageRefused, Rejected, public_text
@@ -165,9 +165,9 @@ class ClientCommands:
         actor = self._loaded.actor
         match frame:
             case CancelTurn():
-                await actor.insist(Cancel(frame.id, by=self._by))
+                await actor.insist(CancelTurns(frame.id, by=self._by))
             case ClearChat():
-                await actor.insist(Clear(origin=self._serial))
+                await actor.insist(ClearConversation(origin=self._serial))
             case SyncMessages():
                 await self._sync(frame)
             case AnswerCall():
@@ -191,7 +191,7 @@ class ClientCommands:
             self._show()
 
     def _answer(self, frame: AnswerCall) -> Command:
-        return Answer(
+        return AnswerToolCall(
             frame.call,
             frame.answer,
             random_request_id(),

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from ..agents import Agent, AIChatAgent
 from ..agents.agent import running_as
-from ..core.commands import Cancel, Submit
+from ..core.commands import CancelTurns, Submit
 from ..core.conversation import conversation, has_gap, with_reserved
 from ..core.state import State
 from ..core.tree import Node, Tree
@@ -476,7 +476,7 @@ async def post_stop(service: Service, caller: Caller) -> ASGIApp:
         request = _request_id(named) if named is not None else await _running(loaded)
         events = []
         if request is not None:
-            events = await loaded.actor.insist(Cancel(request, by=caller.principal.id))
+            events = await loaded.actor.insist(CancelTurns(request, by=caller.principal.id))
     return JSONResponse({"stopped": [request] if events else []})
 
 

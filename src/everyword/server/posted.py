@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Raw
 
 from ..codec.encode import encode_parts
-from ..core.commands import Answer
+from ..core.commands import AnswerToolCall
 from ..core.continuations import continuation_is_due, may_continue
 from ..core.replay import BEFORE_ALL
 from ..core.state import State
-from ..core.transitions import Status
+from ..core.transitions import TurnStatus
 from ..core.tree import Node
 from ..core.turn_state import TurnState
 from ..events import Event, Identity, Outcome
@@ -109,7 +109,7 @@ async def take_answers(
     if still_open and (refused := await refuse()) is not None:
         return refused
     for call, answer in still_open:
-        command = Answer(
+        command = AnswerToolCall(
             call,
             answer,
             who.request,
@@ -139,7 +139,7 @@ async def find_standing(
         stored = UIMessage.decode(body) if body is not None else copy
         is_behind = _is_prefix(copy.parts, stored.parts) and len(copy.parts) < len(stored.parts)
         missing = _missing(copy, stored, is_behind=is_behind)
-        if running is not None and running.status is Status.ACCEPTED and _waits_for_others(state, running):
+        if running is not None and running.status is TurnStatus.ACCEPTED and _waits_for_others(state, running):
             return Standing(missing, None, _FINISHED, running.request)
         if running is not None:
             opened = OpenTurn(running.id, running.request, loaded.actor.tail.head, running.chunks, [])

@@ -44,7 +44,7 @@ BUGS = [
     Bug(
         "core:waiting_continuations",
         "R-3",
-        drop("$turn.status is Status.ACCEPTED"),
+        drop("$turn.status is TurnStatus.ACCEPTED"),
         f"{ANSWERS}::test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another",
         "an answer during a continuation is never gone on with",
     ),
@@ -72,7 +72,7 @@ BUGS = [
     Bug(
         "core:_late",
         "R-3",
-        drop("$turn.status is Status.ACCEPTED"),
+        drop("$turn.status is TurnStatus.ACCEPTED"),
         f"{LATE_CALLS}::test_a_call_approved_while_another_of_its_message_runs_late_runs_after_it",
         "a call that is approved while another runs is forgotten",
     ),

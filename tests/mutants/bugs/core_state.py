@@ -50,7 +50,7 @@ BUGS = [
     Bug(
         "core:_open_turn",
         "I-9",
-        replace("Status($row.status)", "Status.RUNNING if $row.attempt else Status.ACCEPTED"),
+        replace("TurnStatus($row.status)", "TurnStatus.RUNNING if $row.attempt else TurnStatus.ACCEPTED"),
         f"{RESTORE}::test_an_open_turn_is_loaded_with_what_it_has_said",
         "a turn that was being stopped goes on after a crash",
     ),

@@ -24,14 +24,14 @@ BUGS = [
     Bug(
         "core:TRANSITIONS",
         "I-1",
-        replace("{HookDone: Status.ENDED}", "{HookDone: Status.ENDED, Chunk: Status.ENDED}"),
+        replace("{HookDone: TurnStatus.ENDED}", "{HookDone: TurnStatus.ENDED, Chunk: TurnStatus.ENDED}"),
         "tests/core/test_transitions.py::test_an_ended_turn_never_changes_its_status_again",
         "chunks may follow the end of their turn",
     ),
     Bug(
         "core:_cancel",
         "I-1",
-        always("$turn.status is Status.RUNNING"),
+        always("$turn.status is TurnStatus.RUNNING"),
         f"{TURNS}::test_cancelling_twice_causes_nothing_more",
         "an impatient second click on stop breaks the agent",
     ),
@@ -45,7 +45,7 @@ BUGS = [
     Bug(
         "core:_emit",
         "I-7",
-        replace("Status.ACCEPTED", "Status.ENDED"),
+        replace("TurnStatus.ACCEPTED", "TurnStatus.ENDED"),
         f"{TURNS}::test_nobody_writes_to_a_turn_that_has_not_begun",
         "chunks are written before an attempt has begun",
     ),
@@ -80,7 +80,7 @@ BUGS = [
     Bug(
         "core:_finish",
         "I-10",
-        replace("not $turn.fold.is_empty", "not $turn.fold.is_empty and $turn.status is Status.RUNNING"),
+        replace("not $turn.fold.is_empty", "not $turn.fold.is_empty and $turn.status is TurnStatus.RUNNING"),
         f"{INVARIANTS}::test_pruning_is_invisible_to_a_reader_at_any_cursor",
         "what a cancelled turn said lives in its chunks only",
     ),

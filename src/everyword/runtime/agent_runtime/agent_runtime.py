@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.commands import Cancel, Clear, PutMessages
+from ...core.commands import CancelTurns, ClearConversation, PutMessages
 from ...core.state import State
 from ...errors import UsageError
 from ...ids import AgentId, RequestId
@@ -130,12 +130,12 @@ class AgentRuntime:
     async def cancel(self, request: RequestId | None = None) -> None:
         """Stop one turn, or all."""
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.insist(Cancel(request))
+            await loaded.actor.insist(CancelTurns(request))
 
     async def clear(self) -> None:
         """Start the conversation anew."""
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.insist(Clear())
+            await loaded.actor.insist(ClearConversation())
 
     async def wait_until_idle(self) -> None:
         """Wait until no turn is open."""

@@ -6,10 +6,10 @@ import sys
 
 import msgspec
 
-from ...core.commands import Begin, Emit, Emitted, Finish, OpenStream
+from ...core.commands import BeginAttempt, EmitChunks, Emitted, FinishTurn, OpenStream
 from ...core.replay import BEFORE_ALL
 from ...core.state import State
-from ...core.transitions import Status
+from ...core.transitions import TurnStatus
 from ...core.turn_state import TurnState
 from ...errors import UnknownTurn
 from ...events import Outcome, TurnKind
@@ -40,7 +40,7 @@ class BareStreams:
             await loaded.actor.ask(OpenStream(request, MessageId(""), TurnKind.STREAM))
             turn = await loaded.actor.inspect(lambda state: state.requests[request])
             if await loaded.actor.inspect(lambda state: _waits(state, turn)):
-                await loaded.actor.insist(Begin(turn))
+                await loaded.actor.insist(BeginAttempt(turn))
             return turn
 
     async def write(self, turn: TurnId, body: str) -> None:
@@ -50,14 +50,14 @@ class BareStreams:
             Rejected: the stream is unknown or has ended.
         """
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(Emit(turn, Attempt(1), [Emitted(msgspec.json.encode(body))]))
+            await loaded.actor.ask(EmitChunks(turn, Attempt(1), [Emitted(msgspec.json.encode(body))]))
 
     async def end(self, turn: TurnId, outcome: Outcome, error: str | None = None) -> None:
         """End a stream; a second end is refused."""
         async with self._directory.attach(self._agent) as loaded:
             if not await loaded.actor.inspect(lambda state: turn in state.open):
                 raise UnknownTurn(f"unable to end stream {turn}; it is unknown or has ended")
-            await loaded.actor.insist(Finish(turn, Attempt(1), outcome, error=error))
+            await loaded.actor.insist(FinishTurn(turn, Attempt(1), outcome, error=error))
 
     async def find(self, request: RequestId) -> StreamRecord | None:
         """Return the stream of a request id, from the store."""
@@ -92,7 +92,7 @@ def chunk_text(body: bytes) -> str:
 
 def _waits(state: State, turn: TurnId) -> bool:
     found = state.open.get(turn)
-    return found is not None and found.status is Status.ACCEPTED
+    return found is not None and found.status is TurnStatus.ACCEPTED
 
 
 def _newest_open(state: State) -> StreamRecord | None:

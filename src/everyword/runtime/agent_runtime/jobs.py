@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ...core.commands import AddJob, CancelJobs
 from ...core.jobs import same_job
-from ...core.state import Job, State
+from ...core.state import JobState, State
 from ...cron import check_cron, next_of_cron
 from ...events import Event, JobAdded, JobEnded, JobKind, to_raw
 from ...ids import AgentId, JobId, Millis
@@ -75,7 +75,7 @@ class JobsAccess:
                 events = await (_replacing(own, loaded.actor, command) if own and is_own else loaded.actor.ask(command))
                 added = next((event for event in events if isinstance(event, JobAdded)), None)
                 if added is not None:
-                    return _record(Job(added, added.due))
+                    return _record(JobState(added, added.due))
                 found = await loaded.actor.inspect(lambda state: same_job(state, command))
                 if found is not None:
                     return _record(found)
@@ -111,7 +111,7 @@ def _records(state: State) -> list[JobRecord]:
     return [_record(job) for job in state.jobs.values()]
 
 
-def _record(job: Job) -> JobRecord:
+def _record(job: JobState) -> JobRecord:
     added = job.added
     payload = msgspec.json.decode(bytes(added.payload))
     return JobRecord(

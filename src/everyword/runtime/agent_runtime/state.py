@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from ...core.commands import SetState
+from ...core.commands import ReplaceState
 from ...errors import UsageError
 from ...ids import AgentId
 from ..directory import Directory, LoadedAgent
@@ -68,7 +68,7 @@ class StateAccess:
         """
         loaded = self._directory.usable(self._agent)
         assert loaded is not None, "the caller has looked, or waited for it"
-        reply = loaded.actor.post(SetState(Raw(state), origin), must_fit=must_fit)
+        reply = loaded.actor.post(ReplaceState(Raw(state), origin), must_fit=must_fit)
         loaded.pending_states.add(state, writer, reply)
         loaded.users += 1  # an agent that is unloaded before the commit could lose what no code awaits
         reply.add_done_callback(partial(self._release, loaded))

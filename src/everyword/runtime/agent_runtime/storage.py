@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...core.commands import AddJob, Begin, Clear, Emit, Emitted, Finish, OpenStream
+from ...core.commands import AddJob, BeginAttempt, ClearConversation, EmitChunks, Emitted, FinishTurn, OpenStream
 from ...core.state import State
 from ...core.turn_state import TurnState
 from ...errors import UsageError
@@ -72,7 +72,7 @@ class ManagedStreamsAccess:
     async def begin(self, turn: TurnId) -> Attempt | None:
         """Begin the next attempt at a stream; None when it was tried too often, and has ended in error."""
         async with self._directory.attach(self._agent) as loaded:
-            events = await loaded.actor.insist(Begin(turn, cause="crash"))
+            events = await loaded.actor.insist(BeginAttempt(turn, cause="crash"))
             return next((event.attempt for event in events if isinstance(event, AttemptStarted)), None)
 
     async def write(self, turn: TurnId, attempt: Attempt, bodies: Sequence[bytes]) -> None:
@@ -82,7 +82,7 @@ class ManagedStreamsAccess:
             Rejected: the stream has ended, or another attempt runs.
         """
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.insist(Emit(turn, attempt, [Emitted(body) for body in bodies]))
+            await loaded.actor.insist(EmitChunks(turn, attempt, [Emitted(body) for body in bodies]))
 
     async def end(
         self,
@@ -103,7 +103,7 @@ class ManagedStreamsAccess:
         """
         usage = to_raw({"totalChunks": total})
         last = [Emitted(body) for body in bodies]
-        end = Finish(turn, attempt, outcome, error=error, detail=detail, usage=usage, message=message, chunks=last)
+        end = FinishTurn(turn, attempt, outcome, error=error, detail=detail, usage=usage, message=message, chunks=last)
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.insist(end)
 
@@ -135,7 +135,7 @@ class ManagedStreamsAccess:
     async def clear(self) -> None:
         """Start anew: streams that are open end, jobs that fill them are cancelled, everything stored of them goes."""
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.insist(Clear(cancels=GENERATE))
+            await loaded.actor.insist(ClearConversation(cancels=GENERATE))
         await self.erase(self._directory.clock.now())
 
     async def erase(self, until: Millis) -> int:

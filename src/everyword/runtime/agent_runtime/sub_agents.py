@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.commands import Create
+from ...core.commands import CreateAgent
 from ...ids import AgentId, children_prefix, sub_agent_id
 from ..directory import Directory
 
@@ -24,7 +24,7 @@ class SubAgentsAccess:
         child = self.at(kind, name)
         async with self._directory.attach(child) as loaded:
             if loaded.actor.tail.head == 0:
-                await loaded.actor.ask(Create())
+                await loaded.actor.ask(CreateAgent())
         return self.at(kind, name)
 
     async def find(self, kind: str, name: str) -> AgentId | None:

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ...core.commands import Cancel, EndRun, MarkRunTold
-from ...core.state import Run, State
+from ...core.commands import CancelTurns, EndRun, MarkRunTold
+from ...core.state import RunState, State
 from ...core.usage import total_usage
 from ...core.wanted import Wanted
 from ...errors import AgentGone, AgentStopped, LogError, Rejected, is_public, public_text
@@ -58,7 +58,7 @@ def request_of(run: RunId) -> RequestId:
     return RequestId(f"agent-tool:{run}")
 
 
-def record_of(run: Run) -> RunRecord:
+def record_of(run: RunState) -> RunRecord:
     """Return a run as it stands."""
     started, ended = run.started, run.ended
     return RunRecord(
@@ -309,7 +309,7 @@ class _RunWatcher:
         try:
             async with self._directory.attach(self._child) as loaded:
                 if await loaded.actor.inspect(lambda state: self._request in state.requests):
-                    await loaded.actor.insist(Cancel(self._request))
+                    await loaded.actor.insist(CancelTurns(self._request))
                     return True
         except AgentStopped:
             if self._directory.is_closed:
