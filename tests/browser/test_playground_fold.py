@@ -151,8 +151,8 @@ def test_what_comes_while_a_clear_is_on_its_way_ends_on_the_page_as_it_does_here
         protocol = ChatProtocol()
         mark = protocol.clear()
         for frame in frames:
-            protocol.take(frame)
-        protocol.take({"type": "rpc", "id": mark})
+            protocol.receive(frame)
+        protocol.receive({"type": "rpc", "id": mark})
         return [message["id"] for message in protocol.messages]
 
     assert [here(frames) for frames in ways] == [[], [], ["u"], [], ["u"], []]

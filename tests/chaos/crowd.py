@@ -62,6 +62,7 @@ class Tab:
     def __init__(self, server: Server, kind: str, number: int, chance: Random) -> None:
         self.kind, self.name = kind, f"{kind}-{number}"
         self.protocol = ChatProtocol()
+        self._is_greeted = False
         self.memory = Memory(self.name, kind)
         self.words: dict[tuple[str, int], str] = {}
         """(request, seq) → the chunk that was shown live."""
@@ -120,12 +121,13 @@ class Tab:
                 self.terminals.setdefault(frame["id"], []).append(frame)
             elif not frame.get("replay") and "seq" in frame:
                 self.words[frame["id"], frame["seq"]] = frame["body"]
-        self.protocol.take(frame)
+        self._is_greeted = self._is_greeted or frame["type"] == "cf_agent_identity"
+        self.protocol.receive(frame)
 
     # -- what people do --------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        if self.protocol.identity is None:
+        if not self._is_greeted:
             return
         self._answer()
         if self._server.is_closing:
@@ -175,7 +177,7 @@ class Tab:
     def describe(self) -> str:
         waiting = [request for request in self.asked if request not in self.protocol.endings]
         calls = [part["toolCallId"] for part in self.open_calls()]
-        now = f"runs {self.protocol.running}, open calls {calls}, {self.protocol.status}"
+        now = f"runs {self.protocol.running}, open calls {calls}"
         return (
             f"{self.name}: waits for {waiting}, {now}, {self.sockets} sockets, {len(self.protocol.messages)} messages"
         )

@@ -123,7 +123,7 @@ async def test_a_call_whose_connection_is_lost_is_not_made_again() -> None:
         calling = asyncio.create_task(me.call("hang"))
         await agent.until_heard(1)
         await agent.drop()
-        with pytest.raises(ConnectionLost, match="unable to tell what became of hang"):
+        with pytest.raises(ConnectionLost, match="unable to get the result of hang"):
             await patiently(calling)
         await back(me)
         assert await patiently(me.call("add", 2)) == 2

@@ -163,7 +163,7 @@ async def test_what_cannot_be_found_or_sent_is_refused_before_anything_is_sent()
     async with serving(chat(scripted([]))) as url, client(url) as me:
         with pytest.raises(UsageError, match="unable to find"):
             me.edit("nobody's", "x")
-        with pytest.raises(UsageError, match="unable to send messages along"):
+        with pytest.raises(UsageError, match="unable to send messages in the body"):
             me.send("hi", body={"messages": []})
         assert me.messages == []
 

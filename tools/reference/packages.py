@@ -99,7 +99,7 @@ FRAMEWORK: dict[str, tuple[str, ...]] = {
     "Everyword": ("service", "door", "kinds_of", "class_of_kind"),
     "AppHandle": ("class_of_kind",),
     "AgentClient": ("spawn",),
-    "ChatClient": ("make_sure",),
+    "ChatClient": ("read_missed_answer",),
 }
 """Members that only the framework uses, by class."""
 

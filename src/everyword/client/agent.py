@@ -1,4 +1,4 @@
-"""A client of any agent: its state, its methods, and frames of its own making."""
+"""A client of any agent: its state, its methods, and frames of the application's own."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Frame = dict[str, Any] | str
 
 
 class AgentClient:
-    """One connection to one agent, opened again whenever it is gone.
+    """One connection to one agent, which reconnects by itself. Use it as an async context manager.
 
-    Use it as an async context manager. Headers and query are given, or functions that are asked before every
-    connect. `options` are the others of `everyword.client.Options`: `backoff`, `clock`, `random`, `connect_timeout`.
+    `headers` and `query` are mappings, or functions that are called before every connect and return one. `options` are
+    the other fields of `everyword.client.Options`, such as `backoff`, `clock`, `random` and `connect_timeout`.
     """
 
     def __init__(
@@ -48,9 +48,10 @@ class AgentClient:
         self.connection = Connection(self.address, self.protocol, uuid4().hex, self.options)
         self._callbacks: list[Callable[[Any], Awaitable[None] | None]] = []
         self._readers: list[deque[Frame]] = []
-        self._seen = 0
+        self._reported_state = 0
+        """The version of the state that the callbacks were last called with."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self.connection.listen(self._happened)
+        self.connection.listen(self._changed)
 
     async def __aenter__(self) -> Self:
         await self.connection.open()
@@ -60,7 +61,7 @@ class AgentClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection; whoever waits for something is told so."""
+        """Close the connection. Everything that waits for it raises ClientError."""
         await self.connection.close()
         for task in list(self._tasks):
             task.cancel()
@@ -68,8 +69,8 @@ class AgentClient:
 
     @property
     def identity(self) -> dict[str, Any] | None:
-        """Who the server says this is: `name` and `agent`."""
-        return self.protocol.identity or (self.protocol.chat.identity if self.protocol.chat is not None else None)
+        """The agent's `name` and `agent` as the server sent them; None before the first connect."""
+        return self.protocol.identity
 
     @property
     def is_connected(self) -> bool:
@@ -80,22 +81,22 @@ class AgentClient:
     @property
     def state(self) -> Any:
         """The newest state that this client knows; None before there is one."""
-        return self.protocol.state
+        return self.protocol.state.value
 
     async def set_state(self, state: Any) -> None:
-        """Replace the agent's state; returns once the server has it, also when that takes a reconnect.
+        """Replace the agent's state; return once the server has it, after a reconnect if necessary.
 
-        Raises StateRefused, with the state before in force again, when the agent does not want it.
+        Raises StateRefused if the agent rejects the state; the state before is then in force again.
         """
         change = self.protocol.set_state(state)
         self.connection.flush()
         await self.connection.until(lambda: self.protocol.is_confirmed(change))
-        refusal = self.protocol.refusals.pop(change, None)
+        refusal = self.protocol.state.refusals.pop(change, None)
         if refusal is not None:
             raise StateRefused(f"unable to set the state; the agent says: {refusal}")
 
     def on_state_changed(self, callback: Callable[[Any], Awaitable[None] | None]) -> Callable[[], None]:
-        """Have a function, async or not, called with every new state; returns a function that ends it."""
+        """Call a function, async or not, with every new state; return a function that ends the subscription."""
         self._callbacks.append(callback)
 
         def forget() -> None:
@@ -105,12 +106,12 @@ class AgentClient:
         return forget
 
     async def states(self) -> AsyncGenerator[Any, None]:
-        """Yield the state, and every newer one: a slow reader gets the newest only."""
-        seen = 0
+        """Yield the state now and after every change. A slow reader skips to the newest."""
+        state, seen = self.protocol.state, 0
         while True:
-            if self.protocol.has_state and self.protocol.changes != seen:
-                seen = self.protocol.changes
-                yield self.protocol.state
+            if state.is_known and state.version != seen:
+                seen = state.version
+                yield state.value
             else:
                 await self.connection.change()
 
@@ -119,20 +120,20 @@ class AgentClient:
     async def call(self, method: str, *args: Any, timeout: float | None = 30.0) -> Any:  # noqa: ASYNC109
         """Call a method of the agent and return its result.
 
-        Without a connection the call waits for one. Raises CallFailed with the agent's text, TimeoutError, or
-        ConnectionLost when the connection went away after the call was sent.
+        Without a connection the call waits for one. Raises CallFailed with the agent's error text, TimeoutError, or
+        ConnectionLost if the connection was lost after the call was sent.
         """
-        name, call = self._begin(method, args)
+        call_id, call = self._begin(method, args)
         try:
             async with asyncio.timeout(timeout):
                 await self.connection.until(lambda: call.is_done)
         finally:
-            self.protocol.forget(name)
+            self.protocol.forget(call_id)
         return self._result(method, call)
 
     async def stream(self, method: str, *args: Any) -> AsyncGenerator[Any, None]:
-        """Call a streaming method and yield what it sends; a final result that is not None comes last."""
-        name, call = self._begin(method, args)
+        """Call a streaming method and yield its chunks, then its result unless that is None."""
+        call_id, call = self._begin(method, args)
         try:
             while True:
                 await self.connection.until(lambda: call.is_done or bool(call.chunks))
@@ -141,33 +142,33 @@ class AgentClient:
                 if call.is_done:
                     break
         finally:
-            self.protocol.forget(name)
+            self.protocol.forget(call_id)
         result = self._result(method, call)
         if result is not None:
             yield result
 
     def _begin(self, method: str, args: tuple[Any, ...]) -> tuple[str, Call]:
-        name = uuid4().hex
-        call = self.protocol.call(name, method, list(args))
+        call_id = uuid4().hex
+        call = self.protocol.call(call_id, method, list(args))
         self.connection.flush()
-        return name, call
+        return call_id, call
 
     def _result(self, method: str, call: Call) -> Any:
         if call.is_lost:
-            raise ConnectionLost(f"unable to tell what became of {method}(); the connection went away while it ran")
+            raise ConnectionLost(f"unable to get the result of {method}(); the connection was lost while it ran")
         if call.error is not None:
             raise CallFailed(call.error)
         return call.result
 
-    # -- frames of the agent's own ---------------------------------------------------------------------------------
+    # -- frames of the application's own -----------------------------------------------------------------------------
 
     async def send(self, frame: Any) -> None:
-        """Send text or bytes as they are, anything else as JSON. Without a connection it waits for the next one."""
+        """Send text or bytes unchanged, and anything else as JSON. Without a connection the frame waits for one."""
         self.protocol.send(frame if isinstance(frame, str | bytes) else msgspec.json.encode(frame).decode())
         self.connection.flush()
 
     async def messages(self) -> AsyncGenerator[Frame, None]:
-        """Yield frames that are not of the protocol, from now on: objects, or text that is no JSON object."""
+        """Yield the frames that do not belong to the protocol, from now on: JSON objects, or text that is none."""
         waiting: deque[Frame] = deque()
         self._readers.append(waiting)
         try:
@@ -178,19 +179,21 @@ class AgentClient:
         finally:
             self._readers.remove(waiting)
 
-    def _happened(self) -> None:
+    def _changed(self) -> None:
+        """Pass new frames and a new state to their readers. Called after every event of the connection."""
         others, self.protocol.others = self.protocol.others, []
         for waiting in self._readers:
             waiting.extend(others)
-        if self.protocol.changes != self._seen:
-            self._seen = self.protocol.changes
+        state = self.protocol.state
+        if state.version != self._reported_state:
+            self._reported_state = state.version
             for callback in list(self._callbacks):
-                result = callback(self.protocol.state)
+                result = callback(state.value)
                 if inspect.iscoroutine(result):
                     self.spawn(result)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside, until this client is closed."""
+        """Run a coroutine as a task, which is cancelled when this client is closed."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""A client of a chat: questions and answers that grow, whatever the network and the server do meanwhile."""
+"""A client of a chat: it sends questions and follows the answers, through reconnects and restarts of the server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..messages.tool_calls import tool_parts
 from .agent import AgentClient
 from .http import Http
 from .protocol.chat import ChatProtocol
+from .protocol.message_list import answer_to
 from .reply import Reply
 from .tool_runner import ToolRunner
 from .tools import declare
@@ -23,10 +24,10 @@ Content = str | Sequence[Part] | UIMessage
 
 
 class ChatClient:
-    """One client of one chat; use it as an async context manager.
+    """One client of one chat. Use it as an async context manager.
 
-    `tools` are functions that the model may call and this client runs; `body` is sent along with every question.
-    `options` are those of AgentClient, which `agent` is: for the agent's state and methods.
+    `tools` are functions that the model may call and this client runs. `body` is sent with every question. `options`
+    are those of AgentClient; the attribute `agent` is one, for the agent's state and methods.
     """
 
     def __init__(
@@ -45,16 +46,16 @@ class ChatClient:
         self._http = Http(self.agent.address, self.agent.options)
         self._body = _checked(body)
         self._tools = declare(tools)
-        self.running = ToolRunner(self.protocol, self.agent, self._tools)
+        self.tool_runner = ToolRunner(self.protocol, self.agent, self._tools)
         self._last: str | None = None
-        """The newest request that was asked here."""
+        """The newest request that this client sent."""
         if self._tools:
-            self.connection.listen(self.running.look)
+            self.connection.listen(self.tool_runner.start_calls)
 
     async def __aenter__(self) -> Self:
         await self.agent.__aenter__()
         try:
-            await self.connection.until(lambda: bool(self.protocol.probes))
+            await self.connection.until(lambda: bool(self.protocol.resume.answers))
             if not self.protocol.has_transcript:
                 self.protocol.adopt(await self._http.messages())
         except BaseException:
@@ -66,7 +67,7 @@ class ChatClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Hang up. Turns go on without this client; another one finds them."""
+        """Close the connection. Turns keep running on the server, and other clients can follow them."""
         await self.agent.aclose()
         await self._http.aclose()
 
@@ -74,12 +75,12 @@ class ChatClient:
 
     @property
     def messages(self) -> list[UIMessage]:
-        """The conversation as this client knows it, with what streams."""
+        """The conversation as this client knows it, with the answers that stream."""
         return [UIMessage.from_dict(message) for message in self.protocol.messages]
 
     @property
     def status(self) -> Literal["ready", "submitted", "streaming", "error"]:
-        """`submitted` from a question to the first word of its answer; `error` until something is asked again."""
+        """`submitted` from a question until its answer streams; `error` after a failure, until the next question."""
         if self.protocol.is_streaming:
             return "streaming"
         if self.protocol.running:
@@ -88,22 +89,22 @@ class ChatClient:
 
     @property
     def outcome(self) -> str | None:
-        """How the newest question that was asked here ended; None before."""
-        ended = self.protocol.endings.get(self._last or "")
-        return ended.outcome if ended is not None else None
+        """The outcome of the newest request of this client; None before it has ended."""
+        request = self.protocol.requests.get(self._last or "")
+        return request.ending.outcome if request is not None and request.ending is not None else None
 
     @property
     def pending_approvals(self) -> list[Part]:
-        """The calls that wait for somebody's word, as tool parts; approve and deny take their `toolCallId`."""
+        """The tool calls that wait for approval, as tool parts; `approve` and `deny` take their `toolCallId`."""
         parts = (part for message in self.messages for part in tool_parts(message))
         return [part for part in parts if part.get("state") == "approval-requested"]
 
     async def history(self) -> list[UIMessage]:
-        """Read the stored conversation; what streams right now is not in it."""
+        """Read the stored conversation over HTTP. Answers that are streaming are not in it."""
         return [UIMessage.from_dict(message) for message in await self._http.messages()]
 
     async def watch(self) -> AsyncGenerator[list[UIMessage], None]:
-        """Yield the conversation, and again whenever it has changed, whoever talks. A slow reader gets the newest."""
+        """Yield the conversation now and after every change, by any client. A slow reader skips to the newest."""
         shown: list[JsonObject] | None = None
         while True:
             newest = list(self.protocol.messages)
@@ -114,13 +115,13 @@ class ChatClient:
                 await self.connection.change()
 
     def follow(self) -> Reply:
-        """Follow the turn that runs, or is about to; ends at once when there is none."""
+        """Follow the turn that runs or is about to run; the reply ends at once if there is none."""
         return Reply(self, None)
 
     async def follow_sse(self, request: str | None = None) -> AsyncGenerator[UIMessage, None]:
-        """Follow the running turn, or the one that is named, over plain HTTP: server-sent events by cursor.
+        """Yield snapshots of the running turn, or of the turn of `request`, over server-sent events.
 
-        Survives drops as the socket does, and raises ChatFailed likewise. Ends at once when nothing runs.
+        Reconnects from its cursor, and raises ChatFailed if the turn fails. Ends at once if no turn runs.
         """
         async for message in self._http.follow(request):
             yield message
@@ -128,62 +129,62 @@ class ChatClient:
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def send(self, content: Content, *, body: JsonObject | None = None) -> Reply:
-        """Ask something: text, parts, or a whole message. It is sent at once, and again until it was heard."""
+        """Send a question: text, parts, or a whole message. It is sent again after a reconnect until it is answered."""
         return self._ask([*self.protocol.messages, _question(content).to_dict()], body)
 
     def regenerate(self, message_id: str | None = None, *, body: JsonObject | None = None) -> Reply:
-        """Have an answer given again: the one that is named, or the last."""
+        """Ask for a new version of an answer: of the one with this id, or of the last."""
         place = self._place(message_id, "assistant", or_last=True)
         return self._ask(self.protocol.messages[:place], body, trigger="regenerate-message")
 
     def edit(self, message_id: str, content: Content, *, body: JsonObject | None = None) -> Reply:
-        """Ask something else instead of an earlier question; what followed it is left."""
+        """Replace an earlier question and ask it again. The messages after it leave the conversation."""
         place = self._place(message_id, "user", or_last=False)
         edited = _question(content)
         edited.id = message_id
         return self._ask([*self.protocol.messages[:place], edited.to_dict()], body)
 
     async def stop(self, request: str | None = None) -> None:
-        """Stop a turn, running or waiting: the one that is named, or whatever runs. Returns once that is noted."""
+        """Stop the turn of `request`, or all turns that run or wait. Returns once the server has the command."""
         running = [request] if request is not None else self.protocol.running
         marks = [self.protocol.stop(each) for each in running]
         await self._confirmed(*marks)
 
     async def clear(self) -> None:
-        """Begin anew. Returns once the server has forgotten the conversation as well."""
+        """Clear the conversation. Returns once the server has cleared it too."""
         await self._confirmed(self.protocol.clear())
 
     # -- answering calls ---------------------------------------------------------------------------------------------
 
     async def approve(self, call_id: str) -> None:
-        """Allow a call that asked; the turn goes on, inside the iteration that saw it or with `follow`.
+        """Approve a tool call. The turn continues, in the reply that is being iterated or with `follow`.
 
-        When another answer has followed since, only the call runs; its output comes with `messages` and `watch`.
+        If newer messages follow the call, only the call runs; its output appears in `messages` and `watch`.
         """
-        self.running.note(call_id)
+        self.tool_runner.note_answered(call_id)
         await self._confirmed(self.protocol.approve(call_id, True))
 
     async def deny(self, call_id: str, reason: str | None = None) -> None:
-        """Refuse a call that asked; the turn goes on, as after an approval, unless another answer has followed."""
-        self.running.note(call_id)
+        """Deny a tool call. The turn continues as after an approval, unless newer messages follow the call."""
+        self.tool_runner.note_answered(call_id)
         await self._confirmed(self.protocol.approve(call_id, False, reason=reason))
 
     async def answer(self, call_id: str, output: Any = None, *, error: str | None = None) -> None:
-        """Give the result of a call by hand, or the text of its failure."""
-        self.running.note(call_id)
+        """Send the result of a client tool call, or the text of its failure."""
+        self.tool_runner.note_answered(call_id)
         await self._confirmed(self.protocol.answer(call_id, output, error=error))
 
     # -- for replies ---------------------------------------------------------------------------------------------------
 
-    async def make_sure(self, request: str) -> None:
-        """Read the answer of a request that ended while this client was away."""
-        if request not in self.protocol.unsure:
+    async def read_missed_answer(self, request_id: str) -> None:
+        """Read the stored answer of a request, if it ended while this client was disconnected."""
+        request = self.protocol.requests.get(request_id)
+        if request is None or not request.is_unsure:
             return
         stored = await self._http.messages()
-        name = self.protocol.answers.get(request)
-        if name is None:
-            name = _answer_to(stored, self.protocol.questions.get(request))
-        self.protocol.settle(request, next((message for message in stored if message["id"] == name), None))
+        answer_id = request.answer_id or answer_to(stored, request.question_id)
+        answer = next((message for message in stored if message["id"] == answer_id), None)
+        self.protocol.settle(request_id, answer)
         self.connection.notify()
 
     def _ask(self, messages: list[JsonObject], body: JsonObject | None, **more: Any) -> Reply:
@@ -201,7 +202,7 @@ class ChatClient:
                 return place
         if or_last and message_id is None:
             return len(messages)
-        raise UsageError(f"unable to find the {role}'s message {message_id!r}; look at chat.messages for their ids")
+        raise UsageError(f"unable to find the {role} message {message_id!r}; its id is not in chat.messages")
 
     async def _confirmed(self, *marks: str) -> None:
         self.connection.flush()
@@ -211,23 +212,14 @@ class ChatClient:
 def _checked(body: JsonObject | None) -> JsonObject:
     taken = {"messages", "trigger", "clientTools"} & set(body or {})
     if taken:
-        raise UsageError(f"unable to send {', '.join(sorted(taken))} along; these fields of the body are taken")
+        raise UsageError(f"unable to send {', '.join(sorted(taken))} in the body; the client sets these fields itself")
     return body or {}
 
 
 def _question(content: Content) -> UIMessage:
     if isinstance(content, UIMessage):
         if content.role != "user":
-            raise BadMessage(f"unable to ask with a message of the {content.role}; only users ask")
+            raise BadMessage(f"unable to ask with a message of role {content.role!r}; its role must be 'user'")
         return content
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else [dict(part) for part in content]
     return UIMessage(f"user-{uuid4().hex}", "user", parts)
-
-
-def _answer_to(stored: list[JsonObject], question: str | None) -> str | None:
-    """Return the id of the assistant's message that follows a question."""
-    ids = [message["id"] for message in stored]
-    if question not in ids:
-        return None
-    following = stored[ids.index(question) + 1 : ids.index(question) + 2]
-    return next((message["id"] for message in following if message["role"] == "assistant"), None)

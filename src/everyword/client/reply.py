@@ -1,4 +1,4 @@
-"""The answer to a question, followed to its end: through drops, restarts, client tools and continuations."""
+"""The answer to a question, followed to its end: through reconnects, restarts, client tools and continuations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ChatFailed
 from ..messages.message import UIMessage
 from ..messages.tool_calls import tool_parts
-from .protocol.chat import Ended
+from .protocol.requests import Ended
 
 if TYPE_CHECKING:
     from .chat import ChatClient
@@ -17,21 +17,24 @@ __all__ = ["Reply"]
 
 
 class Reply:
-    """An answer that grows. Iterate it for snapshots, or await it for the last one.
+    """An answer while it grows. Iterate it for snapshots, or await it for the last one.
 
-    The question is sent whether or not anybody iterates. A slow reader gets the newest snapshot, not all of them.
-    Raises ChatFailed when the turn ends in error; for the other outcomes it ends, and `outcome` tells which.
+    The question is sent whether or not the reply is iterated. A slow reader skips to the newest snapshot.
+    Raises ChatFailed if the turn ends in error. After any other outcome the iteration ends, and `outcome` has it.
     """
 
     def __init__(self, chat: ChatClient, request: str | None) -> None:
         self.request = request
-        """The request that is followed; continuations have one of their own. None: none is known yet."""
+        """The request that is followed. Continuations have requests of their own. None while none is known."""
         self.message: UIMessage | None = None
         self.outcome: str | None = None
         self._chat = chat
         self._shown: dict[str, Any] | None = None
+        """The message as the protocol had it when `message` was made."""
         self._followed: set[str] = set()
+        """Requests that this reply has followed to their ends."""
         self._is_news = False
+        """True if `message` has changed since it was last returned."""
         self._is_over = False
 
     def __aiter__(self) -> Reply:
@@ -46,34 +49,32 @@ class Reply:
         return self.message
 
     async def stop(self) -> None:
-        """Ask for the turn to be stopped; the snapshots end once it is."""
+        """Ask the server to stop the turn. The iteration ends once it has stopped."""
         if self.request is not None:
             await self._chat.stop(self.request)
 
     async def __anext__(self) -> UIMessage:
-        chat = self._chat
         while True:
             if self.request is not None:
-                await chat.make_sure(self.request)
-                self._look()
+                await self._chat.read_missed_answer(self.request)
+                self._update()
             if self._is_news and self.message is not None:
                 self._is_news = False
                 return self.message
             if self._is_over:
                 raise StopAsyncIteration
             if self.request is None:
-                await self._find()
-            elif (ended := chat.protocol.endings.get(self.request)) is not None:
-                await self._end(ended)
+                await self._find_request()
+            elif (ending := self._ending(self.request)) is not None:
+                await self._end(self.request, ending)
             else:
-                await chat.connection.change()
+                await self._chat.connection.change()
 
-    def _look(self) -> bool:
-        """Take the newest snapshot; False when there is nothing new."""
+    def _update(self) -> bool:
+        """Read the newest snapshot; return False if it is the one that is known."""
         protocol = self._chat.protocol
-        protocol.messages  # noqa: B018 - what streams is put among the messages when they are read
-        name = protocol.answers.get(self.request or "")
-        found = protocol.find(name) if name is not None else None
+        answer_id = self._answer_id(self.request or "")
+        found = protocol.find(answer_id) if answer_id is not None else None
         if found is None or found is self._shown:
             return False
         is_news = found != self._shown
@@ -81,27 +82,26 @@ class Reply:
         self._is_news = self._is_news or is_news
         return is_news
 
-    async def _find(self) -> None:
-        """Follow what runs or is about to; when there is nothing, this is over."""
+    async def _find_request(self) -> None:
+        """Follow the turn that runs or is about to run; if there is none, the reply is over."""
         protocol = self._chat.protocol
         found = protocol.running[0] if protocol.running else await self._probe()
-        if found is None or found in protocol.endings:
-            found = self._chat.running.continued()  # it may be over by now
+        if found is None or self._ending(found) is not None:
+            found = self._chat.tool_runner.take_continued_request()  # the continuation may have ended by now
         self.request = found
         self._is_over = found is None
 
-    async def _end(self, ended: Ended) -> None:
-        assert self.request is not None
-        if ended.outcome != "skipped" or not self._followed:
-            self.outcome = ended.outcome
-        self._followed.add(self.request)
-        if ended.outcome == "error":
+    async def _end(self, request: str, ending: Ended) -> None:
+        if ending.outcome != "skipped" or not self._followed:
+            self.outcome = ending.outcome
+        self._followed.add(request)
+        if ending.outcome == "error":
             self._is_over = True
-            raise ChatFailed(ended.error or "The answer failed.", request=self.request, message=self.message)
+            raise ChatFailed(ending.error or "The answer failed.", request=request, message=self.message)
         following = None
-        if ended.outcome == "completed":
+        if ending.outcome == "completed":
             following = await self._continuation()
-            while following is None and self._look():  # it went on and ended while this client was away
+            while following is None and self._update():  # it continued and ended while this client was disconnected
                 following = await self._continuation()
         if following is None:
             self._is_over = True
@@ -109,42 +109,52 @@ class Reply:
             self.request = following
 
     async def _continuation(self) -> str | None:
-        """Return the request that goes on with this message after calls of it were answered here, if there is one."""
-        chat = self._chat
-        if self.message is None:
+        """Return the request that continues this message after this client has answered calls of it, if any."""
+        chat, message = self._chat, self.message
+        if message is None:
             return None
-        calls = {part["toolCallId"] for part in tool_parts(self.message)}
-        await chat.connection.until(lambda: not chat.running.is_busy(calls))
-        if not chat.running.take(calls):
+        calls = {part["toolCallId"] for part in tool_parts(message)}
+        await chat.connection.until(lambda: not chat.tool_runner.is_running(calls))
+        if not chat.tool_runner.take_answered(calls):
             return None
         while True:
-            if (heard := self._heard()) is not None:
-                return heard
+            if (known := self._known_continuation(message.id)) is not None:
+                return known
             found = await self._probe()
-            if found is None or found in self._followed or found in chat.protocol.questions:
-                return self._heard()
-            await chat.connection.until(
-                lambda: found in chat.protocol.endings or self._writes(found) is not None  # noqa: B023 - awaited here
-            )
-            if self._writes(found) in (None, self.message.id):
+            if found is None or found in self._followed or self._is_asked_here(found):
+                return self._known_continuation(message.id)
+            await chat.connection.until(lambda: self._has_answer_or_end(found))  # noqa: B023 - awaited here
+            if self._answer_id(found) in (None, message.id):
                 return found
-            await chat.connection.until(lambda: found in chat.protocol.endings)  # noqa: B023 - somebody else's turn
+            # A turn of another client runs first.
+            await chat.connection.until(lambda: self._ending(found) is not None)  # noqa: B023 - awaited here
 
     async def _probe(self) -> str | None:
-        """Ask the server what there is to follow; over reconnects, the newest question counts."""
-        protocol, connection = self._chat.protocol, self._chat.connection
-        protocol.probe()
+        """Ask the server which request there is to follow. After a reconnect, the answer to the newest probe counts."""
+        resume, connection = self._chat.protocol.resume, self._chat.connection
+        self._chat.protocol.probe()
         connection.flush()
-        await connection.until(lambda: protocol.last_probe in protocol.probes)
-        return protocol.probes[protocol.last_probe or ""]
+        await connection.until(lambda: resume.newest in resume.answers)
+        return resume.answers[resume.newest or ""]
 
-    def _heard(self) -> str | None:
-        name = self.message.id if self.message is not None else None
-        protocol = self._chat.protocol
-        protocol.messages  # noqa: B018 - see _look
-        return next((r for r, m in protocol.answers.items() if m == name and r not in self._followed), None)
+    # -- what the protocol knows of a request ------------------------------------------------------------------------
 
-    def _writes(self, request: str) -> str | None:
-        protocol = self._chat.protocol
-        protocol.messages  # noqa: B018 - see _look
-        return protocol.answers.get(request)
+    def _known_continuation(self, message_id: str) -> str | None:
+        """Return the oldest request that writes this message and was not followed yet."""
+        known = self._chat.protocol.requests.values()
+        return next((each.id for each in known if each.answer_id == message_id and each.id not in self._followed), None)
+
+    def _answer_id(self, request: str) -> str | None:
+        known = self._chat.protocol.requests.get(request)
+        return known.answer_id if known is not None else None
+
+    def _ending(self, request: str) -> Ended | None:
+        known = self._chat.protocol.requests.get(request)
+        return known.ending if known is not None else None
+
+    def _has_answer_or_end(self, request: str) -> bool:
+        return self._answer_id(request) is not None or self._ending(request) is not None
+
+    def _is_asked_here(self, request: str) -> bool:
+        known = self._chat.protocol.requests.get(request)
+        return known is not None and known.is_mine

@@ -64,10 +64,10 @@ class Stage:
     def _follow(self) -> None:
         """Have the event streams follow every turn that has said something."""
         for protocol in (self._live.chat.protocol, self._other.chat.protocol):
-            protocol.messages  # noqa: B018 - what streams is noticed when it is read
-            for request in [*protocol.answers, *protocol.endings]:
-                for stream in self._streams:
-                    stream.follow(request)
+            for request in list(protocol.requests.values()):
+                if request.answer_id is not None or request.ending is not None:
+                    for stream in self._streams:
+                        stream.follow(request.id)
 
     async def played(self) -> None:
         await self._player.play(self._script)
@@ -181,7 +181,8 @@ class Stage:
     def _must_know(self, tab: Tab, known: Known) -> set[str]:
         """Return the turns whose end the tab has to be told: its own, and the newest if that is an error."""
         newest = {request for request in list(known)[-1:] if known[request][0] == "error"}
-        return newest | {request for request in known if request in tab.chat.protocol.questions}
+        requests = tab.chat.protocol.requests
+        return newest | {request for request in known if request in requests and requests[request].is_mine}
 
     def _check_tab(self, tab: Tab, stored: list[JsonObject], known: Known, must_know: set[str]) -> None:
         sight = tab.sight()
@@ -279,7 +280,9 @@ class Stage:
         store: Any = (await self.server.app.start()).directory.store
         heard_of: set[str] = set()
         for protocol in (self._live.chat.protocol, self._other.chat.protocol):
-            heard_of |= {*protocol.endings, *protocol.answers, *protocol.questions}
+            for request in protocol.requests.values():
+                if request.is_mine or request.answer_id is not None or request.ending is not None:
+                    heard_of.add(request.id)
         return {
             str(row.request): (row.status, row.error)
             for row in await store.turns(agent_id(self._kind, NAME))

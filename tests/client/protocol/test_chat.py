@@ -113,9 +113,9 @@ def test_what_ended_while_the_client_was_away_is_known_to_be_unsure() -> None:
     protocol.disconnected()
     protocol.connected()
     done(protocol, outcome="completed")
-    assert protocol.unsure == {"r1"}
+    assert protocol.requests["r1"].is_unsure
     protocol.settle("r1", {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": "Half and half"}]})
-    assert protocol.unsure == set()
+    assert not protocol.requests["r1"].is_unsure
     assert shown(protocol) == ["hi", "Half and half"]
 
 
@@ -136,7 +136,7 @@ def test_a_continuation_that_never_begins_is_skipped() -> None:
     """P-30."""
     protocol = ChatProtocol()
     protocol.connected()
-    hear(protocol, "stream_pending", id="c1", probeId=protocol.last_probe)
+    hear(protocol, "stream_pending", id="c1", probeId=protocol.resume.newest)
     assert protocol.running == ["c1"]
     hear(protocol, "stream_resume_none")
     assert protocol.endings == {"c1": Ended("skipped")}

@@ -131,9 +131,9 @@ BUGS = [
         "a question that a late transcript has wiped from a screen stays away",
     ),
     Bug(
-        "ChatProtocol.take",
+        "ChatProtocol._cleared_elsewhere",
         "a client shows the stored conversation",
-        drop("self._held = None if self._held is None else []"),
+        drop("self._clear.transcript = []"),
         "tests/client/protocol/test_chat.py"
         "::test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared",
         "messages that two clients clear at a time come back on one screen",
