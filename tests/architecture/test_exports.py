@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 
 import pytest
 
+import everyword
 from tests.architecture.tree import read_source
 
 # package → its `__all__`, sorted. A package without `__all__` promises nothing and is not listed.
@@ -256,3 +258,18 @@ def test_every_public_name_exists(package: str) -> None:
     names = getattr(module, "__all__", [])
     assert [name for name in names if not hasattr(module, name)] == []
     assert len(names) == len(set(names))
+
+
+def test_public_names_are_imported_from_where_type_checkers_read_them() -> None:
+    (root,) = [module for module in read_source() if module.name == "__init__"]
+    declared = {
+        alias.asname or alias.name: getattr(importlib.import_module(f"everyword.{node.module}"), alias.name)
+        for node in root.nodes()
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+    }
+    assert declared.keys() == set(PUBLIC["everyword"]) - {"__version__"}
+    assert {name for name, value in declared.items() if getattr(everyword, name) is not value} == set()
+    assert set(PUBLIC["everyword"]) <= set(dir(everyword))
+    with pytest.raises(AttributeError, match="module 'everyword' has no attribute 'Nothing'"):
+        everyword.Nothing  # noqa: B018
