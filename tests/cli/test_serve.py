@@ -278,6 +278,53 @@ def test_a_port_that_is_taken_is_a_sentence_and_not_a_traceback(
     assert "--port 0 picks a free one" in capsys.readouterr().err
 
 
+SLOW_IMPORT = """
+import pathlib, time
+print("importing", flush=True)
+while not pathlib.Path("go").exists():
+    time.sleep(0.01)
+"""
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_client_that_connects_before_the_app_is_ready_waits_for_its_answer(
+    command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(SLOW_IMPORT + APP.format(name="app"), encoding="utf-8")
+    port = _free_port()
+    async with running(command, "app.py", "--port", str(port), folder=tmp_path) as server:
+        await server.until("importing")
+        async with httpx.AsyncClient(timeout=PATIENCE) as client:
+            asked = asyncio.create_task(client.get(f"http://127.0.0.1:{port}/healthz"))
+            while await asyncio.to_thread(_connections, port) == 0:
+                assert not asked.done(), asked
+            (tmp_path / "go").touch()
+            assert (await asked).status_code == 200
+        await server.url()
+
+
+def _connections(port: int) -> int:
+    """Return how many established connections the port has, accepted or not."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+async def test_a_port_that_is_taken_is_reported_before_the_app_is_imported(command: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("print('imported')\n" + APP.format(name="app"), encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        arguments = (command, "app.py", "--port", str(taken.getsockname()[1]))
+        async with running(*arguments, folder=tmp_path) as server:
+            await server.until("--port 0 picks a free one")
+            assert await server.ended() == 2
+            assert "imported" not in server.said
+
+
 async def test_a_log_that_cannot_be_used_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
     async with running("dev", "--port", "0", "--db", "no/such/folder/log.db", folder=tmp_path) as server:
         assert await server.until("Its folder must exist")

@@ -13,7 +13,6 @@ from ... import __version__
 from ...errors import UsageError
 from ..app_import import DEFAULT_APP
 from ..arguments import add_address
-from ..listener import listen
 from ..reloader import (
     can_reload,
     check_app,
@@ -24,6 +23,7 @@ from ..reloader import (
     load_in_child,
     root_pid,
 )
+from ..startup import garbage_collection_paused, listen
 
 if TYPE_CHECKING:
     from ...server import Everyword
@@ -67,7 +67,7 @@ def run(chosen: argparse.Namespace) -> int:
         check_app(named)
         return keep_serving(named, listen(chosen.host, chosen.port, patience=JUST_KILLED), chosen.host)
     # Before the slow imports: clients that connect meanwhile wait in the backlog.
-    with inherited_listener() or listen(chosen.host, chosen.port) as listener:
+    with inherited_listener() or listen(chosen.host, chosen.port) as listener, garbage_collection_paused():
         return _serve(chosen, named, listener)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..arguments import add_address
-from ..listener import listen
+from ..startup import garbage_collection_paused, listen
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -36,7 +36,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Serve an app, without the playground."""
     # Before the imports below, which take most of the time until the first response: a client that connects meanwhile
     # waits in the backlog instead of being refused.
-    with listen(chosen.host, chosen.port) as listener:
+    with listen(chosen.host, chosen.port) as listener, garbage_collection_paused():
         from ... import __version__
         from ...observe.logs import configure_logging
         from ...server import Everyword
