@@ -1,1 +1,1 @@
-"""Durable storage: where the truth is kept. `base` says what a store must do; the others do it."""
+"""Durable storage. `base` declares what a store does; `memory` and `sqlite` are the stores."""

@@ -1,7 +1,7 @@
-"""What a store of logs must do. Nothing here knows SQLite, and nothing above `log/` knows a store.
+"""The interface of a store. Nothing here knows SQLite, and nothing above `log/` knows a particular store.
 
-A log is one agent's events, numbered by `Seq` from 1. A store keeps many logs, their projections (`rows`),
-the leases and the wake times, and commits whole batches or nothing.
+A log has the events of one agent, numbered by `Seq` from 1. A store keeps many logs, their projections (`rows`), the
+leases and the wake times. It commits a batch as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ REPLAYED: Final = (
     "call.started",
     "call.answered",
 )
-"""Kinds of events that an open turn is folded from when its agent is loaded."""
+"""Kinds of events from which an open turn is rebuilt when its agent is loaded."""
 
 
 PRUNED: Final = ("chunk", "state.set")
-"""Kinds of events that retention deletes in the end; all others stay as long as their agent."""
+"""Kinds of events that retention deletes some day; all others stay as long as their agent."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One event on its way into the log: its kind, the turn it belongs to, and its encoded bytes."""
+    """One event to append: its kind, its turn, and its encoded bytes."""
 
     kind: str
     turn: TurnId | None
     body: bytes
     event: Event | None = None
-    """What the bytes say, for those who would have to read them again."""
+    """The decoded event, so that observers need not decode the bytes again."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """What an agent's owner commits at once: entries at `first`, `first + 1`, … and the rows they change.
+    """What an agent's owner commits at once: entries at `first`, `first + 1`, … and the rows that they change.
 
-    `at` is the time of the whole batch. `wake` is when the agent wants to be looked at again, None for never.
+    `at` is the time of the whole batch. `wake` is when the agent is to be woken, None for never.
     """
 
     agent: AgentId
@@ -82,7 +82,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """One event as the log has it."""
+    """One stored event."""
 
     seq: Seq
     at: Millis
@@ -92,7 +92,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class Activation(msgspec.Struct, frozen=True):
-    """A lease and all that its holder needs to go on: projections, and the events of open turns.
+    """A lease, and what its holder needs to continue: projections, and the events of open turns.
 
     `turns` are the open ones and the newest `recent` ended ones, by ordinal. `chunks` are the stored events
     of the open turns whose kind is in `REPLAYED`, by seq. `head` is the last seq of the log, 0 for a new agent.
@@ -108,12 +108,12 @@ class Activation(msgspec.Struct, frozen=True):
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What one step of retention did; `more` says whether another step would find work."""
+    """The result of one step of retention; `more` is True if another step would find work."""
 
     chunks: int
     more: bool
     states: int = 0
-    """How many superseded states were deleted."""
+    """The number of superseded states that were deleted."""
 
 
 class LogStore(Protocol):
@@ -133,20 +133,20 @@ class LogStore(Protocol):
         return None
 
     async def open(self) -> None:
-        """Make the store usable; must be called before anything else, once.
+        """Open the store; called once, before any other method.
 
         Raises:
-            LogLocked: another process holds it and did not let go in time.
+            LogLocked: another process holds it and did not release it in time.
             LogTooNew: it was written by a newer everyword.
         """
         ...
 
     async def aclose(self) -> None:
-        """Finish what was accepted, then let go of everything. Idempotent."""
+        """Commit what was accepted, then release everything. Idempotent."""
         ...
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        """Take the agent's lease, with an epoch above every earlier one, and load it.
+        """Take the agent's lease, with an epoch above every earlier one, and load the agent.
 
         From then on appends with an older epoch raise `Fenced`. An unknown agent is a new one.
         """
@@ -165,10 +165,10 @@ class LogStore(Protocol):
         ...
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
-        """Delete all that is stored of the agent and of every agent below it, or delete nothing of it.
+        """Delete everything that is stored of the agent and of every agent below it, or nothing.
 
-        Their names are those of new agents afterwards, with epochs above every earlier one: whoever still holds one
-        of their leases is fenced.
+        New agents may use these names afterwards. Their epochs are above every earlier one, which fences the holders
+        of old leases.
 
         Raises:
             Fenced: the epoch is not the agent's current one.
@@ -177,14 +177,14 @@ class LogStore(Protocol):
         ...
 
     async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
-        """Return up to `limit` events with seq > `after`, in order. Gaps are legal: pruned events are not there.
+        """Return up to `limit` events with seq > `after`, in order. There are gaps where events were pruned.
 
-        With a `size`, no more of them than have so many bytes together, but at least one.
+        With `size`, the bodies of the events have at most that many bytes together; at least one event is returned.
         """
         ...
 
     async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
-        """Return the stored chunks of one turn, in order; empty when unknown, without chunks, or pruned."""
+        """Return the stored chunks of one turn, in order; empty for a turn that is unknown, empty or pruned."""
         ...
 
     async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
@@ -195,11 +195,11 @@ class LogStore(Protocol):
         ...
 
     async def kept(self, agent: AgentId) -> list[KeptRow]:
-        """Return what else the agent keeps, without taking a lease, by kind and key; empty for an unknown agent."""
+        """Return the agent's kept rows by kind and key, without taking a lease; empty for an unknown agent."""
         ...
 
     async def has(self, agent: AgentId) -> bool:
-        """Tell whether anything was ever appended for the agent, without taking a lease."""
+        """Return True if anything was appended for the agent, without taking a lease."""
         ...
 
     async def agents(self, prefix: str = "") -> list[AgentId]:
@@ -207,7 +207,7 @@ class LogStore(Protocol):
         ...
 
     async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
-        """Return up to `limit` agents that have a log and whose ids begin with `prefix`, those after `after`, by id."""
+        """Return up to `limit` agents with a log whose ids begin with `prefix` and come after `after`, by id."""
         ...
 
     async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
@@ -223,18 +223,19 @@ class LogStore(Protocol):
         ...
 
     async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
-        """Delete `limit` events that nobody needs any more; one small step of retention.
+        """Delete `limit` old events; one small step of retention.
 
-        These are chunks of turns that ended before `before`, and `state.set` events for which a newer one of the same
-        agent is older than `before`. Chunks that are stored together go together, so they may be a few more. Runs only
-        when no append waits. Turn rows, messages, the last state and all other events stay; streams of kind `rsm` too.
+        Deletes chunks of turns that ended before `before`, and `state.set` events for which a newer one of the same
+        agent is older than `before`. Chunks that are stored together are deleted together, so there may be a few more
+        than `limit`. Runs only while no append waits. Turn rows, messages, the last state, streams of kind `rsm` and
+        all other events stay.
         """
         ...
 
     async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
         """Delete the chunks of up to `limit` streams of kind `rsm` that ended at or before `until`, oldest first.
 
-        Returns how many streams there were; each is counted once, for ever. Their turn rows stay.
+        Returns the number of streams; each stream is counted once, for ever. Their turn rows stay.
         """
         ...
 
@@ -249,56 +250,56 @@ class GatheringStore(Protocol):
 
 
 class StoreFiles(Protocol):
-    """The files of a store, which may be deleted or replaced without any write failing."""
+    """The files of a store. They may be deleted or replaced while every write still succeeds."""
 
     @property
     def lost(self) -> str | None:
-        """What `check` found and what to do; None while all is well."""
+        """What `check` found and what to do; None while the files are in place."""
         ...
 
     def check(self) -> None:
-        """Look whether what is written still arrives where the next process will find it; quick.
+        """Check that the open files are still those that the next process will open; quick.
 
         Raises:
-            LogUnavailable: it does not. Nothing is written from then on, until the process is restarted.
+            LogUnavailable: they are not. The store refuses all writes from then on, until the process is restarted.
         """
         ...
 
 
 class SqlResult(NamedTuple):
-    """What a statement gave: the names of the columns, and the rows."""
+    """The result of a statement: the names of the columns, and the rows."""
 
     columns: Sequence[str]
     rows: Sequence[tuple[Any, ...]]
 
 
 class AgentDatabases(Protocol):
-    """The agents' own databases; any thread may call."""
+    """The SQL databases of the agents. `submit`, `has` and `release` may be called from any thread."""
 
     def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
-        """Queue a statement behind those before; its result comes whether or not anybody waits for it."""
+        """Queue a statement. The statements of one agent run in order, even if no caller waits for the result."""
         ...
 
     def has(self, agent: AgentId) -> bool:
-        """Tell whether the agent has a database."""
+        """Return True if the agent has a database."""
         ...
 
     def release(self, agent: AgentId) -> None:
-        """Close the agent's database once what is queued has run; the next statement opens it again."""
+        """Close the agent's database after the queued statements; the next statement opens it again."""
         ...
 
     async def drop(self, agent: AgentId) -> None:
-        """Run what is queued, then remove the agent's database."""
+        """Run the queued statements, then delete the agent's database."""
         ...
 
 
 class LogAdmin(Protocol):
-    """What tools need beyond a running server."""
+    """Operations for tools; a running server does not use them."""
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
-        """Drop the agent's projections and put these in their place, in one transaction."""
+        """Replace the agent's projections, in one transaction."""
         ...
 
     async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
-        """Return the agent's turn rows by ordinal, or only the newest so many."""
+        """Return the agent's turn rows by ordinal; with `newest`, only that many of the newest."""
         ...

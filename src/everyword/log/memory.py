@@ -1,7 +1,7 @@
-"""The reference store: everything in plain containers, gone with the process.
+"""The reference store: everything in plain containers, lost when the process ends.
 
-What a store must do is easiest to read here, and every other store is tested against it. Tests that need a
-failing or a slow disk subclass it: `append` is the only way in, `commit` the moment at which a batch counts.
+It is the shortest complete implementation of a store, and every other store is tested against it. Tests that need a
+failing or a slow disk subclass it and override `append`, which takes a batch, or `commit`, which makes it durable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MemoryLog"]
 
 
 class _Rows:
-    """One agent's projections. Changing them works on a copy, so that a refused batch leaves no trace."""
+    """The projections of one agent. A change works on a copy, so that a refused batch changes nothing."""
 
     def __init__(self) -> None:
         self.agent: AgentRow | None = None
@@ -33,7 +33,7 @@ class _Rows:
         self.kept: dict[tuple[str, str], KeptRow] = {}
 
     def changed(self, rows: Iterable[Row], agent: AgentId) -> _Rows:
-        """Return a copy with `rows` put in; raises `LogUnavailable` when one of them breaks a rule."""
+        """Return a copy with `rows` applied; raises `LogUnavailable` if one of them breaks a rule."""
         new = _Rows()
         new.agent, new.turns = self.agent, dict(self.turns)
         new.requests, new.messages, new.kept = dict(self.requests), dict(self.messages), dict(self.kept)
@@ -73,7 +73,7 @@ class _Rows:
 
 
 class _Log:
-    """One agent's events, lease and wake time. `arrivals` tell when an event came, over all agents."""
+    """The events, lease and wake time of one agent. `arrivals` numbers the events over all agents."""
 
     def __init__(self) -> None:
         self.epoch = Epoch(0)
@@ -89,8 +89,8 @@ class _Log:
 class MemoryLog:
     """A `LogStore` and `LogAdmin` without a disk.
 
-    Closing and opening it again keeps what is in it, so that a test can let an agent's owner die and another
-    one take over. Nothing that is passed in is copied: batches are frozen.
+    It keeps its content when it is closed and opened again, so that a test can end one owner of an agent and start
+    another. Batches are not copied, because they are frozen.
     """
 
     def __init__(self) -> None:
@@ -130,12 +130,12 @@ class MemoryLog:
 
     async def append(self, batch: Batch) -> None:
         self._check_open()
-        # A disk takes its time: whoever appends is suspended here, and may be cancelled before anything happened.
+        # As with a disk, the caller is suspended here, and may be cancelled before anything is written.
         await asyncio.sleep(0)
         self.commit(batch)
 
     def commit(self, batch: Batch) -> None:
-        """Check the batch and put it in, at once and wholly, or raise and change nothing."""
+        """Check the batch and apply it as a whole, or raise and change nothing."""
         self._check_open()
         log = self._logs.get(batch.agent)
         if log is None or batch.epoch != log.epoch:
@@ -250,7 +250,7 @@ class MemoryLog:
             raise LogUnavailable("unable to use the store; it is not open")
 
     def _log(self, agent: AgentId) -> _Log:
-        """Return the agent's log to read from; an empty one for an agent that nobody has activated."""
+        """Return the agent's log to read from; an empty one for an agent that was never activated."""
         self._check_open()
         return self._logs.get(agent) or _Log()
 
@@ -260,7 +260,7 @@ class MemoryLog:
 
 
 class _MemoryViewSource:
-    """Reads the containers from another thread: whatever it takes is taken whole, in one step of the interpreter."""
+    """Reads the containers from another thread. Each read is one step of the interpreter, so it needs no lock."""
 
     def __init__(self, logs: dict[AgentId, _Log]) -> None:
         self._logs = logs
@@ -287,7 +287,7 @@ class _MemoryViewSource:
 
 
 def _ending(row: TurnRow) -> tuple[str, str | None, str | None, Millis | None]:
-    """What never changes again once a turn has ended."""
+    """Return the fields that never change after a turn has ended."""
     return row.status, row.reason, row.error, row.ended_at
 
 
@@ -300,9 +300,9 @@ def _by_node(rows: _Rows) -> list[MessageRow]:
 
 
 def _prunable(log: _Log, before: Millis) -> list[int]:
-    """Return the arrivals of what retention may take.
+    """Return the arrivals of the events that retention may delete.
 
-    These are the chunks of turns that ended long ago, none of kind `rsm`, and of the old states all but the newest.
+    These are the chunks of turns that ended before `before`, except kind `rsm`, and all old states but the newest.
     """
     ended = {
         row.turn

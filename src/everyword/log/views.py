@@ -1,4 +1,4 @@
-"""What an agent's own SQL sees of its log: messages and streams as rows, in the shapes that the seeds' tables have."""
+"""The views of the log in an agent's own SQL: messages and streams as rows, in the shapes of the seeds' tables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ViewRow = tuple[Any, ...]
 
 
 class ViewSource(Protocol):
-    """Reads one store from a thread that may wait: nothing of it belongs to the event loop."""
+    """Reads one store for the views. Called from threads that may block, never from the event loop."""
 
     def version(self, agent: AgentId) -> object:
-        """Return something that is equal as long as nothing of the agent was written."""
+        """Return a value that stays equal as long as nothing is written for the agent."""
         ...
 
     def agent_row(self, agent: AgentId) -> AgentRow | None: ...
@@ -94,11 +94,11 @@ VIEWS: dict[str, Callable[[ViewSource, AgentId], list[ViewRow]]] = {
     "cf_ai_chat_stream_metadata": _chat_metadata,
     "cf_ai_chat_stream_chunks": _chat_chunks,
 }
-"""The views by name, each with what fills it. Nobody but the agent is asked about, so nobody else can be seen."""
+"""The views by name, with the function that fills each. They read the one agent, so rows of others cannot be seen."""
 
 
 def _shown(source: ViewSource, agent: AgentId) -> list[tuple[UIMessage, Millis]]:
-    """Return the conversation as it is shown, oldest first; a message that cannot be read is left out."""
+    """Return the shown conversation, oldest first, without messages that cannot be decoded."""
     row, places = source.agent_row(agent), {place.node: place for place in source.messages(agent)}
     path: list[MessageRow] = []
     node: NodeId | None = row.leaf if row is not None else None
@@ -136,7 +136,7 @@ def _bodies(source: ViewSource, agent: AgentId, turn: TurnRow) -> list[tuple[Mil
 
 
 def _chunk_bodies(stored: Sequence[Stored]) -> list[tuple[Millis, bytes]]:
-    """Return the bodies of stored chunks, with the times when they were stored."""
+    """Return the bodies of stored chunks, each with the time when it was stored."""
     events = [(each.at, decode_event(each.body)) for each in stored]
     return [(at, bytes(event.body)) for at, event in events if isinstance(event, Chunk)]
 

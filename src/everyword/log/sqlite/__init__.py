@@ -1,6 +1,12 @@
-"""The log in one SQLite file: the default store. `store` is its face, everything else is behind it.
+"""The log in one SQLite file: the default store. `store` is its public class.
 
-`writer` is the one thread that writes; it gathers what waits into one transaction and lets `transaction` and
-`retention` fill it. `reader_pool` runs `queries` on two threads of their own. `connection`, `migrations`, `lock`
-and `statements` make the file usable; the SQL itself is in `sql/`.
+Writing: `writer` gathers appends into one transaction. `transaction` fills it, with `leases`, `pending_events`,
+`pending_rows`, `chunk_packing`, `row_codec` and `bulk_insert`. `retention` and `stream_erasure` delete old events.
+`checkpoints` moves the write-ahead log into the file.
+
+Reading: `reader_pool` runs `queries` on two threads.
+
+The file: `connection`, `migrations`, `lock`, `files` and `statements`. The SQL itself is in `sql/`.
+
+Databases of agents (`self.sql`): `agent_databases`, `agent_database`, `sql_authorizer` and `view_source`.
 """

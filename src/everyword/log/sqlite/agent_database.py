@@ -1,4 +1,4 @@
-"""One agent's own database: a connection, a guard, and copies of what the agent may see of the log."""
+"""The SQL database of one agent: a connection, an authorizer, and copies of the agent's part of the log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .statements import read_statements
 __all__ = ["AgentDatabase"]
 
 MAX_ROWS: Final = 100_000
-"""How many rows one statement may give: they are all held in memory."""
+"""Rows that one statement may return: all of them are held in memory."""
 
 MAX_SECONDS: Final = 30.0
-"""How long one statement may run: what comes after it waits."""
+"""Seconds that one statement may run: the statements behind it wait."""
 
 STEPS: Final = 20_000
-"""How many steps of SQLite's machine pass between two looks at the clock."""
+"""Steps of SQLite's virtual machine between two checks of the time limit."""
 
 _CREATE: Final = read_statements("views.sql")
 _LIMITS: Final = {
@@ -35,14 +35,14 @@ _KINDS: Final = (str, int, float, bytes, bytearray, memoryview)
 
 
 class AgentDatabase:
-    """Runs statements, one at a time; any thread may call, but only one at once."""
+    """Runs statements one at a time. Any thread may call, but only one at once."""
 
     def __init__(self, agent: AgentId, connection: sqlite3.Connection, source: ViewSource) -> None:
         self.connection = connection
         self._agent, self._source = agent, source
         self._authorizer = SqlAuthorizer(connection)
         self._copied: dict[str, object] = {}
-        """The views that were filled, and the version of the log that they show."""
+        """The version of the log that each filled view shows."""
         self._deadline = 0.0
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)
@@ -52,7 +52,7 @@ class AgentDatabase:
         """Run one statement in a transaction of its own.
 
         Raises:
-            SqlError: it failed, and nothing of it was written.
+            SqlError: the statement failed, and nothing of it was written.
         """
         self._authorizer.refusal = None
         self._deadline = time.monotonic() + MAX_SECONDS
@@ -67,18 +67,18 @@ class AgentDatabase:
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError) as exc:
             raise self._failure(query, exc) from exc
         if len(rows) > MAX_ROWS:
-            raise SqlError(f"unable to run {_short(query)}; it gives more than {MAX_ROWS} rows. Use LIMIT, and page")
+            raise SqlError(f"unable to run {_short(query)}; it returns more than {MAX_ROWS} rows. Use LIMIT and OFFSET")
         return SqlResult(_columns(cursor.description), rows)
 
     def detach(self) -> None:
-        """Give the connection back to whoever opened it; nothing may be run here afterwards."""
+        """Remove the handlers from the connection; `run` must not be called afterwards."""
         self.connection.set_progress_handler(None, 0)
         self.connection.set_authorizer(None)
 
     def _show(self, query: str) -> None:
-        """Copy what the statement may want to see of the log, unless nothing has happened since it was last copied.
+        """Fill the views that the statement names, unless the log is the same as when they were last filled.
 
-        Names cannot be hidden from this look: an identifier is in a statement letter for letter, whatever its case.
+        A search for the names finds every use: SQL has no way to write an identifier but letter for letter.
         """
         said = query.lower()
         named = [name for name in VIEWS if name in said]

@@ -1,7 +1,7 @@
-"""The agents' own databases: opened when first used, each by one thread at a time, a bounded number at once.
+"""The SQL databases of the agents: opened at first use, used by one thread at a time, a limited number open at once.
 
-Nothing here belongs to the event loop: a statement is queued, and a few threads run what is queued, in order for each
-agent. So whoever waits for a result may wait in a coroutine, or with its whole thread.
+Nothing here needs the event loop: statements are queued, and a few threads run them, in order for each agent. So a
+caller may wait for a result in a coroutine or block its thread.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from .agent_database import AgentDatabase
 __all__ = ["DatabaseBackend", "FileBackend", "MemoryBackend", "SqliteAgentDatabases"]
 
 MAX_OPEN: Final = 64
-"""How many databases are open at once; what was not used for longest is closed for the next one."""
+"""Databases open at once; to open another, the least recently used one is closed."""
 
 THREADS: Final = 8
-"""How many of them run a statement at the same time."""
+"""Databases that run a statement at the same time."""
 
 STATEMENTS_PER_RUN: Final = 64
-"""How many statements of one agent run before others have a turn."""
+"""Statements of one agent that run before other agents get the thread."""
 
 
 class DatabaseBackend(Protocol):
-    """Where databases are when they are not open."""
+    """Where databases are stored while they are not open."""
 
     def open(self, agent: AgentId) -> sqlite3.Connection: ...
 
     def leave(self, agent: AgentId, connection: sqlite3.Connection) -> None:
-        """Keep what the connection has; it is closed afterwards."""
+        """Called before the connection is closed: store its content."""
         ...
 
     def has(self, agent: AgentId) -> bool:
-        """Tell whether there is one, open or not."""
+        """Return True if the agent has a stored database."""
         ...
 
     def drop(self, agent: AgentId) -> None:
-        """Remove the agent's database, if there is one; it is not open."""
+        """Delete the agent's database, if it has one. It is not open."""
         ...
 
 
 class FileBackend:
-    """A file per agent, in a folder per kind, beside the log: `<log>.agents/<kind>/<hash>.db`."""
+    """One file per agent, in one folder per kind, beside the log: `<log>.agents/<kind>/<hash>.db`."""
 
     def __init__(self, log_path: str, synchronous: str) -> None:
         self._folder, self._synchronous = Path(f"{log_path}.agents"), synchronous
 
     def path(self, agent: AgentId) -> Path:
-        """Return where the agent's database is. Names may be anything, so the file has their hash."""
+        """Return the path of the agent's database. It has a hash of the id, because names may have any characters."""
         kind = split_agent_id(agent)[0]
         return self._folder / kind / f"{hashlib.sha256(agent.encode()).hexdigest()[:40]}.db"
 
@@ -87,7 +87,7 @@ class FileBackend:
 
 
 class MemoryBackend:
-    """Bytes per agent, for a store that is gone with the process."""
+    """Bytes per agent, for a store that is lost when the process ends."""
 
     def __init__(self) -> None:
         self._kept: dict[AgentId, bytes] = {}
@@ -101,7 +101,7 @@ class MemoryBackend:
 
     def leave(self, agent: AgentId, connection: sqlite3.Connection) -> None:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        if pages:  # what was never written to has nothing to keep
+        if pages:  # a database that was never written to has nothing to store
             self._kept[agent] = connection.serialize()
 
     def has(self, agent: AgentId) -> bool:
@@ -112,7 +112,7 @@ class MemoryBackend:
 
 
 class _AgentQueue:
-    """One agent's queue and, while it is open, its database. Whoever set `is_busy` may touch the database."""
+    """The queue of one agent and its database, if that is open. The thread that set `is_busy` may use the database."""
 
     __slots__ = ("agent", "database", "is_busy", "waiting")
 
@@ -124,7 +124,7 @@ class _AgentQueue:
 
 
 class SqliteAgentDatabases:
-    """All of one store's. `submit`, `release` and `drop` may be called from any thread."""
+    """The databases of one store. `submit`, `has`, `release` and `drop` may be called from any thread."""
 
     def __init__(self, backend: DatabaseBackend, source: Callable[[], ViewSource], *, max_open: int = MAX_OPEN) -> None:
         self._backend, self._find_source, self._max_open = backend, source, max(max_open, THREADS)
@@ -134,46 +134,46 @@ class SqliteAgentDatabases:
         self._is_closed = False
 
     def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
-        """Queue a statement behind those before; its result comes whether or not anybody waits for it."""
+        """Queue a statement. The statements of one agent run in order, even if no caller waits for the result."""
         return self._enqueue(agent, lambda queue: self._open(queue).run(query, params))
 
     def has(self, agent: AgentId) -> bool:
-        """Tell whether the agent has a database."""
+        """Return True if the agent has a database."""
         with self._lock:
             queue = self._queues.get(agent)
-            is_open = queue is not None and queue.database is not None  # a queue without may have removed it just now
+            is_open = queue is not None and queue.database is not None  # if not, it may have been dropped just now
         return is_open or self._backend.has(agent)
 
     def release(self, agent: AgentId) -> None:
-        """Close the agent's database once what is queued has run; the next statement opens it again."""
+        """Close the agent's database after the queued statements; the next statement opens it again."""
         with self._lock:
             is_known = agent in self._queues and not self._is_closed
         if is_known:
             self._enqueue(agent, self._close)
 
     async def drop(self, agent: AgentId) -> None:
-        """Run what is queued, then remove the agent's database; the next statement makes a new one.
+        """Run the queued statements, then delete the agent's database; the next statement makes a new one.
 
         Raises:
-            LogUnavailable: it could not be removed.
+            LogUnavailable: the database could not be deleted.
         """
         await asyncio.wrap_future(self._enqueue(agent, self._remove))
 
     @property
     def open_count(self) -> int:
-        """How many are open now."""
+        """The number of open databases."""
         with self._lock:
             return sum(queue.database is not None for queue in self._queues.values())
 
     async def aclose(self) -> None:
-        """Run what is queued, close everything, end the threads. Idempotent; `reopen` makes it usable again."""
+        """Run the queued statements, close all databases, end the threads. Idempotent; `reopen` undoes it."""
         with self._lock:
             self._is_closed, pool, self._pool = True, self._pool, None
         if pool is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._end, pool)
 
     def reopen(self) -> None:
-        """Take statements again after `aclose`."""
+        """Accept statements again after `aclose`."""
         self._is_closed = False
 
     def _end(self, pool: ThreadPoolExecutor) -> None:
@@ -186,7 +186,7 @@ class SqliteAgentDatabases:
 
     def _enqueue(self, agent: AgentId, work: Callable[[_AgentQueue], Any]) -> Future[Any]:
         future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()  # what was asked runs: nobody can take it back
+        future.set_running_or_notify_cancel()  # a queued statement cannot be cancelled
         with self._lock:
             if self._is_closed:
                 future.set_exception(LogUnavailable(f"unable to use the database of {agent!r}; the store is closed"))
@@ -205,7 +205,7 @@ class SqliteAgentDatabases:
         return self._pool
 
     def _run_queue(self, queue: _AgentQueue) -> None:
-        """Run what waits for one agent; then let others have a turn."""
+        """Run the statements of one agent, at most STATEMENTS_PER_RUN of them, then go to the end of the line."""
         for _ in range(STATEMENTS_PER_RUN):
             with self._lock:
                 if not queue.waiting:
@@ -218,7 +218,7 @@ class SqliteAgentDatabases:
         with self._lock:
             pool = self._pool
         if pool is not None:
-            with suppress(RuntimeError):  # closing: what is left runs here
+            with suppress(RuntimeError):  # the pool is shut down: run the rest here
                 pool.submit(self._run_queue, queue)
                 return
         self._run_queue(queue)
@@ -234,7 +234,7 @@ class SqliteAgentDatabases:
         return queue.database
 
     def _make_room(self) -> None:
-        """Close what was not used for longest, if as many are open as may be."""
+        """Close the least recently used database if the limit of open ones is reached."""
         while True:
             with self._lock:
                 opened = [queue for queue in self._queues.values() if queue.database is not None]
@@ -243,7 +243,7 @@ class SqliteAgentDatabases:
                     return
                 idle.is_busy = True
             self._close(idle)
-            self._run_queue(idle)  # whatever was queued meanwhile
+            self._run_queue(idle)  # statements that were queued in the meantime
 
     def _close(self, queue: _AgentQueue) -> None:
         database, queue.database = queue.database, None
@@ -259,7 +259,7 @@ class SqliteAgentDatabases:
         try:
             self._backend.drop(queue.agent)
         except OSError as exc:
-            raise LogUnavailable(f"unable to remove the database of {queue.agent!r}; {exc}") from exc
+            raise LogUnavailable(f"unable to delete the database of {queue.agent!r}; {exc}") from exc
 
 
 def _settle(future: Future[Any], queue: _AgentQueue, work: Callable[[_AgentQueue], Any]) -> None:
@@ -267,12 +267,12 @@ def _settle(future: Future[Any], queue: _AgentQueue, work: Callable[[_AgentQueue
         result = work(queue)
     except EverywordError as exc:
         future.set_exception(exc)
-    except Exception as exc:  # noqa: BLE001 - whatever it was, the next statement is tried afresh
+    except Exception as exc:  # noqa: BLE001 - the thread survives any error, and runs the next statement
         future.set_exception(SqlError(f"unable to use the database of {queue.agent!r}; {exc!r}"))
     else:
         future.set_result(result)
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    # No statement is kept: the guard looks at each when it is prepared, and must see all of them.
+    # No statement is cached: SQLite asks the authorizer when a statement is prepared, and each must be checked.
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=0, uri=False)

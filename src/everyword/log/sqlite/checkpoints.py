@@ -1,9 +1,9 @@
-"""Carrying the write-ahead log into the file, without holding up those who write.
+"""Checkpoints: copy the write-ahead log (WAL) into the file without delaying commits.
 
-Left to itself SQLite does it inside the commit that makes the log long enough: that one commit, and all that wait for
-it, then pay for two round trips to the disk. Here a connection of its own does it beside the commits. It cannot catch
-up with a log that grows meanwhile, and only one that was carried over to its end is begun anew: so once the log is very
-long, the writers wait for the rest of it, which is little.
+By default SQLite does it inside the commit that makes the WAL long enough: that commit, and all commits behind it, then
+wait for two syncs of the disk. Here a separate connection does it beside the commits. It cannot catch up while the WAL
+grows, and SQLite starts the WAL over only after a complete checkpoint. So once the WAL is very long, the writers wait
+while the rest of it, which is short, is copied.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 __all__ = ["Checkpoints"]
 
 DUE: Final = 1000
-"""Pages after which the log is carried over, as SQLite has it."""
+"""Pages of the WAL after which a checkpoint is due, as in SQLite."""
 LONGEST: Final = 8192
-"""Pages of a log that is carried over to its end, whoever waits: 32 MiB."""
+"""Pages of the WAL (32 MiB) from which on writers wait for a complete checkpoint."""
 
 
 class Checkpoints:
-    """Counts what was written, and carries it over.
+    """Counts the pages that were written, and runs checkpoints.
 
-    Belongs to the writer's thread. Who has the seat may `note`; everybody may ask whether it `is_due` or `is_running`.
+    Belongs to the writer's thread. `note` needs the writer's lock; any thread may read `is_due` and `is_running`.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -32,20 +32,20 @@ class Checkpoints:
         self._connection: sqlite3.Connection | None = None
         self._pages = 0
         self.is_running = False
-        """Whether the thread is at it: whoever has something to write had better not wait for it."""
+        """True during a checkpoint: a commit should not wait for the writer's thread then."""
 
     @property
     def is_due(self) -> bool:
         return self._pages >= DUE
 
     def note(self, pages: int) -> None:
-        """Count pages that were written, about."""
+        """Count pages that were written; an estimate is enough."""
         self._pages += pages
 
     def run(self, seat: AbstractContextManager[object]) -> None:
-        """Carry over what there is; takes the seat of those who write only for the rest of a very long log.
+        """Run a checkpoint. Takes `seat`, the writer's lock, only to finish a very long WAL.
 
-        Raises sqlite3.Error; the next time begins afresh.
+        Raises sqlite3.Error; the next call opens a new connection.
         """
         self._pages, self.is_running = 0, True
         try:
@@ -60,7 +60,7 @@ class Checkpoints:
             self.is_running = False
 
     def _carry(self) -> int:
-        """Return how many pages the log had when this began."""
+        """Run one checkpoint; return the number of pages that the WAL had when it started."""
         if self._connection is None:
             self._connection = self._connect()
         _, length, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -1,11 +1,11 @@
-"""Rows of the event table: a batch's chunks of one turn lie together in few of them.
+"""Pack the chunks of one turn that are in one batch into few rows of the event table.
 
-A stream that is faster than the disk brings many chunks with each batch. As rows of their own they would cost more
-in columns, cells and repetition than in words. A packed row says once what its chunks have in common: `bodies`
-has them from `index` on, and a chunk that differs from the one before it in its last text alone (`delta`) is only
-that text. What goes in comes out byte for byte, and the row is JSON still: the views read it with plain SQL.
+A stream that is faster than the disk has many chunks in each batch. As rows of their own, their columns, cells and
+repeated fields would cost more than their text. A packed row has the fields that its chunks share once. `bodies` has
+the chunks, starting at `index`; a chunk that differs from the previous one only in its last text (`delta`) is stored as
+that text alone. Unpacking returns the same bytes. The row is still JSON, so the views read it with plain SQL.
 
-Packing knows how a chunk is encoded (`events.Chunk`): what does not look like it is a row of its own.
+Packing depends on how a chunk is encoded (`events.Chunk`): an entry that looks different gets a row of its own.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from ..base import Entry
 __all__ = ["MAX_PACKED_BYTES", "Packed", "pack", "unpack"]
 
 MAX_PACKED_BYTES = 3_980
-"""Bytes that are packed into one row at most: it fits a page, so that nobody who reads or deletes it has to follow a
-chain of them."""
+"""Bytes of a packed row at most: it fits into one page, so that no chain of overflow pages has to be followed."""
 
 _INDEX, _BODY, _BODIES = b',"index":', b',"body":', b',"bodies":['
 _DELTA, _DELTAS = b'elta":"', (b'"d', b'"inputTextD')
-"""How the last text of a chunk begins: `delta`, or `inputTextDelta`."""
+"""How the last text of a chunk starts: `delta` or `inputTextDelta`."""
 
 
 Packed = tuple[str, int | None, int, bytes]
-"""A row, an event or a run of chunks: kind, turn, how many there are besides the last, body."""
+"""A row, for one event or several chunks: kind, turn, number of events before the last one, body."""
 
 
 class _Bodies(msgspec.Struct):
@@ -52,9 +51,9 @@ def pack(entries: Sequence[Entry]) -> list[Packed]:
 
 
 def _run(entries: Sequence[Entry], begin: int) -> tuple[int, bytes]:
-    """Return how many entries from `begin` on are chunks that follow each other, and one body for all of them.
+    """Return the number of consecutive chunks that start at `begin` and fit into one row, and the body of that row.
 
-    One loop without calls: it is run for every chunk of a busy server, by a thread that the event loop waits for.
+    One loop with few calls: it runs for every chunk of a busy server, while the event loop waits for the interpreter.
     """
     head, first, body = _cut(entries[begin])
     if first < 0:
@@ -66,8 +65,8 @@ def _run(entries: Sequence[Entry], begin: int) -> tuple[int, bytes]:
         given, start = entries[place].body, b"%b%d%b" % (lead, index, stem)
         said = given[len(start) : -3]
         is_like = len(stem) > len(_BODY) and given.startswith(start) and given.endswith(b'"}}')
-        if is_like and b'"' not in said and b"\\u" not in said:  # SQL cannot carry every character (\u0000)
-            said = b'"%b"' % said  # all but the text is as in the one before
+        if is_like and b'"' not in said and b"\\u" not in said:  # SQL cannot represent \u0000
+            said = b'"%b"' % said  # only the text differs from the previous chunk
         else:
             other, number, said = _cut(entries[place])
             if other != head or number != index:
@@ -81,8 +80,8 @@ def _run(entries: Sequence[Entry], begin: int) -> tuple[int, bytes]:
 
 
 def unpack(body: bytes | str, more: int) -> list[bytes]:
-    """Return the events of a packed row; the row as it is for each of them, where it is not what `pack` made."""
-    if isinstance(body, str):  # somebody has changed it by hand
+    """Return the events of a packed row. If `pack` did not make the row, return the row itself for each of them."""
+    if isinstance(body, str):  # the row was edited by hand
         body = body.encode()
     try:
         found = _decode(body)
@@ -102,18 +101,18 @@ def unpack(body: bytes | str, more: int) -> list[bytes]:
 
 
 def _cut(entry: Entry) -> tuple[bytes, int, bytes]:
-    """Return what comes before a chunk's index, the index, and the chunk; an index below 0 follows no other."""
+    """Return the bytes before a chunk's index, the index, and the chunk. The index is -2 if it cannot be packed."""
     if entry.kind == "chunk":
         head, _, rest = entry.body.partition(_INDEX)
         index, _, body = rest.partition(_BODY)
-        # What is no object is not ours to take apart; nor is what has something behind it (`transient`).
+        # Only an object can be packed, and only if no field follows it (`transient`).
         if body[:1] == b"{" and body[-2:-1] == b"}" and index.isdigit():
             return head, int(index), body[:-1]
     return b"", -2, b""
 
 
 def _stem(chunk: bytes) -> bytes:
-    """Return a chunk up to its last text, if that is a delta and the last thing in it."""
+    """Return a chunk up to its last text, if that is a delta and the last field; otherwise nothing."""
     stem, found, rest = chunk.rpartition(_DELTA)
     if not found or not rest.endswith(b'"}') or b'"' in rest[:-2].replace(b'\\"', b""):
         return b""

@@ -1,4 +1,4 @@
-"""Opening the file: one connection that writes, a few that read."""
+"""Open the file: one connection that writes, one for checkpoints, a few that read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Durability = Literal["process", "power"]
 SYNCHRONOUS: dict[Durability, str] = {"process": "NORMAL", "power": "FULL"}
 
 BUSY_SECONDS = 5.0
-"""How long to wait for a foreign program (a backup, a shell) that has the file locked."""
+"""Seconds to wait for another program (a backup, a shell) that has locked the file."""
 
 STATEMENTS = 256
-"""How many statements a connection keeps prepared: inserts of one row, of two, of three … are one each."""
+"""Prepared statements that a connection caches: an insert of one row, of two, of three … is one each."""
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -28,7 +28,7 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 def open_writer(
     path: str, durability: Durability, migrations: Sequence[Migration], factory: type[sqlite3.Connection]
 ) -> sqlite3.Connection:
-    """Open, check, set up and migrate the file; whoever calls must hold its lock. For one thread at a time."""
+    """Open, check, set up and migrate the file. The caller must hold its lock. For one thread at a time."""
     connection = _connect(path, factory, check_same_thread=False)
     try:
         check_ours(connection, path)
@@ -37,7 +37,7 @@ def open_writer(
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoints.py
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA temp_store = MEMORY")
-        # A burst may grow the write-ahead log; it gives the disk back afterwards.
+        # A burst may grow the write-ahead log; afterwards it is truncated to 64 MiB.
         connection.execute("PRAGMA journal_size_limit = 67108864")
         migrate(connection, path, migrations)
         connection.execute(SQL["create_doomed"])
@@ -51,7 +51,7 @@ def open_writer(
 
 
 def open_reader(path: str, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
-    """Open the file to read from; it may be closed by another thread than it was used in."""
+    """Open the file for reading. Another thread than the one that reads may close the connection."""
     connection = _connect(path, factory, check_same_thread=False)
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA cache_size = -8192")
@@ -59,16 +59,16 @@ def open_reader(path: str, factory: type[sqlite3.Connection]) -> sqlite3.Connect
 
 
 def open_checkpointer(path: str, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
-    """Open the file to carry its write-ahead log over: a connection that has nothing else to do."""
+    """Open the file for checkpoints only."""
     connection = _connect(path, factory)
     connection.execute("PRAGMA cache_size = 0")
     return connection
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the error says that stored bytes are wrong, rather than that something is in the way."""
+    """Return True if the error means that stored bytes are damaged, not that the file is unavailable."""
     code = getattr(error, "sqlite_errorcode", None)
-    # The module itself raises errors without a code, for text that is no text.
+    # `sqlite3` itself raises errors without a code, for text that is not UTF-8.
     return isinstance(error, sqlite3.DatabaseError) and (code is None or code & 0xFF in _DAMAGE)
 
 

@@ -1,7 +1,7 @@
-"""The files of an open database: still the ones that were opened, or deleted, moved away, or replaced.
+"""Notice that the files of an open database were deleted, moved away or replaced.
 
-SQLite holds files open and does not look at their names again. What it writes after such a change goes to a file that
-nobody will ever open: it is not durable, although every commit succeeds.
+SQLite keeps files open and does not look at their names again. After such a change it writes to a file that no process
+will open again: every commit succeeds, and nothing is durable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["DatabaseFiles"]
 log = logging.getLogger(__name__)
 
 BESIDE: Final = ("-wal", "-shm")
-"""What SQLite puts beside the file, and removes again with the last connection."""
+"""The files that SQLite puts beside the database, and removes with the last connection."""
 
 RESTORE: Final = "Restore it, from where it was moved or from a backup, and restart the server"
 RESTART: Final = "Restart the server"
@@ -27,41 +27,41 @@ _Identity = tuple[int, int]
 
 
 class DatabaseFiles:
-    """Remembers which files were opened, and notices that they are no longer there. Any thread may ask.
+    """Remembers which files were opened, and checks that they are still in place. Any thread may call.
 
-    What was lost once stays lost until the process is restarted, whatever is put in its place: connections are open on
-    the old file.
+    A file that was lost once stays lost until the process is restarted, even if it is put back: connections are still
+    open on the old file.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.lost: str | None = None
-        """What happened and what to do, once something has happened."""
+        """What happened and what to do; None while the files are in place."""
         self.on_lost: Callable[[], None] = lambda: None
-        """Called then, once, by the thread that found it out."""
+        """Called once when a file is lost, by the thread that noticed it."""
         self._database: _Identity | None = None
         self._beside: dict[str, _Identity] = {}
 
     def note(self) -> None:
-        """Remember the files as they are now; a connection has just opened them."""
+        """Remember the files as they are now. Called right after a connection has opened them."""
         if self._database is None:
             self._database = _identify(self.path)
         found = [(path, _identify(path)) for path in (f"{self.path}{end}" for end in BESIDE)]
         self._beside = {path: identity for path, identity in found if identity is not None}
 
     def forget_beside(self) -> None:
-        """Expect that SQLite removes what is beside the file: the connection is about to be closed."""
+        """Forget the files beside the database. Called before the connection is closed: SQLite removes them then."""
         self._beside = {}
 
     def check(self) -> None:
-        """Raise `LogUnavailable` when one of the files is gone or another; the first time, log it as an error."""
+        """Raise `LogUnavailable` if one of the files is gone or was replaced; log an error the first time."""
         if self.lost is None:
             for path, identity in {self.path: self._database, **self._beside}.items():
                 if identity is None:
                     continue
                 what = _change(path, identity)
-                if what is not None and self.lost is None:  # the first that is found says it
-                    # Only the file itself has to be restored: the last thing that is done is to carry the rest into it.
+                if what is not None and self.lost is None:  # report the first one only
+                    # Only the database must be restored: the last checkpoint copies the write-ahead log into it.
                     self.lost = f"{path!r} {what} while it was in use. {RESTORE if path == self.path else RESTART}"
                     log.error("unable to write any more; %s", self.lost)
                     self.on_lost()
@@ -70,7 +70,7 @@ class DatabaseFiles:
 
 
 def _identify(path: str) -> _Identity | None:
-    """Return what stays the same as long as a file exists; None when it cannot be told."""
+    """Return the device and inode of the file; None if it cannot be read."""
     try:
         found = os.stat(path)
     except OSError:
@@ -84,5 +84,5 @@ def _change(path: str, known: _Identity) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return "was deleted or moved away"
     except OSError:
-        return None  # a disk that fails is no change: the next commit finds out
+        return None  # the disk fails, which is no change of files: the next commit reports it
     return "was replaced by another file" if (found.st_dev, found.st_ino) != known else None

@@ -1,4 +1,4 @@
-"""One process per file (R-19): an operating-system lock on `<path>.lock`, which dies with its holder."""
+"""One process per file (R-19): an operating-system lock on `<path>.lock`, which ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["FileLock"]
 log = logging.getLogger(__name__)
 
 POLL = 0.05
-"""Seconds between two tries: how late a waiting process learns that the holder is gone."""
+"""Seconds between two attempts: how late a waiting process notices that the lock is free."""
 
-CURE = "One file serves one process: stop the other server, do not use `--workers`, or choose another `store=`"
+ADVICE = "One file serves one process: stop the other server, do not use `--workers`, or choose another `store=`"
 
 
 class FileLock:
-    """The right to use a database file. Blocks its thread while it waits, so it has no place on an event loop.
+    """The right to use a database file. `acquire` blocks its thread, so it must not be called on an event loop.
 
-    The lock belongs to the open file, and the operating system drops it with the process, however that ends.
-    The lock file itself stays: removing it would let two processes lock two files of the same name.
+    The lock belongs to the open file, and the operating system releases it when the process ends, in any way. The lock
+    file itself stays: if it were removed, two processes could lock two files of the same name.
     """
 
     def __init__(self, path: str) -> None:
@@ -43,29 +43,29 @@ class FileLock:
         """Wait up to `timeout` seconds, or until `stop` is set.
 
         Raises:
-            LogLocked: somebody else still has it.
+            LogLocked: another process still holds the lock.
             LogUnavailable: the lock file cannot be used at all.
         """
         if fcntl is None:
-            log.warning("unable to lock %r; this platform has no flock. Let one process only use it", self.path)
+            log.warning("unable to lock %r; this platform has no flock. Use it with one process only", self.path)
             return
         deadline = time.monotonic() + timeout
         try:
             descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as exc:
             raise LogUnavailable(f"unable to open {self.path!r}; {exc}. Its folder must exist and be writable") from exc
-        is_told = timeout <= 0
+        is_logged = timeout <= 0
         try:
             while not self._try_lock(descriptor):
-                if not is_told:  # a deploy waits here for the old server, and a mistake would wait in silence
-                    is_told = True
+                if not is_logged:  # a deploy waits here for the old server; after a mistake the operator must see why
+                    is_logged = True
                     log.warning(
-                        "waiting up to %g s for %r; %s holds it. %s", timeout, self.path, _holder(descriptor), CURE
+                        "waiting up to %g s for %r; %s holds it. %s", timeout, self.path, _holder(descriptor), ADVICE
                     )
                 if time.monotonic() >= deadline or stop.wait(POLL):
                     raise LogLocked(
-                        f"unable to open {self.path!r}; {_holder(descriptor)} holds it and did not let go within "
-                        f"{timeout:g} s. {CURE}"
+                        f"unable to open {self.path!r}; {_holder(descriptor)} holds it and did not release it within "
+                        f"{timeout:g} s. {ADVICE}"
                     )
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -76,7 +76,7 @@ class FileLock:
         _held.add(self)
 
     def release(self) -> None:
-        """Let go. Idempotent."""
+        """Release the lock. Idempotent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -101,7 +101,7 @@ _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def _drop_inherited() -> None:
-    # A forked child shares the open file: it would keep the lock alive after the death of the server.
+    # A forked child shares the open file: it would keep the lock after the server has ended.
     for lock in list(_held):
         lock.release()
 

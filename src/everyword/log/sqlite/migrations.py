@@ -1,4 +1,4 @@
-"""The schema's history: `sql/migrations/0001_….sql` and on, each applied once, in order, wholly or not at all."""
+"""Migrations of the schema: `sql/migrations/0001_….sql` and on, each applied once, in order, in one transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...errors import LogCorrupt, LogError, LogTooNew, LogUnavailable
 __all__ = ["APPLICATION_ID", "Migration", "check_ours", "load_migrations", "migrate"]
 
 APPLICATION_ID = 0x686C6466
-"""Says in a database's header that it is one of ours. Existing files have this number, so it never changes."""
+"""Marks a database as ours, in its header. Existing files have this number, so it never changes."""
 
 _NAME = re.compile(r"(?P<version>\d{4})_(?P<title>\w+)\.sql")
 
@@ -26,7 +26,7 @@ class Migration(NamedTuple):
 
 
 def load_migrations(folder: Traversable | None = None) -> list[Migration]:
-    """Read the migrations of `folder`, by version; they must be numbered 1, 2, … without a gap."""
+    """Return the migrations of `folder` by version; they must be numbered 1, 2, … without a gap."""
     folder = folder if folder is not None else files(__package__) / "sql" / "migrations"
     found = [
         Migration(int(name["version"]), name["title"], each.read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def load_migrations(folder: Traversable | None = None) -> list[Migration]:
 
 
 def check_ours(connection: sqlite3.Connection, path: str) -> None:
-    """Raise `LogError` unless the file is empty or was made by us; changes nothing."""
+    """Raise `LogError` unless the file is empty or was made by everyword; changes nothing."""
     try:
         application = _pragma(connection, "application_id")
         is_empty = _pragma(connection, "schema_version") == 0
@@ -56,10 +56,10 @@ def check_ours(connection: sqlite3.Connection, path: str) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
-    """Bring the file to the newest version, one transaction per migration.
+    """Migrate the file to the newest version, one transaction per migration.
 
     Raises:
-        LogTooNew: the file is ahead of `migrations`.
+        LogTooNew: the file has a newer version than `migrations`.
         LogUnavailable: a migration failed; the file stays at the version before it.
     """
     version = _pragma(connection, "user_version")

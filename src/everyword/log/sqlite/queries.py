@@ -1,4 +1,4 @@
-"""What is read from the file. Every question is answered over one short snapshot, by one connection."""
+"""Queries of the log. Each one reads one short snapshot of the file, over one connection."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ from .statements import SQL
 
 __all__ = ["Reader"]
 
-NOWHERE = Head(0, 0)
-EVERYTHING = 2**62
+EMPTY = Head(0, 0)
+"""The head of an empty log."""
+
+UNLIMITED = 2**62
+
 LAST = "\U0010ffff"
+"""The last character: an id that begins with a prefix is below the prefix with this one appended."""
+
 MARKS_AT_ONCE = 64
+"""Marks that are read with one statement."""
 
 
 class _Place(NamedTuple):
-    """An agent, as one snapshot shows it."""
+    """An agent in one snapshot: its key, its head and its row."""
 
     key: int
     head: Head
@@ -33,7 +39,7 @@ class _Place(NamedTuple):
 
 
 class Reader:
-    """One connection that reads. `heads` are the writer's: looked at here, never changed."""
+    """One connection that reads. `heads` belongs to the writer and is only read here."""
 
     def __init__(self, connection: sqlite3.Connection, heads: Mapping[int, Head]) -> None:
         self._connection = connection
@@ -42,22 +48,22 @@ class Reader:
     def close(self) -> None:
         self._connection.close()
 
-    def load(self, agent: AgentId, grant: TakenLease, recent: int) -> Activation:
-        """Load what the holder of a lease just taken needs."""
+    def load(self, agent: AgentId, lease: TakenLease, recent: int) -> Activation:
+        """Load what the holder of a new lease needs."""
         with self._place(agent) as place:
             assert place is not None
-            turns = turn_rows(self._all("turns_to_load", grant.key, recent))
-            messages = [message_row(each) for each in self._all("messages", grant.key)]
-            kept = [KeptRow(*each) for each in self._all("kept", grant.key)]
+            turns = turn_rows(self._all("turns_to_load", lease.key, recent))
+            messages = [message_row(each) for each in self._all("messages", lease.key)]
+            kept = [KeptRow(*each) for each in self._all("kept", lease.key)]
             open_turns = {row.turn for row in turns if row.is_open}
             chunks: list[Stored] = []
             if open_turns:
-                (first,) = self._one("open_span", grant.key) or (1,)
-                events = self._span(agent, place._replace(head=grant.head), first - 1)
+                (first,) = self._one("open_span", lease.key) or (1,)
+                events = self._span(agent, place._replace(head=lease.head), first - 1)
                 chunks = [each for each in events if each.kind in REPLAYED and each.turn in open_turns]
         return Activation(
-            epoch=Epoch(grant.epoch),
-            head=Seq(grant.head.seq),
+            epoch=Epoch(lease.epoch),
+            head=Seq(lease.head.seq),
             agent=place.row,
             turns=turns,
             messages=messages,
@@ -79,9 +85,9 @@ class Reader:
             return [each for each in events if each.kind == "chunk" and each.turn == turn]
 
     def head(self, agent: AgentId) -> Head:
-        """Return the end of the agent's log."""
+        """Return the head of the agent's log."""
         with self._place(agent) as place:
-            return NOWHERE if place is None else place.head
+            return EMPTY if place is None else place.head
 
     def messages(self, agent: AgentId) -> list[MessageRow]:
         return self.conversation(agent)[1]
@@ -111,23 +117,23 @@ class Reader:
 
     def turns(self, agent: AgentId, newest: int | None) -> list[TurnRow]:
         with self._place(agent) as place:
-            limit = EVERYTHING if newest is None else newest
+            limit = UNLIMITED if newest is None else newest
             found = [] if place is None else self._all("newest_turns", place.key, limit)
             return turn_rows(reversed(found))
 
     def agents(self, prefix: str = "") -> list[AgentId]:
-        # Ids are kept by their bytes: a prefix is a range of the index. No kind begins with the last character.
+        # Ids are sorted by their bytes, so a prefix is a range of the index. No kind begins with the last character.
         found = self._all("agents_between", prefix, f"{prefix}{LAST}") if prefix else self._all("agents")
-        return [each for key, each, head in found if head or self._heads.get(key, NOWHERE).seq]
+        return [each for key, each, head in found if head or self._heads.get(key, EMPTY).seq]
 
     def agents_named(self, prefix: str, after: str, limit: int) -> list[AgentId]:
         named: list[AgentId] = []
         while len(named) < limit:
             found = self._all("agents_after", prefix, after, limit)
             for key, each, head in found:
-                if not each.startswith(prefix):  # in the order of ids, those with one prefix stand together
+                if not each.startswith(prefix):  # sorted by id, those with one prefix follow each other
                     return named
-                if len(named) < limit and (head or self._heads.get(key, NOWHERE).seq):
+                if len(named) < limit and (head or self._heads.get(key, EMPTY).seq):
                     named.append(each)
             if len(found) < limit:
                 break
@@ -143,12 +149,12 @@ class Reader:
 
     @contextmanager
     def _place(self, agent: AgentId) -> Iterator[_Place | None]:
-        """Open a snapshot and find the agent and the end of its log in it; None for an unknown agent.
+        """Open a snapshot and find the agent and its head; None for an unknown agent.
 
-        The writer's word for the head is taken before the snapshot is: then the snapshot has that event.
+        The writer's head is read before the snapshot is opened, so the snapshot has that event.
         """
         known = self._one("agent_by_id", agent)
-        recent = NOWHERE if known is None else self._heads.get(known[0], NOWHERE)
+        recent = EMPTY if known is None else self._heads.get(known[0], EMPTY)
         self._connection.execute("BEGIN")
         try:
             found = self._one("agent_by_id", agent)
@@ -168,15 +174,15 @@ class Reader:
         after: int,
         *,
         until: int | None = None,
-        limit: int = EVERYTHING,
+        limit: int = UNLIMITED,
         size: int | None = None,
     ) -> list[Stored]:
-        """Return events with `after` < seq <= `until`, by walking from entry to entry of the chain.
+        """Return the events with `after` < seq <= `until`, by walking from mark to mark.
 
-        No more than `limit`, and no more than fit into `size` bytes, but at least one if there is one.
+        At most `limit` events, and at most `size` bytes of bodies, but at least one event if there is one.
         """
         found: list[Stored] = []
-        room = EVERYTHING if size is None else size
+        room = UNLIMITED if size is None else size
         last = place.head.seq if until is None else min(until, place.head.seq)
         low = after
         while low < last and len(found) < limit:
@@ -193,7 +199,7 @@ class Reader:
         return _until(found, last)
 
     def _walk(self, agent: AgentId, key: int, entry: Head, low: int, *, is_page: bool) -> Iterator[Stored]:
-        """Yield the events between `low` and an entry of the chain; a page reads each body when it is needed."""
+        """Yield the events after `low` up to a mark or the head. A page reads each body when it is needed."""
         rows = self._all("walk_places" if is_page else "walk", key, entry.id, low)
         for more, seq, *_ in rows:
             if type(more) is not int or type(seq) is not int or not 0 <= more < min(seq, MAX_PACKED_BYTES):
@@ -202,7 +208,7 @@ class Reader:
             raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
         for more, seq, *rest in reversed(rows):
             stored: Sequence[Any] | None = self._one("event_at", *rest) if is_page else rest
-            assert stored is not None, "the snapshot that has its place has the row"
+            assert stored is not None, "the same snapshot has the row"
             if more:
                 yield from _unpacked(more, seq, stored, low)
             else:
@@ -223,12 +229,12 @@ def _until(found: list[Stored], last: int) -> list[Stored]:
 
 
 def _count(rows: Iterable[Record]) -> int:
-    """Return how many events the rows of a walk have, without taking them apart."""
+    """Return the number of events in the rows of a walk, without unpacking them."""
     return sum(more + 1 for more, *_ in rows)
 
 
 def _unpacked(more: int, last: int, rest: Sequence[Any], low: int) -> Iterator[Stored]:
-    """Give the events of a packed row that come after seq `low`."""
+    """Yield the events of a packed row that come after seq `low`."""
     at, kind, turn, body = rest
     for seq, each in enumerate(unpack(body, more), start=last - more):
         if seq > low:

@@ -1,4 +1,4 @@
-"""The threads that read, so that the event loop never waits for the disk."""
+"""Threads that read the file, so that the event loop never waits for the disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THREADS = 2
 
 
 class ReaderPool:
-    """A small pool; each thread has a connection of its own, opened when it is first needed."""
+    """A small pool of threads, each with its own connection, opened at first use."""
 
     def __init__(self, connect: Callable[[], Reader]) -> None:
         self._connect = connect
@@ -30,20 +30,20 @@ class ReaderPool:
         self._opened: list[Reader] = []
 
     async def run(self, what: str, work: Callable[[Reader], T]) -> T:
-        """Return what `work` returns; `what` says in errors what was read.
+        """Run `work` on a thread and return its result; `what` names the data in errors.
 
         Raises:
-            LogCorrupt: stored bytes cannot be read.
-            LogUnavailable: something is in the way, or the store is closed.
+            LogCorrupt: stored bytes are damaged.
+            LogUnavailable: the file cannot be read now, or the store is closed.
         """
         try:
             asked = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, what, work)
-        except RuntimeError as exc:  # the pool is shut
+        except RuntimeError as exc:  # the pool is shut down
             raise LogUnavailable(f"unable to read {what}; the store is closed") from exc
         return await asked
 
     def close(self) -> None:
-        """Wait for what is being read, then close the connections. Blocks."""
+        """Wait for the running queries, then close the connections. Blocks."""
         self._pool.shutdown(wait=True)
         for reader in self._opened:
             reader.close()
@@ -55,7 +55,7 @@ class ReaderPool:
             self._drop()
             if isinstance(exc, ValueError) or is_damage(exc):
                 raise LogCorrupt(
-                    f"unable to read {what}; {exc}. Restore it from a backup; what else is in the file is not affected"
+                    f"unable to read {what}; {exc}. Restore it from a backup; the rest of the file is not affected"
                 ) from exc
             raise LogUnavailable(f"unable to read {what}; {exc}") from exc
 
@@ -67,7 +67,7 @@ class ReaderPool:
         return reader
 
     def _drop(self) -> None:
-        """Close the thread's connection after an error; the next question opens another."""
+        """Close the thread's connection after an error; the next query opens another."""
         reader: Reader | None = getattr(self._local, "reader", None)
         if reader is not None:
             self._local.reader = None

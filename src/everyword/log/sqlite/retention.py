@@ -1,9 +1,9 @@
-"""Deleting old chunks and superseded states, a slice at a time, from the oldest arrival on.
+"""Retention: delete old chunks and superseded states, in slices, from the oldest arrival on.
 
-Arrival order makes this one sequential sweep: it deletes what is old enough, remembers the first event that will
-be wanted later, and begins there the next time. A state is deleted when the sweep comes to the one that replaced it;
-the last state of an agent, which may stay for years, so holds nothing up. Freed pages are used again by later events,
-so the file stays as large as it has been; nothing is moved about to make it smaller.
+Arrival order makes this one sequential sweep: it deletes events that are old enough, remembers the first event that a
+later sweep has to delete, and starts there the next time. A state is deleted when the sweep reaches the state that
+replaced it, so the last state of an agent, which may stay for years, does not hold the sweep back. Later events use the
+freed pages, so the file keeps its size; nothing is moved to make it smaller.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .statements import SQL
 __all__ = ["REMOVE", "Retention", "Sweep"]
 
 SLICE = 512
-"""Rows looked at in one transaction: what an append that comes meanwhile has to wait for."""
+"""Rows examined in one transaction: an append that arrives meanwhile waits for it."""
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes deleted in one transaction, about, for the same reason: a state may be as large as a frame."""
+"""Bytes deleted in one transaction, approximately, for the same reason: a state may be as large as a frame."""
 
 REMOVE: Final = ("mark_cuts", "remove_marks", "remove_events", "clear_doomed")
-"""How what was doomed goes, in this order."""
+"""The statements that delete the events listed in the table `doomed`, in this order."""
 
 
 class _Place(NamedTuple):
-    """How far a sweep is. `waiting` is the first event it had to leave, `since` the `before` that it began with."""
+    """The progress of a sweep. `waiting` is the first event that it had to keep, `since` its first `before`."""
 
     cursor: int
     waiting: int | None
@@ -47,16 +47,16 @@ class Sweep:
 
 
 class Retention:
-    """Runs slices in transactions that somebody else begins and ends."""
+    """Runs slices of sweeps. The caller begins and commits the transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._place: _Place | None = None
 
     def advance(self, sweep: Sweep) -> Pruned | None:
-        """Do one slice; returns the result when the sweep is over. The transaction must be committed afterwards.
+        """Run one slice; return the result when the sweep is over. The caller must commit the transaction afterwards.
 
-        If it is not, `forget` must be called.
+        If the commit fails, the caller must call `forget`.
         """
         place = self._place or self._start(sweep)
         found = self._connection.execute(SQL["first_event_after"], (place.cursor,)).fetchone()
@@ -66,7 +66,7 @@ class Retention:
         return self._slice(place, sweep, until=min(found[0] + SLICE - 1, last))
 
     def forget(self) -> None:
-        """Begin the next sweep at the place that the file knows."""
+        """Start the next sweep at the position that is stored in the file."""
         self._place = None
 
     def _start(self, sweep: Sweep) -> _Place:
@@ -74,7 +74,7 @@ class Retention:
         return _Place(pruned, None, sweep.before)
 
     def _turn_back(self, place: _Place, sweep: Sweep) -> Pruned | None:
-        """Note where the next sweep begins; that is at once if time has moved on since this one began."""
+        """Store where the next sweep starts. It starts at once if `before` has moved on since this one started."""
         begin = place.cursor if place.waiting is None else place.waiting - 1
         self._connection.execute(SQL["set_pruned"], (begin,))
         if place.waiting is not None and place.since < sweep.before:

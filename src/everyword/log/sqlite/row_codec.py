@@ -1,4 +1,4 @@
-"""Rows as the tables have them: the columns are the fields of `rows`, in their order, behind the agent's key."""
+"""Convert rows to records of the tables and back: the agent's key, then the fields of `rows` in their order."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ __all__ += ["turn_rows"]
 log = logging.getLogger(__name__)
 
 LARGE_BODY = 1000
-"""Bytes of a body that has no room in a page of the table beside others: it would lie apart from its row anyway."""
+"""A body with more bytes does not fit into a page of the table beside others: SQLite stores it in overflow pages."""
 
 Record = tuple[Any, ...]
-"""One row as `sqlite3` takes and gives it."""
+"""One row as `sqlite3` takes and returns it."""
 
 
 class PermanentEvent:
-    """An event of a batch that stays as long as its agent, where large bodies may lie.
+    """An event of a batch that stays as long as its agent. A message may refer to a large body in it.
 
-    They are looked for in its order, and no more once one is missing: it is looked through once, for however many.
+    Bodies are searched in the order of the event, and no longer after one is missing: so the event is searched once,
+    for any number of bodies.
     """
 
     __slots__ = ("_seen", "arrival", "body")
@@ -43,7 +44,7 @@ class PermanentEvent:
         self._seen = 0
 
     def find(self, body: bytes) -> int:
-        """Return where the body begins, below 0 if it is not to be found behind the one before."""
+        """Return where the body starts, behind the previous one; -1 if it is not found."""
         start = self.body.find(body, self._seen)
         self._seen = start + len(body) if start >= 0 else len(self.body)
         return start
@@ -54,7 +55,7 @@ def agent_record(key: int, row: AgentRow) -> Record:
 
 
 def to_agent_row(record: Record) -> AgentRow | None:
-    """Make the row of its columns; they are NULL until one is written."""
+    """Return the row, or None while none was written: its columns are NULL then."""
     return None if record[0] is None else AgentRow(*record)
 
 
@@ -73,7 +74,7 @@ def turn_row(record: Record) -> TurnRow:
 
 
 def turn_rows(records: Iterable[Record]) -> list[TurnRow]:
-    """Make the rows that can be made; one that cannot is reported and left out, so that the agent still opens."""
+    """Return the rows that can be decoded. A damaged one is logged and left out, so that the agent still loads."""
     rows: list[TurnRow] = []
     for record in records:
         try:
@@ -84,9 +85,9 @@ def turn_rows(records: Iterable[Record]) -> list[TurnRow]:
 
 
 def message_record(key: int, row: MessageRow, events: Iterable[PermanentEvent] = ()) -> Record:
-    """Return the row's columns. A body of some size that one of these events has as well is not stored twice.
+    """Return the record of the row. A large body that is also in one of these events is not stored twice.
 
-    Then the row says where it lies: the arrival of the event, and where in its bytes.
+    The record then has the arrival of the event, and the start and the size of the body in it.
     """
     body = row.body
     if body is not None and len(body) > LARGE_BODY:

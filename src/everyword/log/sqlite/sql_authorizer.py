@@ -1,8 +1,8 @@
-"""What an agent's own SQL may do: everything with its own tables, nothing with anybody else's files.
+"""What the SQL of an agent may do: anything with its own tables, nothing with other files.
 
-The log is not in the same connection at all: what an agent sees of it are copies of its own rows. An authorizer could
-not keep other agents' rows apart, because SQLite names to it the view that reads a table, and a `WITH` clause may take
-that name. So the guard only has to keep the connection from reaching another file, and the copies from being changed.
+The connection has no access to the log: the agent sees copies of its own rows. An authorizer could not separate the
+rows of agents, because SQLite tells it the name of the view that reads a table, and a `WITH` clause may use the same
+name. So the authorizer only has to keep the connection from opening another file, and the copies from being changed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ PRAGMAS: Final = frozenset(
     {"data_version", "foreign_key_check", "foreign_key_list", "foreign_keys", "index_info", "index_list"}
     | {"index_xinfo", "integrity_check", "quick_check", "table_info", "table_list", "table_xinfo", "user_version"}
 )
-"""What may be asked or set of the database itself; FTS5 asks for `data_version`."""
+"""PRAGMAs that an agent may use; FTS5 uses `data_version`."""
 
 MODULES: Final = frozenset({"fts5", "fts4", "rtree"})
-"""Virtual tables that live in the agent's own file."""
+"""Modules of virtual tables, which store their data in the agent's own file."""
 
 FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer"})
-"""Functions that nobody may call."""
+"""Functions that an agent may not call."""
 
 _TEMPORARY: Final = frozenset(
     {
@@ -41,7 +41,7 @@ _TRANSACTIONS: Final = frozenset({sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAV
 
 
 class SqlAuthorizer:
-    """An authorizer for one connection. `refusal` says why the statement that was just prepared was refused."""
+    """The authorizer of one connection. `refusal` is the reason why the last statement was refused, if it was."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.refusal: str | None = None
@@ -50,7 +50,7 @@ class SqlAuthorizer:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Let everything pass: what runs now is ours."""
+        """Allow everything inside the block, for statements of the framework."""
         self._is_open = True
         try:
             yield
@@ -68,20 +68,22 @@ class SqlAuthorizer:
 
 
 def _why_refused(action: int, one: str, two: str, base: str) -> str | None:
-    if action in (sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT):  # nearly all of them
+    if action in (sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT):  # nearly all actions
         return None
     if action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH):
-        return "an agent's database stands alone. Other files cannot be attached, and VACUUM is not for it"
+        return "an agent's database is one file. ATTACH, DETACH and VACUUM are not allowed"
     if action in _TRANSACTIONS:
-        return "each statement is a transaction of its own. Write what belongs together in one statement"
+        return "each statement is a transaction of its own. Put changes that belong together into one statement"
     if action == sqlite3.SQLITE_PRAGMA and one not in PRAGMAS:
-        return f"PRAGMA {one} is not for agents; they may use {', '.join(sorted(PRAGMAS))}"
+        return f"PRAGMA {one} is not allowed; allowed are {', '.join(sorted(PRAGMAS))}"
     if action == sqlite3.SQLITE_FUNCTION and two in FUNCTIONS:
-        return f"{two} is not for agents"
+        return f"the function {two} is not allowed"
     if action == sqlite3.SQLITE_CREATE_VTABLE and two not in MODULES:
-        return f"virtual tables of kind {two!r} are not for agents; they may use {', '.join(sorted(MODULES))}"
+        return f"virtual tables of kind {two!r} are not allowed; allowed are {', '.join(sorted(MODULES))}"
     if action in _TEMPORARY or (base == "temp" and (action in _WRITES or action == sqlite3.SQLITE_ALTER_TABLE)):
-        return f"views of the log are read-only, and there are no other temporary tables: {', '.join(VIEWS)}"
+        return (
+            f"views of the log are read-only, and other temporary tables are not allowed. The views: {', '.join(VIEWS)}"
+        )
     if (action in _NAMED and one in VIEWS) or (action == sqlite3.SQLITE_ALTER_TABLE and two in VIEWS):
         return f"{one if one in VIEWS else two!r} is the name of a view of the log. Choose another name"
     return None

@@ -1,4 +1,4 @@
-"""Named SQL: `sql/queries.sql`, cut at its `-- name:` lines."""
+"""Named SQL statements: `sql/queries.sql`, split at its `-- name:` lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROW = re.compile(r"(?<=VALUES )\([?\d, ]+\)")
 
 
 def parse_statements(text: str) -> dict[str, str]:
-    """Return name → statement. What stands before the first name is a preface, and dropped."""
+    """Return the statements by name. Text before the first name is ignored."""
     found: dict[str, str] = {}
     for block in f"\n{text}".split(f"\n{_HEADER}")[1:]:
         name, _, body = block.partition("\n")
@@ -24,21 +24,21 @@ def parse_statements(text: str) -> dict[str, str]:
 
 @cache
 def columns_of(statement: str) -> int:
-    """Return how many values a row of `… VALUES (?1, …) …` has."""
+    """Return the number of values in a row of `… VALUES (?1, …) …`."""
     row = _ROW.search(statement)
-    assert row is not None, "it takes no rows"
+    assert row is not None, "the statement has no VALUES"
     return row[0].count("?")
 
 
 @cache
 def many_rows(statement: str, count: int) -> str:
-    """Return a statement that takes a row, `… VALUES (?1, …) …`, for so many rows, their values one after the other."""
+    """Return the statement `… VALUES (?1, …) …` for `count` rows, whose values follow each other."""
     row = f"({', '.join('?' * columns_of(statement))})"
     return _ROW.sub(", ".join([row] * count), statement, count=1)
 
 
 def read_statements(name: str) -> dict[str, str]:
-    """Return the statements of one of our files."""
+    """Return the statements of a file in `sql/`."""
     return parse_statements((files(__package__) / "sql" / name).read_text(encoding="utf-8"))
 
 

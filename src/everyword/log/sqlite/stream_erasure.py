@@ -1,4 +1,4 @@
-"""Deleting the chunks of streams that retention leaves to their manager."""
+"""Delete the chunks of managed streams (kind `rsm`), which retention leaves to their manager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["StreamErasure", "erase_streams"]
 
 
 class StreamErasure(NamedTuple):
-    """Which streams of an agent are to lose their chunks, and how many of them at most."""
+    """Delete the chunks of the agent's streams that ended at or before `until`, of at most `limit` streams."""
 
     agent: AgentId
     until: Millis
@@ -21,7 +21,7 @@ class StreamErasure(NamedTuple):
 
 
 def erase_streams(transaction: Transaction, erasure: StreamErasure) -> int:
-    """Delete the chunks in this transaction; return how many streams there were."""
+    """Delete the chunks in the open transaction; return the number of streams."""
     transaction.write_pending()
     execute = transaction.connection.execute
     found = execute(SQL["agent_by_id"], (erasure.agent,)).fetchone()

@@ -1,4 +1,4 @@
-"""What the agents' own databases read of the log: one connection, for threads that may wait."""
+"""What the views in the agents' own databases read: one connection to the log, for threads that may block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FileViewSource"]
 
 
 class FileViewSource:
-    """A `ViewSource` over the log's file. Opened when it is first asked."""
+    """A `ViewSource` over the log's file, opened at first use."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], heads: Mapping[int, Head]) -> None:
         self._connect, self._heads = connect, heads
@@ -27,7 +27,7 @@ class FileViewSource:
 
     def version(self, agent: AgentId) -> object:
         with self._reading() as (connection, reader):
-            # Both: pruning moves no head, and the writer tells of a head only after its commit.
+            # Both are needed: pruning moves no head, and the writer publishes a head only after its commit.
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             return version, reader.head(agent)
 
