@@ -61,7 +61,7 @@ BUGS = [
     Bug(
         "core:_plan",
         "R-4",
-        replace("_Plan($node, [])", "_Plan(state.leaf, [])", which="last"),
+        replace("_Plan($node, [])", "_Plan(state.tree.leaf, [])", which="last"),
         f"{ACCEPT}::test_a_proper_prefix_branches_there_whatever_the_trigger_says",
         "regenerating answers the old answer",
     ),

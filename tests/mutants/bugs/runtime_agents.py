@@ -99,7 +99,7 @@ BUGS = [
     Bug(
         "StateAccess.put",
         "R-21",
-        replace("1", "0"),
+        drop("$loaded.users += 1"),
         f"{STATE}::test_an_agent_is_not_unloaded_before_its_states_are_committed",
         "a state that no code awaits is lost when its agent is unloaded",
     ),
