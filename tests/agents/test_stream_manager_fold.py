@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from everyword.agents.stream_manager import _Pen
 from everyword.errors import Rejected
 from everyword.ids import Attempt, Millis, TurnId
-from everyword.messages.managed_stream import decode_record, fold_managed_stream
+from everyword.messages.managed_stream import decode_chunk_event, fold_managed_stream
 from tests.agents.stream_kit import PageStream
 
 
@@ -87,7 +87,7 @@ def history_of(bodies: list[bytes]) -> Any:
 
 
 def frame_of(body: bytes) -> dict[str, Any]:
-    piece = decode_record(body)
+    piece = decode_chunk_event(body)
     assert piece is not None
     if piece.content is None:
         return {"type": "rsm_stream_cut", "index": piece.index, "restarts": piece.restarts}

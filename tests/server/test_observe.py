@@ -115,17 +115,17 @@ async def test_what_a_slow_hook_has_no_room_for_is_counted_and_said_once(caplog:
             is_through.set()
 
     store = MemoryLog()
-    tap = EventDispatcher([hear], [], room=3)
-    tap.attach(store)
+    dispatcher = EventDispatcher([hear], [], room=3)
+    dispatcher.attach(store)
     body = b'{"t":"hook.done","turn":1}'
     for seq in range(1, 11):
-        tap.hear(Batch(AgentId("chat/ann"), 1, Seq(seq), Millis(seq), [Entry("hook.done", TurnId(1), body)]))  # type: ignore[arg-type]
+        dispatcher.hear(Batch(AgentId("chat/ann"), 1, Seq(seq), Millis(seq), [Entry("hook.done", TurnId(1), body)]))  # type: ignore[arg-type]
         if seq == 1:
             await gate.reached.wait()
-    assert tap.missed == 6
+    assert dispatcher.missed == 6
     gate.open()
     await is_through.wait()
-    await tap.aclose()
+    await dispatcher.aclose()
     assert told == [1, 2, 3, 4]
     assert sum("too slow" in record.message for record in caplog.records) == 1
 

@@ -22,7 +22,7 @@ from everyword.events import (
     TurnKind,
 )
 from everyword.ids import Attempt, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
-from everyword.messages.managed_stream import encode_record
+from everyword.messages.managed_stream import encode_chunk_event
 from everyword.runtime.tail import Committed
 from everyword.wire.chat import ChatView, ViewMemory
 from everyword.wire.known_turns import Snapshot
@@ -50,7 +50,7 @@ def accepted(kind: TurnKind = TurnKind.RSM) -> TurnAccepted:
 
 
 def piece(index: int, content: str | None, restarts: int = 0) -> Chunk:
-    return Chunk(TurnId(1), Attempt(1), index, Raw(encode_record(index, content, restarts)))
+    return Chunk(TurnId(1), Attempt(1), index, Raw(encode_chunk_event(index, content, restarts)))
 
 
 def test_a_stream_is_told_chunk_by_chunk_with_its_cuts_and_its_end() -> None:

@@ -28,6 +28,7 @@ from ..runtime.api import (
     RunQuestion,
     RunRecord,
     Stop,
+    StreamFunction,
     StreamItem,
     TurnCall,
     TurnResult,
@@ -194,11 +195,20 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
 
 
 class ChatResponder:
-    """Lets an AIChatAgent answer the runtime's turns: implements `runtime.api.Responder`."""
+    """Lets an AIChatAgent answer the runtime's turns: implements `runtime.api.Responder`.
 
-    def __init__(self, agent: AIChatAgent, threads: ToolThreads | None = None) -> None:
+    `around` wraps the function that answers a turn, for observers.
+    """
+
+    def __init__(
+        self,
+        agent: AIChatAgent,
+        threads: ToolThreads | None = None,
+        around: Callable[[StreamFunction], StreamFunction] | None = None,
+    ) -> None:
         self.agent = agent
         self._threads = threads
+        self._stream = self._answer if around is None else around(self._answer)
 
     @property
     def rules(self) -> Rules:
@@ -220,6 +230,9 @@ class ChatResponder:
         )
 
     def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
+        return self._stream(call)
+
+    def _answer(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
         """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn.
 
         For approved calls that come too late for that, run them and nothing else: they write their outputs themselves.
@@ -297,12 +310,16 @@ def is_in_turn(agent: AIChatAgent) -> bool:
 
 
 def responder_for(
-    cls: type[Agent], runtime: AgentRuntime, threads: ToolThreads | None = None, app: AppHandle | None = None
+    cls: type[Agent],
+    runtime: AgentRuntime,
+    threads: ToolThreads | None = None,
+    app: AppHandle | None = None,
+    around: Callable[[StreamFunction], StreamFunction] | None = None,
 ) -> ChatResponder | AgentResponder:
-    """Make an instance of an agent class, ready for the runtime; plain tools run in `threads`."""
+    """Make an instance of an agent class for the runtime. Plain tools run in `threads`; `around` wraps its answers."""
     agent = cls(runtime)
     agent._app = app
-    return ChatResponder(agent, threads) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
+    return ChatResponder(agent, threads, around) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
 
 
 async def _ask(agent: AIChatAgent, turn: Turn) -> Any:

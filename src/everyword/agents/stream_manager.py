@@ -16,7 +16,7 @@ from ..errors import AgentStopped, LogError, Rejected, UsageError, public_text
 from ..events import Outcome
 from ..ids import Attempt, JobId, MessageId, Millis, RequestId, TurnId
 from ..messages.json_values import plain_json, scrub_text
-from ..messages.managed_stream import ManagedStream, encode_record, fold_managed_stream
+from ..messages.managed_stream import ManagedStream, encode_chunk_event, fold_managed_stream
 from ..messages.message import UIMessage
 from ..runtime.agent_runtime import ManagedStreamsAccess
 from ..runtime.api import ManagedRecord
@@ -290,13 +290,13 @@ class _Pen:
         elif place in self._said:
             return []
         self._said[place] = content
-        return [*bodies, encode_record(place, content, self._restarts)]
+        return [*bodies, encode_chunk_event(place, content, self._restarts)]
 
     def _cut(self, place: int) -> list[bytes]:
         self._restarts += 1
         self._said = {index: said for index, said in self._said.items() if index < place}
         self._inherited = set()  # none is left below a cut
-        return [encode_record(place, None, self._restarts)]
+        return [encode_chunk_event(place, None, self._restarts)]
 
     async def finish(self, message: dict[str, Any]) -> None:
         """End the stream well: what an earlier attempt said beyond this one's last word goes."""

@@ -1,7 +1,7 @@
 """The stream of a ResumableStreamManager: chunks, each with an index, and cuts.
 
 A cut removes every chunk from an index on, because a later attempt writes something else from there. Folding the
-stored or sent records in order gives the current stream.
+stored or sent chunk events in order gives the current stream.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ import msgspec
 from ..ids import Millis
 from .json_values import encode_json, scrub_text
 
-__all__ = ["ManagedChunk", "ManagedRecord", "ManagedStream", "decode_record", "encode_record", "fold_managed_stream"]
+__all__ = [
+    "ManagedChunk",
+    "ManagedChunkEvent",
+    "ManagedStream",
+    "decode_chunk_event",
+    "encode_chunk_event",
+    "fold_managed_stream",
+]
 
 
-class ManagedRecord(msgspec.Struct, frozen=True, array_like=True):
+class ManagedChunkEvent(msgspec.Struct, frozen=True, array_like=True):
     """The body of one chunk event of a managed stream. Without content it is a cut at `index`."""
 
     index: int
     content: str | None
     restarts: int = 0
-    """Number of cuts up to and including this record: tells records before a cut from those after it."""
+    """Number of cuts up to and including this event: tells events before a cut from those after it."""
 
 
 class ManagedChunk(msgspec.Struct, frozen=True):
@@ -44,17 +51,17 @@ class ManagedStream(msgspec.Struct, frozen=True):
         return "".join(chunk.content for chunk in self.chunks)
 
 
-_decoder = msgspec.json.Decoder(ManagedRecord)
+_decoder = msgspec.json.Decoder(ManagedChunkEvent)
 
 
-def encode_record(index: int, content: str | None, restarts: int) -> bytes:
+def encode_chunk_event(index: int, content: str | None, restarts: int) -> bytes:
     """Return the body of a chunk event."""
     text = scrub_text(content) if content is not None else None
     return encode_json([index, text, restarts])
 
 
-def decode_record(body: bytes) -> ManagedRecord | None:
-    """Return the record in the body, or None if the body is not of a managed stream."""
+def decode_chunk_event(body: bytes) -> ManagedChunkEvent | None:
+    """Return the chunk event of a body, or None if the body is not of a managed stream."""
     try:
         return _decoder.decode(body)
     except msgspec.DecodeError:
@@ -66,12 +73,12 @@ def fold_managed_stream(bodies: Iterable[tuple[Millis, bytes]]) -> ManagedStream
     chunks: dict[int, ManagedChunk] = {}
     restarts = 0
     for at, body in bodies:
-        record = decode_record(body)
-        if record is None:
+        event = decode_chunk_event(body)
+        if event is None:
             continue
-        restarts = max(restarts, record.restarts)
-        if record.content is None:
-            chunks = {index: chunk for index, chunk in chunks.items() if index < record.index}
-        elif record.index not in chunks:
-            chunks[record.index] = ManagedChunk(record.index, record.content, at)
+        restarts = max(restarts, event.restarts)
+        if event.content is None:
+            chunks = {index: chunk for index, chunk in chunks.items() if index < event.index}
+        elif event.index not in chunks:
+            chunks[event.index] = ManagedChunk(event.index, event.content, at)
     return ManagedStream([chunks[index] for index in sorted(chunks)], restarts)

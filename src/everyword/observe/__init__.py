@@ -1,7 +1,7 @@
-"""Watching a server from outside: an event hook, structured logs, OpenTelemetry spans, Prometheus metrics.
+"""Observability: an event hook, structured logs, OpenTelemetry spans and Prometheus metrics.
 
-All of it is fed by what was committed, or stands around an agent's own code; none of it is on the way of a chunk unless
-it is asked for.
+Observers get committed events, after the commit, or wrap an agent's own code. No chunk passes through them unless an
+observer asks for chunks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EventHook", "Happened", "JsonFormatter", "LoopBlocked", "Metrics", "Observer", "Tracing"]
 
-# Loaded when they are asked for: what they need is an extra.
+# Imported on first use: they need optional dependencies.
 _LAZY = {"Metrics": "metrics", "Tracing": "tracing"}
 
 

@@ -1,23 +1,20 @@
-"""What those who watch are told."""
+"""The interface of observers, and the data that they are given."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..events import Event, Outcome
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId, split_agent_id
-from ..runtime.api import TurnCall
+from ..runtime.api import StreamFunction
 
 __all__ = ["EventHook", "Happened", "LoopBlocked", "Observer", "StreamFunction", "TurnFacts"]
-
-StreamFunction = Callable[[TurnCall], AsyncIterator[Any]]
 
 
 @dataclass(slots=True)
 class TurnFacts:
-    """What is known of a turn from its events; times are None for what happened before this process."""
+    """Facts about a turn, from its events. A time is None if the event happened before this process started."""
 
     request: RequestId
     accepted_at: Millis | None = None
@@ -29,14 +26,14 @@ class TurnFacts:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One committed event of one agent, and what is known of its turn, if it has one."""
+    """One committed event of one agent, with the facts about its turn, if it has one."""
 
     agent: AgentId
     seq: Seq
     at: Millis
     event: Event
     kind: str
-    """What it is, as the log has it: `turn.accepted`, `turn.ended`, …"""
+    """The event's name in the log: `turn.accepted`, `turn.ended`, …"""
     turn: TurnId | None = None
     facts: TurnFacts | None = field(default=None, repr=False)
 
@@ -47,16 +44,16 @@ class Happened:
 
     @property
     def request(self) -> RequestId | None:
-        """The request of its turn; None when it has none, or it was accepted before this process."""
+        """The request of the event's turn; None if it has no turn, or one accepted before this process started."""
         return self.facts.request if self.facts is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class LoopBlocked:
-    """The event loop could not run, because some code did not give it back."""
+    """Some code blocked the event loop."""
 
     agent: AgentId | None
-    """Whose code it was; None for code that belongs to no agent."""
+    """The agent whose code blocked; None for code that belongs to no agent."""
     method: str
     """The function or method, such as `Shop.on_chat_message`."""
     place: str
@@ -68,23 +65,23 @@ EventHook = Callable[[Happened], Awaitable[None] | None]
 
 
 class Observer:
-    """Watches a server; subclass it and give it to `Everyword(observe=[...])`. Everything does nothing by default."""
+    """Base class of observers: subclass it and pass an instance to `Everyword(observe=[...])`. Methods do nothing."""
 
     wants_chunks = False
-    """Whether `streamed` is to be called."""
+    """Set to True to have `streamed` called."""
 
     kinds: frozenset[str] | None = None
-    """The events that `happened` is to be called for, as the log names them; None for all."""
+    """Names of the events for which `happened` is called, as in the log; None for all."""
 
     def happened(self, happened: Happened) -> None:
-        """Hear of a committed event that is no chunk: in order per agent, outside of it, soon after the commit."""
+        """Called for each committed event but chunks: soon after the commit, outside the agent, in order per agent."""
 
     def streamed(self, agent: AgentId, facts: TurnFacts | None, chunks: int) -> None:
-        """Hear that so many chunks of a turn were committed."""
+        """Called when chunks of a turn were committed, with their number."""
 
     def loop_blocked(self, blocked: LoopBlocked) -> None:
         """Called when the event loop runs again after code blocked it; only under `everyword serve` and `dev`."""
 
     def around(self, stream: StreamFunction) -> StreamFunction:
-        """Return what runs instead of an agent's answer to a turn, and runs it."""
+        """Return a function that replaces `stream`, which answers a turn, and calls it."""
         return stream

@@ -1,4 +1,4 @@
-"""What was committed, told to those who watch: outside the actor, in order, and within bounds."""
+"""Deliver committed events to observers and event hooks: outside the actor, in order, with a bounded queue."""
 
 from __future__ import annotations
 
@@ -23,75 +23,80 @@ __all__ = ["EventDispatcher"]
 
 log = logging.getLogger("everyword.observe")
 
-ROOM = 10_000
-"""Batches that may wait for those who watch; what comes when there is no room is not told to them."""
+MAX_QUEUED_BATCHES = 10_000
+"""Batches that may wait for delivery. When the queue is full, new batches are dropped."""
 
-REMEMBERED = 10_000
-"""Turns that are remembered between their acceptance and their end."""
+MAX_TRACKED_TURNS = 10_000
+"""Turns whose facts are kept between their acceptance and their end. The oldest are dropped first."""
 
 _CHUNK = "chunk"
 _FACTS = frozenset({"turn.accepted", "attempt.started", "turn.ended"})
-"""What is remembered of a turn comes from these."""
+"""Events from which the facts of a turn are taken."""
 
 
 class EventDispatcher:
-    """Hears every commit, without delaying it, and tells observers soon; if there are hooks, in a task of its own."""
+    """Takes every committed batch without delaying the commit, and delivers its events soon after.
 
-    def __init__(self, hooks: Sequence[EventHook], observers: Sequence[Observer], *, room: int = ROOM) -> None:
+    Observers are called from the event loop. If there are event hooks, a task calls them, and the observers too.
+    """
+
+    def __init__(
+        self, hooks: Sequence[EventHook], observers: Sequence[Observer], *, room: int = MAX_QUEUED_BATCHES
+    ) -> None:
         self.missed = 0
-        """Batches that there was no room for."""
+        """Number of batches that were dropped because the queue was full."""
         self._hooks, self._observers, self._room = hooks, observers, room
         self._wants_chunks = any(observer.wants_chunks for observer in observers)
         wanted = [observer.kinds for observer in observers]
         self._kinds = None if hooks or None in wanted else frozenset[str]().union(*filter(None, wanted))
-        """What has to be told; None for everything."""
-        self._waiting: deque[Batch] = deque()
-        self._news = asyncio.Event()
+        """Names of the events to deliver; None for all."""
+        self._queued: deque[Batch] = deque()
+        self._has_queued = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_due = False
         self._turns: OrderedDict[tuple[AgentId, TurnId], TurnFacts] = OrderedDict()
         self._is_full = False
 
     def attach(self, store: Any) -> None:
-        """Hear of everything that is appended to the store from now on."""
+        """Deliver everything that is appended to the store from now on."""
         append = getattr(store.append, "untapped", store.append)
 
-        def append_and_tell(batch: Batch) -> Awaitable[None]:
+        def append_and_hear(batch: Batch) -> Awaitable[None]:
             begun: Awaitable[None] = append(batch)
             if not self._wants_chunks and _is_chunks(batch.entries):
-                return begun  # nobody wants to hear of it
+                return begun  # no observer wants chunks
             appending = receipt_for(begun)
             appending.then(partial(self._appended, batch))
             return appending
 
-        append_and_tell.untapped = append  # type: ignore[attr-defined]
-        store.append = append_and_tell
+        append_and_hear.untapped = append  # type: ignore[attr-defined]
+        store.append = append_and_hear
         if self._hooks:
-            self._task = asyncio.create_task(self._run(), name="telling those who watch")
+            self._task = asyncio.create_task(self._run(), name="event hooks")
 
     def _appended(self, batch: Batch, appending: Receipt) -> None:
         if appending.error is None:
             self.hear(batch)
 
     def hear(self, batch: Batch) -> None:
-        """Take in what was committed; called right behind the commit, and costs it next to nothing."""
-        if len(self._waiting) >= self._room:
+        """Queue a committed batch for delivery. Called right after the commit, so it must be fast."""
+        if len(self._queued) >= self._room:
             self.missed += 1
             if not self._is_full:
                 self._is_full = True
-                log.warning("those who watch are too slow; events are not told to them until they catch up")
+                log.warning("observers are too slow; dropping events until they catch up")
             return
-        self._waiting.append(batch)
+        self._queued.append(batch)
         if self._hooks:
-            self._news.set()
+            self._has_queued.set()
         elif not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._tell_all)
+            asyncio.get_running_loop().call_soon(self._deliver_all)
 
     async def aclose(self) -> None:
-        """Tell what still waits, as far as that takes no time of its own, and stop."""
+        """Deliver queued events as far as that needs no waiting, and stop."""
         for _ in range(2):
-            await asyncio.sleep(0)  # what does not wait for anything is through by then
+            await asyncio.sleep(0)  # enough iterations for hooks that do not wait
         task, self._task = self._task, None
         if task is None:
             return
@@ -101,21 +106,21 @@ class EventDispatcher:
 
     async def _run(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._waiting:
-                for happened in self._tell(self._waiting.popleft()):
+            await self._has_queued.wait()
+            self._has_queued.clear()
+            while self._queued:
+                for happened in self._deliver(self._queued.popleft()):
                     await self._call_hooks(happened)
             self._is_full = False
 
-    def _tell_all(self) -> None:
+    def _deliver_all(self) -> None:
         self._is_due = self._is_full = False
-        while self._waiting:
-            for _ in self._tell(self._waiting.popleft()):
-                pass  # there is no hook to be told
+        while self._queued:
+            for _ in self._deliver(self._queued.popleft()):
+                pass  # there are no hooks
 
-    def _tell(self, batch: Batch) -> Iterator[Happened]:
-        """Tell the observers what happened, one by one; give each to whoever has others to tell."""
+    def _deliver(self, batch: Batch) -> Iterator[Happened]:
+        """Call the observers for each event of the batch, and yield the event for the hooks."""
         chunks: dict[TurnId | None, int] = {}
         for place, entry in enumerate(batch.entries):
             if entry.kind == _CHUNK:
@@ -126,14 +131,14 @@ class EventDispatcher:
             event = self._read(entry) if is_wanted or entry.kind in _FACTS else None
             if event is None:
                 continue
-            facts = self._note(batch, entry, event)
+            facts = self._update_facts(batch, entry, event)
             if is_wanted:
                 seq = Seq(batch.first + place)
                 happened = Happened(batch.agent, seq, batch.at, event, entry.kind, entry.turn, facts)
-                self._tell_observers(happened)
+                self._call_observers(happened)
                 yield happened
         for turn, count in chunks.items():
-            self._tell_chunks(batch, turn, count)
+            self._report_chunks(batch, turn, count)
 
     @staticmethod
     def _read(entry: Entry) -> Event | None:
@@ -142,14 +147,14 @@ class EventDispatcher:
         except msgspec.DecodeError:
             return None
 
-    def _note(self, batch: Batch, entry: Entry, event: Event) -> TurnFacts | None:
-        """Remember what the event says of its turn; return what is known of it."""
+    def _update_facts(self, batch: Batch, entry: Entry, event: Event) -> TurnFacts | None:
+        """Update the facts of the event's turn and return them; None if nothing is known of it."""
         key = (batch.agent, entry.turn) if entry.turn is not None else None
         facts = self._turns.get(key) if key is not None else None
         match event:
             case TurnAccepted() if key is not None:
                 facts = self._turns[key] = TurnFacts(event.request, accepted_at=batch.at)
-                if len(self._turns) > REMEMBERED:
+                if len(self._turns) > MAX_TRACKED_TURNS:
                     self._turns.popitem(last=False)
             case AttemptStarted() if facts is not None:
                 facts.attempt = event.attempt
@@ -159,7 +164,7 @@ class EventDispatcher:
                 del self._turns[key]
         return facts
 
-    def _tell_observers(self, happened: Happened) -> None:
+    def _call_observers(self, happened: Happened) -> None:
         for observer in self._observers:
             if observer.kinds is not None and happened.kind not in observer.kinds:
                 continue
@@ -171,13 +176,13 @@ class EventDispatcher:
     async def _call_hooks(self, happened: Happened) -> None:
         for hook in self._hooks:
             try:
-                told = hook(happened)
-                if inspect.isawaitable(told):
-                    await told
+                result = hook(happened)
+                if inspect.isawaitable(result):
+                    await result
             except Exception:
                 log.exception("`on_event` raised at %s of %r", happened.kind, happened.agent)
 
-    def _tell_chunks(self, batch: Batch, turn: TurnId | None, count: int) -> None:
+    def _report_chunks(self, batch: Batch, turn: TurnId | None, count: int) -> None:
         facts = self._turns.get((batch.agent, turn)) if turn is not None else None
         for observer in self._observers:
             if not observer.wants_chunks:
@@ -191,8 +196,8 @@ class EventDispatcher:
 
 
 def _is_chunks(entries: Sequence[Entry]) -> bool:
-    """Tell whether there is nothing but chunks in a batch, as in nearly every one."""
-    # What ends a turn ends its batch. A generator would cost more than what it looks at.
+    """Return True if a batch has only chunks, as nearly every batch has."""
+    # Backwards: an event that ends a turn comes last in its batch. `all()` with a generator costs more than the loop.
     for entry in reversed(entries):  # noqa: SIM110
         if entry.kind != _CHUNK:
             return False

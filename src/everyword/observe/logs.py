@@ -1,4 +1,4 @@
-"""Structured logs: a line per turn with its facts as fields, and a formatter that writes lines as JSON."""
+"""Structured logs: one line per turn with its facts as `extra` fields, and a formatter for JSON lines."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["FIELDS", "JsonFormatter", "PlainFormatter", "TurnLog", "configure_lo
 log = logging.getLogger("everyword.turns")
 
 FIELDS: Final = ("agent", "turn", "request", "attempt", "outcome")
-"""What lines about a turn carry as `extra`."""
+"""The `extra` fields of log lines about a turn."""
 
 _PLAIN: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class TurnLog(Observer):
-    """Writes a line when a turn ends, and when it is tried again."""
+    """Logs a line when a turn ends, and when an attempt after the first starts."""
 
     kinds = frozenset({"attempt.started", "turn.ended"})
 
     @staticmethod
     def is_wanted() -> bool:
-        """Whether anybody would see the lines."""
+        """Return True if logging is configured to emit the lines."""
         return log.isEnabledFor(logging.INFO)
 
     def happened(self, happened: Happened) -> None:
         event, facts = happened.event, happened.facts
         if isinstance(event, AttemptStarted) and event.attempt > 1:
             fields = _about(happened) | {"attempt": event.attempt, "cause": event.cause}
-            said = (event.turn, happened.agent, event.attempt, event.cause)
-            _write(logging.INFO, "turn %d of %r: attempt %d (%s)", said, fields)
+            values = (event.turn, happened.agent, event.attempt, event.cause)
+            _write(logging.INFO, "turn %d of %r: attempt %d (%s)", values, fields)
         elif isinstance(event, TurnEnded):
             fields = _about(happened) | {"outcome": event.outcome.value, "chunks": event.chunks}
             if facts is not None:
@@ -51,13 +51,13 @@ class TurnLog(Observer):
             _write(level, "turn %d of %r ended: %s", (event.turn, happened.agent, event.outcome.value), fields)
 
 
-def _write(level: int, text: str, said: tuple[Any, ...], fields: dict[str, Any]) -> None:
-    """Log a line, as `log.log(…, extra=fields)` does but for where in our code it comes from.
+def _write(level: int, text: str, values: tuple[Any, ...], fields: dict[str, Any]) -> None:
+    """Log a line like `log.log(…, extra=fields)`, but without the source location.
 
-    To find that out is a third of what a line costs, and every turn has one.
+    Finding the source location is a third of the cost of a line, and every turn logs one.
     """
     if log.isEnabledFor(level):
-        record = logging.getLogRecordFactory()(log.name, level, __file__, 0, text, said, None)
+        record = logging.getLogRecordFactory()(log.name, level, __file__, 0, text, values, None)
         vars(record).update(fields)
         log.handle(record)
 
@@ -67,7 +67,7 @@ def _about(happened: Happened) -> dict[str, Any]:
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each record as one JSON object: time, level, logger, message, the `extra` fields, a traceback if any."""
+    """Formats each record as one JSON object: time, level, logger, message, the `extra` fields, a traceback if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -83,7 +83,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """Writes lines as the standard formatter does, and puts the date together once a second instead of once a line."""
+    """Formats lines like the standard formatter, but formats the date once per second instead of once per line."""
 
     def __init__(self) -> None:
         super().__init__(_PLAIN)
@@ -97,7 +97,7 @@ class PlainFormatter(logging.Formatter):
 
 
 def configure_logging(style: str = "text", level: int = logging.INFO) -> None:
-    """Set up logging for a server that is a program of its own: `text` for people, `json` for machines."""
+    """Configure logging for a server that runs as its own process, with the style `text` or `json`."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if style == "json" else PlainFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""Prometheus metrics: counted from what was committed. Needs `everyword[prometheus]`."""
+"""Prometheus metrics, counted from committed events. Needs `everyword[prometheus]`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOKENS: Final = {"inputTokens": "input", "outputTokens": "output"}
 
 
 class ThreadCounts(Protocol):
-    """The threads in which plain tools run."""
+    """The thread pool for plain (not async) tools."""
 
     size: int
 
@@ -35,12 +35,13 @@ class ThreadCounts(Protocol):
 
 
 class Metrics(Observer):
-    """Counts turns, attempts, chunks, calls, tokens and jobs, by kind of agent; served at `path`.
+    """Counts turns, attempts, chunks, tool calls, tokens and jobs, by kind of agent, and serves them at `path`.
 
     Args:
-        registry: Where the metrics live; a registry of its own by default.
-        path: Where they are read, below wherever the app is mounted; None for nowhere.
-        allow: Asked, with the request, whether somebody may read them. Without it, only this machine may.
+        registry: The Prometheus registry; a new one by default.
+        path: The path of the metrics page, relative to where the app is mounted; None for no page.
+        allow: Called with the request; returns True if it may read the metrics. By default only requests from this
+            machine may.
     """
 
     wants_chunks = True
@@ -113,7 +114,7 @@ class Metrics(Observer):
         self._turns.labels(kind, event.outcome.value).inc()
         self._count_tokens(kind, event)
         if facts is None:
-            return  # accepted before this process: not counted as open either
+            return  # accepted before this process started, so it was not counted as open
         self._open.labels(kind).dec()
         if facts.accepted_at is not None:
             self._took.labels(kind).observe((happened.at - facts.accepted_at) / 1000)
@@ -121,7 +122,7 @@ class Metrics(Observer):
             self._silent.labels(kind).observe((facts.first_chunk_at - facts.begun_at) / 1000)
 
     def _count_tokens(self, kind: str, event: TurnEnded) -> None:
-        """Count what the turn itself used; a sub-agent's use is counted where its own turn ends."""
+        """Count the tokens of the turn itself; those of a sub-agent are counted when its own turn ends."""
         usage = msgspec.json.decode(bytes(event.usage)) if bytes(event.usage) else None
         for name, direction in _TOKENS.items():
             if isinstance(usage, dict) and isinstance(usage.get(name), int | float):

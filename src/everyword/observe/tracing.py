@@ -1,4 +1,4 @@
-"""OpenTelemetry spans with the GenAI conventions: one per attempt, one per call of a tool. Needs `everyword[otel]`."""
+"""OpenTelemetry spans with the GenAI conventions: one per attempt, one per tool call. Needs `everyword[otel]`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _USAGE: Final = {"inputTokens": "gen_ai.usage.input_tokens", "outputTokens": "ge
 
 
 class Tracing(Observer):
-    """A span `invoke_agent` around every attempt at a turn, and `execute_tool` around every call of its tools.
+    """Creates a span `invoke_agent` for every attempt at a turn, and `execute_tool` for every tool call in it.
 
-    They are current while the agent's code runs, so that the spans of instrumented model clients lie inside, and so do
-    those of sub-agents that are asked from there. What was said is not recorded.
+    The spans are current while the agent's code runs, so spans of instrumented model clients and of sub-agents that
+    the code calls are their children. Message contents are not recorded.
 
     Args:
-        tracer_provider: Where spans go; the process's own by default.
+        tracer_provider: The tracer provider; the global one by default.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
@@ -54,7 +54,7 @@ class Tracing(Observer):
                 record_exception=False,
                 set_status_on_exception=False,
             ) as span:
-                calls = _Calls(self, call)
+                calls = _ToolCallSpans(self, call)
                 try:
                     answer: Any = stream(replace(call, start_call=calls.start, write=calls.write))
                     async with aclosing(answer) as items:
@@ -73,7 +73,7 @@ class Tracing(Observer):
         return traced
 
     def _traceparent(self) -> str | None:
-        """Return the span that is current, as it is stored with what a sub-agent is asked."""
+        """Return the current span as a traceparent, which is stored with a request to a sub-agent."""
         carried: dict[str, str] = {}
         self._carrier.inject(carried)
         return carried.get("traceparent")
@@ -99,8 +99,8 @@ class Tracing(Observer):
         return self._tracer.start_span(f"execute_tool {tool}", attributes=attributes)
 
 
-class _Calls:
-    """The tools of one attempt at work: a span from the record that a call starts to its output."""
+class _ToolCallSpans:
+    """The spans of the tool calls of one attempt: each from the start of the call to its output."""
 
     def __init__(self, tracing: Tracing, call: TurnCall) -> None:
         self._tracing, self._call = tracing, call
@@ -112,7 +112,7 @@ class _Calls:
         may_run = await self._call.start_call(call, tool, is_idempotent)
         if may_run:
             span = self._tracing.start_call(call, tool)
-            # The tool runs in a task of its own: what it asks for lies inside its span.
+            # This runs in the tool's own task: spans that the tool creates become children of its span.
             self._open[call] = span, context.attach(trace.set_span_in_context(span))
         return may_run
 
@@ -131,7 +131,7 @@ class _Calls:
             span.end()
 
     def end(self) -> None:
-        """End what the attempt leaves behind."""
+        """End the spans of calls that had no output when the attempt ended."""
         for span, _ in self._open.values():
             span.set_attribute("everyword.outcome", "interrupted")
             span.end()
@@ -152,7 +152,7 @@ def _attributes(call: TurnCall, kind: str) -> dict[str, Any]:
 
 
 def _note(tracing: Tracing, span: Span, item: Any) -> None:
-    """Take from the stream what the conventions have a name for."""
+    """Set span attributes from a chunk, as the GenAI conventions name them."""
     if not isinstance(item, dict):
         return
     if item.get("type") == "error":

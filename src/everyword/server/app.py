@@ -251,7 +251,7 @@ class Everyword(AppHandle):
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
         runtime = AgentRuntime(self._directory, agent)
-        return self._watch.around(responder_for(cls, runtime, self._tool_threads, self))
+        return responder_for(cls, runtime, self._tool_threads, self, self._watch.around)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ..log.base import LogStore
 from ..observe.api import EventHook, LoopBlocked, Observer
 from ..observe.dispatcher import EventDispatcher
 from ..observe.logs import TurnLog
-from ..runtime.api import Responder
+from ..runtime.api import StreamFunction
 from ..runtime.directory import Directory
 from .access import Door, why_not_local
 from .loop_watchdog import hear_blocks
@@ -44,7 +44,7 @@ class Watch:
         self._hooks = [on_event] if on_event is not None else []
         self._observers = list(observers)
         self._threads = threads
-        self._tap: EventDispatcher | None = None
+        self._dispatcher: EventDispatcher | None = None
         self._unhear: Callable[[], None] | None = None
 
     # -- hearing ----------------------------------------------------------------------------------------------------
@@ -55,15 +55,15 @@ class Watch:
         if self._observers and self._unhear is None:
             self._unhear = hear_blocks(self._loop_blocked)
         if self._hooks or observers:
-            self._tap = EventDispatcher(self._hooks, observers)
-            self._tap.attach(store)
+            self._dispatcher = EventDispatcher(self._hooks, observers)
+            self._dispatcher.attach(store)
 
     async def end(self) -> None:
         if self._unhear is not None:
             self._unhear()
             self._unhear = None
-        if self._tap is not None:
-            await self._tap.aclose()
+        if self._dispatcher is not None:
+            await self._dispatcher.aclose()
 
     def _loop_blocked(self, blocked: LoopBlocked) -> None:
         for observer in self._observers:
@@ -72,12 +72,12 @@ class Watch:
             except Exception:
                 log.exception("loop_blocked of %r raised", observer)
 
-    def around(self, responder: Responder) -> Responder:
-        """Return the responder with its answers watched."""
+    def around(self, stream: StreamFunction) -> StreamFunction:
+        """Return the function that answers a turn, wrapped by the observers that want it."""
         for observer in self._observers:
             if type(observer).around is not Observer.around:
-                setattr(responder, "stream", observer.around(responder.stream))  # noqa: B010 - a method, to a type checker
-        return responder
+                stream = observer.around(stream)
+        return stream
 
     # -- pages ------------------------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Watch:
                 return refusal(403, f"unable to show metrics; the request {why}. Say who may: Metrics(allow=...).")
         elif not await _is_allowed(metrics, request):
             return refusal(403, "unable to show metrics; you may not read them")
-        missed = self._tap.missed if self._tap is not None else 0
+        missed = self._dispatcher.missed if self._dispatcher is not None else 0
         loaded = len(await directory())
         text = metrics.render(loaded=loaded, missed=missed, threads=self._threads)
         return Response(text, media_type=metrics.content_type)

@@ -23,7 +23,7 @@ from ..events import (
     TurnKind,
 )
 from ..ids import MessageId, RequestId, TurnId
-from ..messages.managed_stream import ManagedRecord, decode_record
+from ..messages.managed_stream import ManagedChunkEvent, decode_chunk_event
 from .chat import Caches, ChatView
 
 __all__ = ["CHUNK", "CUT", "END", "StreamView"]
@@ -57,7 +57,7 @@ class StreamView:
         if isinstance(event, Chunk) and event.turn in self._open:
             frame = committed.frames.get("rsm")
             if frame is None:
-                frame = _piece_frame(self._open[event.turn][0], decode_record(bytes(event.body)))
+                frame = _piece_frame(self._open[event.turn][0], decode_chunk_event(bytes(event.body)))
                 committed.frames["rsm"] = frame
             return [frame] if frame else []
         if isinstance(event, TurnAccepted) and event.kind is TurnKind.RSM:
@@ -68,7 +68,7 @@ class StreamView:
         return [] if isinstance(event, _Conversation) else self._others.happened(committed)
 
 
-def _piece_frame(stream: RequestId, piece: ManagedRecord | None) -> bytes:
+def _piece_frame(stream: RequestId, piece: ManagedChunkEvent | None) -> bytes:
     if piece is None:
         return b""
     frame = {"type": CUT, "streamId": stream, "index": piece.index}

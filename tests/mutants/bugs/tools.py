@@ -84,7 +84,7 @@ BUGS = [
         "a store that is opened again tells everything twice",
     ),
     Bug(
-        "_Calls.start",
+        "_ToolCallSpans.start",
         "spans are nested as calls are",
         replace("trace.set_span_in_context(...)", "context.get_current()"),
         "tests/server/test_observe_exporters.py::test_an_attempt_is_a_span_and_the_agents_own_spans_lie_inside",

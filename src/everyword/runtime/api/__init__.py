@@ -10,7 +10,7 @@ from .agent_tool_runs import AnswersRuns, HasRunHook, RunAnswer, RunCall, RunChu
 from .calls import AnswersCalls, Call, StreamItem
 from .fibers import FiberRecord, FiberWork, RecoversFibers, RunningFiber
 from .jobs import DeclaredJob, DeclaresJobs, JobCall, JobRecord, RunsJobs
-from .responder import CanBeDestroyed, HasStartHook, Responder
+from .responder import CanBeDestroyed, HasStartHook, Responder, StreamFunction
 from .storage import ManagedRecord, SqlResult, StreamRecord
 from .turns import CancelToken, Evaluate, StartToolCall, TurnCall, TurnRecord, TurnResult, Write
 from .versions import VersionedPlace, VersionRecord
@@ -51,6 +51,7 @@ __all__ = [
     "SqlResult",
     "StartToolCall",
     "Stop",
+    "StreamFunction",
     "StreamItem",
     "StreamRecord",
     "TurnCall",

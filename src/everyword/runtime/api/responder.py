@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -12,7 +12,10 @@ from ...errors import AgentGone
 from ...messages.message import Chunk
 from .turns import TurnCall, TurnResult
 
-__all__ = ["CanBeDestroyed", "HasStartHook", "Responder"]
+__all__ = ["CanBeDestroyed", "HasStartHook", "Responder", "StreamFunction"]
+
+StreamFunction = Callable[[TurnCall], AsyncIterator[Any]]
+"""Answers a turn, like `Responder.stream`."""
 
 
 class Responder(Protocol):
