@@ -134,7 +134,15 @@ async def test_after_a_failed_commit_something_else_is_committed_over_it(tmp_pat
         faults.hook = fail_once
         with pytest.raises(LogUnavailable):
             await owner.append(chunk(1, 0))
-        assert faults.executed == ["BEGIN", "append_event", "COMMIT", "ROLLBACK", "BEGIN", "seal", "COMMIT"]
+        assert faults.executed == [
+            "BEGIN",
+            "append_event",
+            "COMMIT",
+            "ROLLBACK",
+            "BEGIN",
+            "overwrite_failed_commit",
+            "COMMIT",
+        ]
         # What a crash right now would leave behind:
         copy = tmp_path / "copy"
         copy.mkdir()
@@ -144,7 +152,7 @@ async def test_after_a_failed_commit_something_else_is_committed_over_it(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "failing", [("BEGIN",), ("COMMIT", "seal"), ("append_event", "ROLLBACK"), ("COMMIT", "ROLLBACK")]
+    "failing", [("BEGIN",), ("COMMIT", "overwrite_failed_commit"), ("append_event", "ROLLBACK"), ("COMMIT", "ROLLBACK")]
 )
 async def test_the_writer_outlives_every_failure_and_goes_on(tmp_path: Path, failing: tuple[str, ...]) -> None:
     faults = Faults()

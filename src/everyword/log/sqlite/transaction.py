@@ -121,7 +121,7 @@ class Transaction:
         crash before the next commit would bring them back, although the caller was told that nothing was written.
         """
         self.begin(patience=BUSY_SECONDS)
-        self.connection.execute(SQL["seal"])
+        self.connection.execute(SQL["overwrite_failed_commit"])
         self.commit()
 
     # -- changes -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
--- Every statement that the store runs, by name. Parameters are numbered in the order of their tuple.
+-- All statements of the store, by name. Parameters are numbered in the order of their tuple.
 
 -- name: append_event
 INSERT INTO event (id, agent, seq, at, kind, turn, back, body, more) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
@@ -10,7 +10,7 @@ INSERT INTO mark (agent, seq, id) VALUES (?1, ?2, ?3);
 SELECT coalesce(max(id), 0) FROM event;
 
 -- name: store_row
--- What is damaged in it counts as the beginning.
+-- A damaged value counts as 0.
 SELECT iif(typeof(scanned) = 'integer', scanned, 0), iif(typeof(pruned) = 'integer', pruned, 0) FROM store;
 
 -- name: set_scanned
@@ -19,12 +19,12 @@ UPDATE store SET scanned = ?1;
 -- name: set_pruned
 UPDATE store SET pruned = ?1;
 
--- name: seal
--- Any commit overwrites what a failed one may have left beyond the end of the write-ahead log.
+-- name: overwrite_failed_commit
+-- Any commit overwrites the pages that a failed one may have left behind the end of the write-ahead log.
 UPDATE store SET sealed = sealed + 1;
 
 -- name: newest_events
--- The end of every log that grew between two arrivals.
+-- The last event of every log that grew between two arrivals.
 SELECT agent, max(seq), max(id) FROM event WHERE id > ?1 AND id <= ?2 GROUP BY agent;
 
 -- name: set_head
@@ -45,13 +45,13 @@ WHERE agent = ?1 AND ended_at IS NULL AND status IN ('running', 'cancelling') AN
 UPDATE agent SET generation = ?2, leaf = ?3, last_turn = ?4, last_node = ?5 WHERE key = ?1;
 
 -- name: put_agents
--- The same for many; for one it would take four times as long.
+-- The same for many agents. For one agent it takes four times as long as put_agent.
 UPDATE agent SET generation = new.column2, leaf = new.column3, last_turn = new.column4, last_node = new.column5
 FROM (VALUES (?1, ?2, ?3, ?4, ?5)) AS new WHERE agent.key = new.column1;
 
 -- name: put_turn
--- What a turn is stays as it was accepted: an index has its request. `first_*` are given as long as none of its chunks
--- is stored, and then none lies before this batch.
+-- The columns that describe the accepted turn are never updated: an index has its request. `first_*` are given while no
+-- chunk of the turn is stored: its chunks then start in this batch or later.
 INSERT INTO turn (
   agent, turn, request, kind, generation, node, message_id, status, accepted, accepted_at, attempt, chunks, reason, error,
   detail, finish_reason, usage, ended_at, hook_due, first_seq, first_id, last_seq, last_id
@@ -102,7 +102,7 @@ UPDATE agent SET generation = NULL, leaf = NULL, last_turn = NULL, last_node = N
 DELETE FROM mark WHERE agent = ?1;
 
 -- name: erase_events
--- Every stored event is the agent's head (arrival ?2), or marked, or the one before a stored event.
+-- Every stored event is the agent's head (arrival ?2), or has a mark, or comes right before a stored event of its log.
 DELETE FROM event WHERE id IN (
   WITH RECURSIVE step (id, back) AS (
     SELECT e.id, e.back FROM event AS e
@@ -115,7 +115,7 @@ DELETE FROM event WHERE id IN (
 );
 
 -- name: erase_agent
--- The row stays: it remembers the epoch, which fences whoever held the lease.
+-- The row stays for its epoch, which fences the holders of old leases.
 UPDATE agent SET epoch = epoch + 1, head = 0, head_id = 0, generation = NULL, leaf = NULL, last_turn = NULL,
   last_node = NULL, state_id = 0, states_gone = 0
 WHERE key = ?1;
@@ -145,8 +145,8 @@ SELECT key, id, head FROM agent WHERE id >= ?1 AND id > ?2 ORDER BY id LIMIT ?3;
 SELECT seq, id FROM mark WHERE agent = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT ?4;
 
 -- name: walk
--- The events of one agent from arrival ?2 back to the row that has the one after seq ?3, newest first. It ends early
--- where retention has cut the chain.
+-- The events of one agent from arrival ?2 back to the row with the event after seq ?3, newest first. Ends early where
+-- retention has deleted events.
 WITH RECURSIVE step (id, back, first) AS (
   SELECT id, back, seq - more FROM event WHERE id = ?2 AND agent = ?1
   UNION ALL
@@ -157,7 +157,7 @@ WITH RECURSIVE step (id, back, first) AS (
 SELECT e.more, e.seq, e.at, e.kind, e.turn, e.body FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
 
 -- name: walk_places
--- The same rows without what they hold: a reader that wants a page takes the bodies one by one, as far as it has room.
+-- The same rows without their bodies: a reader of one page reads the bodies one by one, until the page is full.
 WITH RECURSIVE step (id, back, first) AS (
   SELECT id, back, seq - more FROM event WHERE id = ?2 AND agent = ?1
   UNION ALL
@@ -222,12 +222,12 @@ SELECT min(at) FROM (
 );
 
 -- name: create_doomed
--- What one slice of retention is about to delete; lives in memory, for the writer only.
+-- The events that one slice of retention deletes; in memory, for the writer only.
 CREATE TEMP TABLE doomed (
   id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, seq INTEGER NOT NULL, before INTEGER NOT NULL,
-  events INTEGER NOT NULL,  -- how many the row has
+  events INTEGER NOT NULL,  -- number of events in the row
   size INTEGER NOT NULL,    -- its bytes
-  place INTEGER NOT NULL,   -- the arrival at which the sweep found that it may go
+  place INTEGER NOT NULL,   -- the arrival at which the sweep decided to delete it
   is_state INTEGER NOT NULL
 );
 
@@ -235,10 +235,10 @@ CREATE TEMP TABLE doomed (
 SELECT id, at FROM event WHERE id > ?1 ORDER BY id LIMIT 1;
 
 -- name: doom
--- The first ?4 events that may go, or fewer if these have more than ?5 bytes; a row of many goes as a whole.
--- A state goes where the sweep comes to the next one: that is the state before it in this slice, or the one that was left
--- by an earlier slice. A slice that is swept again may have states before the one that was left; they go, too.
--- Until version 5 a message's body could lie in the event of a state: such an event stays.
+-- Select the first ?4 events to delete, or fewer if they have more than ?5 bytes; a packed row is deleted as a whole.
+-- A state is deleted when the sweep reaches the next state of its agent: it is the previous state in this slice, or the
+-- one that an earlier slice kept. A slice that is swept again may have states before the kept one; they are deleted too.
+-- Until version 5 the body of a message could be in the event of a state: such an event stays.
 INSERT INTO doomed (id, agent, seq, before, events, size, place, is_state)
 SELECT id, agent, seq, before, events, size, place, is_state FROM (
   SELECT *, sum(events) OVER (ORDER BY place) AS so_far, sum(size) OVER (ORDER BY place) AS bytes FROM (
@@ -264,7 +264,7 @@ SELECT id, agent, seq, before, events, size, place, is_state FROM (
 ) WHERE so_far - events < ?4 AND bytes - size < ?5;
 
 -- name: pass_states
--- The states up to ?2 were swept: the newest of them stays until the next one is.
+-- The states up to ?2 were swept: the newest of them stays until the sweep reaches the next one.
 UPDATE agent SET state_id = new.id FROM (
   SELECT e.agent, max(e.id) AS id FROM event AS e
   WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'state.set' AND e.at < ?3 GROUP BY e.agent
@@ -276,7 +276,7 @@ UPDATE agent SET states_gone = states_gone + gone.states FROM (
 ) AS gone WHERE agent.key = gone.agent;
 
 -- name: streams_to_erase
--- Streams that are left to their manager, over since ?2 and not erased before: then nothing lies between their ends.
+-- Managed streams that ended at or before ?2 and were not erased yet: the span of an erased one is empty.
 SELECT turn FROM turn
 WHERE agent = ?1 AND kind = 'rsm' AND ended_at <= ?2 AND coalesce(first_seq, 0) < last_seq ORDER BY turn LIMIT ?3;
 
@@ -293,7 +293,7 @@ UPDATE turn SET first_seq = last_seq, first_id = last_id WHERE agent = ?1 AND tu
 SELECT max(place), sum(events), sum(is_state), sum(size) FROM doomed;
 
 -- name: mark_cuts
--- An event whose successor goes must be reachable on its own.
+-- An event whose successor is deleted needs a mark, so that a reader can still reach it.
 INSERT OR IGNORE INTO mark (agent, seq, id)
 SELECT agent, seq, id FROM event WHERE id IN (SELECT before FROM doomed EXCEPT SELECT id FROM doomed);
 
@@ -307,8 +307,8 @@ DELETE FROM event WHERE id IN (SELECT id FROM doomed);
 DELETE FROM doomed;
 
 -- name: first_waiting
--- The first event that retention will want later: a chunk whose turn has not ended or not long enough ago, or a state
--- that is too young.
+-- The first event that a later sweep has to delete: a chunk whose turn is open or ended too recently, or a state that is
+-- too new.
 SELECT min(id) FROM (
   SELECT e.id FROM event AS e CROSS JOIN turn AS t ON t.agent = e.agent AND t.turn = e.turn
   WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'chunk' AND t.kind <> 'rsm'

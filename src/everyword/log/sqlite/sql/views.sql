@@ -1,4 +1,4 @@
--- What an agent's own database shows of the log: copies in tables that only we write, and that live in memory.
+-- The views of the log in an agent's own database: temporary tables, in memory, that only the framework fills.
 
 -- name: messages
 CREATE TEMP TABLE IF NOT EXISTS messages (id TEXT, role TEXT, content TEXT, created_at INTEGER);

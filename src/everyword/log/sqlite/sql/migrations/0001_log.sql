@@ -1,6 +1,6 @@
--- The log in order of arrival, its projections, and the seeds' tables as views.
+-- The log in order of arrival, its projections, and views with the shapes of the seeds' tables.
 
--- One row: how far the file as a whole has been carried over.
+-- One row: progress of the file as a whole.
 CREATE TABLE store (
   one     INTEGER PRIMARY KEY CHECK (one = 1),
   scanned INTEGER NOT NULL,  -- agent.head and agent.head_id count all events up to this arrival
@@ -9,8 +9,8 @@ CREATE TABLE store (
 );
 INSERT INTO store (one, scanned, pruned, sealed) VALUES (1, 0, 0, 0);
 
--- An agent's lease, the end of its log, and its AgentRow (absent while generation is NULL).
--- Other tables know an agent by its key.
+-- An agent's lease, the head of its log, and its AgentRow (absent while generation is NULL).
+-- Other tables refer to an agent by its key.
 CREATE TABLE agent (
   key        INTEGER PRIMARY KEY,
   id         TEXT NOT NULL UNIQUE,
@@ -23,9 +23,9 @@ CREATE TABLE agent (
   last_node  INTEGER
 );
 
--- Every event, in order of arrival over all agents, so that a commit touches only the end of the table.
--- `back` says how many arrivals ago the agent's event before this one came (0: there was none); an agent's
--- log is the chain that starts at its head. An index by agent would spoil the order of writing.
+-- Every event, in order of arrival over all agents, so that a commit writes only to the end of the table.
+-- `back` is the number of arrivals since the agent's previous event (0: there was none); an agent's log is the
+-- chain that starts at its head. An index by agent would be written in random order.
 CREATE TABLE event (
   id    INTEGER PRIMARY KEY,
   agent INTEGER NOT NULL,
@@ -37,8 +37,8 @@ CREATE TABLE event (
   body  BLOB NOT NULL
 );
 
--- Where a chain can be entered besides its head: at every 256th event, and wherever retention cut it.
--- Each stored event is its agent's head, or marked, or the one before a stored event.
+-- Where a reader can enter a chain besides its head: at every 256th event, and wherever retention deleted events.
+-- Each stored event is its agent's head, or has a mark, or comes right before a stored event of its log.
 CREATE TABLE mark (
   agent INTEGER NOT NULL,
   seq   INTEGER NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE mark (
   PRIMARY KEY (agent, seq)
 ) WITHOUT ROWID;
 
--- The TurnRows. Chunks of the turn lie between `first_*` (NULL: anywhere) and `last_*` (NULL: it is open).
+-- The TurnRows. The chunks of the turn are between `first_*` (NULL: anywhere) and `last_*` (NULL: it is open).
 CREATE TABLE turn (
   agent         INTEGER NOT NULL,
   turn          INTEGER NOT NULL,
@@ -103,14 +103,14 @@ CREATE TABLE message (
   PRIMARY KEY (agent, node)
 ) WITHOUT ROWID;
 
--- R-22: when an agent wants to be looked at again.
+-- R-22: when an agent is to be woken.
 CREATE TABLE wake (
   agent INTEGER PRIMARY KEY,
   at    INTEGER NOT NULL
 );
 CREATE INDEX wake_at ON wake (at);
 
--- The stream of every turn that has begun, of the conversation as it stands.
+-- The stream of every started turn of the current conversation.
 CREATE VIEW cf_ai_chat_stream_metadata (id, request_id, status, created_at, completed_at, error_message, agent) AS
 SELECT
   t.agent || ':' || t.turn,
@@ -126,7 +126,7 @@ WHERE t.kind <> 'rsm'
   AND t.status NOT IN ('accepted', 'skipped')
   AND t.generation = coalesce(a.generation, t.generation);
 
--- Their chunks; `body` is the chunk as JSON text, NULL where the stored bytes are damaged.
+-- The chunks of these streams; `body` is the chunk as JSON text, NULL where the stored bytes are damaged.
 CREATE VIEW cf_ai_chat_stream_chunks (id, stream_id, body, chunk_index, created_at, agent) AS
 SELECT
   e.agent || ':' || e.seq,

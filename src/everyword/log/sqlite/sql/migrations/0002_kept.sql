@@ -1,4 +1,4 @@
--- The KeptRows: whatever else an agent must find again when it is loaded, by kind and key (its state, its jobs).
+-- The KeptRows: what else an agent needs when it is loaded, by kind and key (its state, its jobs).
 CREATE TABLE kept (
   agent INTEGER NOT NULL,
   kind  TEXT NOT NULL,

@@ -1,6 +1,6 @@
--- A batch's chunks of one turn lie in one row: `seq` is the last of them, `more` says how many come before it.
--- Their `body` has `bodies` from `index` on, where that of a single chunk has `body`. One of them that is a text stands
--- for the chunk before it with this as its delta.
+-- The chunks of one turn in one batch share a row: `seq` is that of the last one, `more` the number of chunks before it.
+-- The `body` of the row has `bodies`, starting at `index`, where that of a single chunk has `body`. A body that is a text
+-- stands for the previous chunk with this text as its delta.
 ALTER TABLE event ADD COLUMN more INTEGER NOT NULL DEFAULT 0;
 
 DROP VIEW cf_ai_chat_stream_chunks;

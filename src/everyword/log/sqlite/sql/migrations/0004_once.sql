@@ -1,6 +1,6 @@
--- What a commit need not write: a body that one of its events has, and that a turn which runs is to be gone on with.
+-- A commit writes less: no body that one of its events has, and no wake time for an agent that runs a turn.
 
--- A large body lies in an event of the agent: `event` is its arrival, and `size` bytes from `start` on are the body.
+-- A large body is in an event of the agent: `event` is its arrival, and `size` bytes from `start` on are the body.
 -- Events that are no chunks stay as long as their agent.
 ALTER TABLE message ADD COLUMN event INTEGER;
 ALTER TABLE message ADD COLUMN start INTEGER;

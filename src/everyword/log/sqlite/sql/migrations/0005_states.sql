@@ -1,9 +1,9 @@
--- Superseded states fall under retention, as chunks do: of all that an agent's log has, only these are deleted.
+-- Retention deletes superseded states as well as chunks. It deletes no other events.
 
--- The newest `state.set` that retention has passed, by its arrival (0: none), and how many before it are gone. The sweep
--- deletes a state when it comes to the one that replaced it, and that one may lie far behind: this is how it finds back.
+-- The arrival of the newest `state.set` that a sweep has passed (0: none), and the number of deleted ones before it. The
+-- sweep deletes a state when it reaches the one that replaced it, which may come much later: so the state is stored here.
 ALTER TABLE agent ADD COLUMN state_id INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agent ADD COLUMN states_gone INTEGER NOT NULL DEFAULT 0;
 
--- States that are in the file already are found by sweeping it once more, in slices, beside everything else.
+-- States that are in the file already are found by one more sweep from the start, in slices.
 UPDATE store SET pruned = 0;
