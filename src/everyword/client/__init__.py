@@ -1,10 +1,11 @@
-"""Clients of an everyword server, or of any that speaks its protocol. Needs `everyword[client]`.
+"""Clients of an everyword server, or of any server with its protocol. Needs `everyword[client]`.
 
     async with ChatClient("http://localhost:8787", agent="chat", name="user-42") as chat:
         async for message in chat.send("hello"):
             print(message.text)
 
-`everyword.client.sync` is the same without asyncio; `python -m everyword.client` is a chat in the terminal.
+`everyword.client.sync` has the same client without asyncio, and `python -m everyword.client` is a chat in the terminal.
+The protocol itself, without sockets and clocks, is in `everyword.client.protocol`.
 """
 
 from __future__ import annotations

@@ -42,5 +42,5 @@ def _pairs(given: list[str]) -> dict[str, str]:
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    # The thread that reads the terminal may sit in a read for ever; nothing is left to do for it.
+    # The thread that reads the terminal may block in a read forever, so do not wait for it.
     os._exit(status)

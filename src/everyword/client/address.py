@@ -1,4 +1,4 @@
-"""Where an agent is: one address for sockets and HTTP alike."""
+"""The address of an agent, for its WebSocket and for HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCHEMES = {"http": "http", "ws": "http", "https": "https", "wss": "https"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An agent of a server. `agent` may be the class's name or its kebab form."""
+    """The address of one agent of a server. `agent` is the name of its class, or that name in kebab case."""
 
     url: str
     agent: str
@@ -24,7 +24,7 @@ class Address:
 
     def __post_init__(self) -> None:
         if not self.agent or not self.name:
-            raise UsageError("unable to connect; an agent has a kind and a name, as in agent='chat', name='user-42'")
+            raise UsageError("unable to connect; give the agent's kind and name, as in agent='chat', name='user-42'")
         self._root()
 
     def http(self, resource: str) -> str:
@@ -32,7 +32,7 @@ class Address:
         return f"{self._root()}/{resource}"
 
     def socket(self, query: Mapping[str, str]) -> str:
-        """Return the URL of the agent's socket."""
+        """Return the URL of the agent's WebSocket."""
         return f"ws{self._root().removeprefix('http')}?{urlencode(query)}"
 
     def _root(self) -> str:
@@ -49,7 +49,7 @@ class Address:
 
 
 def _kebab(name: str) -> str:
-    """Return a class's name as it stands in paths: `ChatAgent` is `chat-agent`."""
+    """Return the name of a class as URLs have it: `ChatAgent` becomes `chat-agent`."""
     if name.isupper():
         return name.lower().replace("_", "-")
     dashed = "".join(f"-{letter.lower()}" if "A" <= letter <= "Z" else letter for letter in name)

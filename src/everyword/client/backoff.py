@@ -1,4 +1,4 @@
-"""When to try again: delays that grow, with some chance in them so that clients do not come back all at once."""
+"""Delays between attempts. They grow, and are partly random, so that clients do not reconnect all at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Backoff", "Clock", "SystemClock"]
 
 
 class Clock(Protocol):
-    """Tells the time and waits for it; `everyword.testing.ManualClock` is one."""
+    """A clock that can wait. `everyword.testing.ManualClock` is one for tests."""
 
     def now(self) -> Millis:
-        """Return the time in milliseconds; never goes back."""
+        """Return the time in milliseconds; it never decreases."""
         ...
 
     async def sleep_until(self, at: Millis) -> None:
@@ -26,7 +26,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's steady clock."""
+    """The monotonic clock of the machine."""
 
     def now(self) -> Millis:
         return Millis(time.monotonic_ns() // 1_000_000)
@@ -37,8 +37,8 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays in seconds: `first`, then `factor` times as long each time, at most `most`; a connection that stood for
-    `steady` seconds starts the count again."""
+    """Delays in seconds: `first`, then `factor` times as long each time, at most `most`. After a connection that lasted
+    `steady` seconds, the delays start again with `first`."""
 
     first: float = 0.25
     factor: float = 2.0
@@ -46,6 +46,6 @@ class Backoff:
     steady: float = 5.0
 
     def delay(self, attempt: int, random: Callable[[], float]) -> Millis:
-        """Return how long to wait before attempt 1, 2, …: between a half of the full delay and all of it."""
+        """Return the delay before attempt 1, 2, …: a random value between half of the full delay and all of it."""
         grown = self.first * self.factor ** min(attempt - 1, 64)
         return Millis(int(min(grown, self.most) * (0.5 + random() / 2) * 1000))

@@ -1,4 +1,4 @@
-"""One socket to one agent that is opened again whenever it is gone."""
+"""One socket to one agent, which is opened again when it is lost."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Fields", "Options"]
 
 Fields = Mapping[str, str] | Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
-"""Headers or query fields: given, or asked for before every connect, so that tokens may be short-lived."""
+"""Headers or query fields, or a function that is called before every connect: tokens may be short-lived."""
 
 TERMINAL = {1008, *range(4000, 5000)}
+"""Close codes after which the client does not reconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to connect. `connect_timeout` is how long entering the client may take, retries included."""
+    """How to connect. `connect_timeout` limits, in seconds, how long opening the client may take, with all retries."""
 
     headers: Fields = field(default_factory=dict)
     query: Fields = field(default_factory=dict)
@@ -39,13 +40,16 @@ class Options:
     random: Callable[[], float] = random
     connect_timeout: float = 10.0
     connect: Callable[[str, Mapping[str, str]], Awaitable[Any]] | None = None
-    """Opens a socket to a URL with headers; None for a real one. What it returns is used as one of `websockets` is."""
+    """Opens a socket to a URL with headers. It must behave like one of `websockets`, which is used if this is None."""
     transport: Any = None
-    """The transport of httpx for everything that is no socket; None for its own."""
+    """The httpx transport for HTTP requests; None for the default."""
 
 
 class Connection:
-    """Keeps a protocol connected until it is closed or turned away; `until` is how everybody waits for anything."""
+    """Keeps a protocol connected until it is closed or the server refuses it.
+
+    Callers wait for a condition with `until`, which checks it after every event.
+    """
 
     def __init__(self, address: Address, protocol: AgentProtocol, own_id: str, options: Options) -> None:
         self.is_open = False
@@ -53,19 +57,19 @@ class Connection:
         self._address, self._protocol, self._own_id, self._options = address, protocol, own_id, options
         self._changed = asyncio.Event()
         self._to_send = asyncio.Event()
-        self._trouble: BaseException | str | None = None
+        self._last_error: BaseException | str | None = None
         self._listeners: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
 
-    # -- life ----------------------------------------------------------------------------------------------------------
+    # -- opening and closing -----------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect, and wait until the server has said something.
+        """Connect, and wait for the first frame of the server.
 
-        Raises TurnedAway at once when it is of no use, Unreachable when it takes too long.
+        Raises TurnedAway if the server refuses the connection, Unreachable after `connect_timeout`.
         """
         require_websockets()
-        self._protocol.disconnected()  # what is asked before the first connect waits for it
+        self._protocol.disconnected()  # questions before the first connect wait for it
         self._task = asyncio.create_task(self._run(), name=f"connection to {self._address.http('')}")
         self._task.add_done_callback(self._stopped)
         try:
@@ -74,7 +78,7 @@ class Connection:
         except TimeoutError:
             if not self.is_open:
                 await self.close()
-                why = str(self._trouble or "nobody answered")
+                why = str(self._last_error or "no server answered")
                 raise Unreachable(
                     f"unable to connect to {self._address.http('')}; {why}. Is the server running?"
                 ) from None
@@ -88,37 +92,39 @@ class Connection:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        self.failure = self.failure or ClientError("unable to go on; the client is closed")
+        self.failure = self.failure or ClientError("unable to continue; the client is closed")
         self.notify()
 
     def flush(self) -> None:
-        """Say that the protocol has frames to send."""
+        """Send the frames that the protocol has ready."""
         self._to_send.set()
         self.notify()
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have a function called, in the loop, after everything that happens."""
+        """Call a function, in the event loop, after every event: a frame, a connect, a disconnect, a command."""
         self._listeners.append(listener)
 
     def notify(self) -> None:
+        """Call the listeners and wake everything that waits."""
         for listener in self._listeners:
             listener()
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def change(self) -> None:
-        """Wait until something happens; raises what ended the connection, if that is over for good."""
+        """Wait for the next event; raise the error that ended the connection, if it does not reconnect."""
         if self.failure is not None:
             raise self.failure
         await self._changed.wait()
 
-    async def until(self, fact: Callable[[], bool]) -> None:
-        while not fact():
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition is true; raises as `change` does."""
+        while not condition():
             await self.change()
 
-    # -- the loop ------------------------------------------------------------------------------------------------------
+    # -- the connection loop -----------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         options, attempt = self._options, 0
@@ -130,7 +136,7 @@ class Connection:
                 self._fail(error)
                 return
             except _failures() as error:
-                self._trouble = error
+                self._last_error = error
             else:
                 await self._talk(socket)
                 if options.clock.now() - since >= options.backoff.steady * 1000:
@@ -150,7 +156,7 @@ class Connection:
         if options.connect is not None:
             return await options.connect(url, headers)  # type: ignore[no-any-return]
         try:
-            # Answers come in bursts: a pong may have to wait behind megabytes on a slow network.
+            # On a slow network a pong may wait behind megabytes of an answer, so the ping timeout is long.
             return await connect(
                 url,
                 additional_headers=headers,
@@ -164,7 +170,7 @@ class Connection:
             if 400 <= status < 500 and status not in (408, 425, 429):
                 said = (refused.response.body or b"").decode(errors="replace").strip()[:500]
                 raise TurnedAway(
-                    f"unable to connect to {self._address.http('')}; the server says {status} {said}".rstrip(),
+                    f"unable to connect to {self._address.http('')}; the server answered {status} {said}".rstrip(),
                     status=status,
                 ) from None
             raise
@@ -192,13 +198,10 @@ class Connection:
             self.notify()
 
     def _closed(self, status: int, reason: str) -> None:
-        self._trouble = f"the server closed the connection with {status} {reason}".rstrip()
+        self._last_error = f"the server closed the connection with {status} {reason}".rstrip()
         if status in TERMINAL:
-            self._fail(
-                TurnedAway(
-                    f"unable to talk to {self._address.http('')}; {reason or 'the server refuses'}", status=status
-                )
-            )
+            why = reason or "the server refused the connection"
+            self._fail(TurnedAway(f"unable to talk to {self._address.http('')}; {why}", status=status))
 
     async def _write(self, socket: ClientConnection) -> None:
         from websockets.exceptions import ConnectionClosed
@@ -211,9 +214,9 @@ class Connection:
                 await self._to_send.wait()
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
-        """Let nobody wait for a connection that broke in a way nobody thought of."""
+        """Report an unexpected error to everything that waits for this connection."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(ClientError(f"unable to go on; the connection failed with {error!r}"))
+            self._fail(ClientError(f"unable to continue; the connection failed with {error!r}"))
 
     def _fail(self, error: ClientError) -> None:
         self.failure = error
@@ -221,7 +224,7 @@ class Connection:
 
 
 async def fields(given: Fields) -> Mapping[str, str]:
-    """Return headers or query fields, asking for them where a function was given."""
+    """Return headers or query fields; call the function if one was given."""
     if not callable(given):
         return given
     asked: Any = given()
@@ -230,7 +233,7 @@ async def fields(given: Fields) -> Mapping[str, str]:
 
 def require_websockets() -> None:
     try:
-        import websockets.asyncio.client  # noqa: F401 - only whether it is there
+        import websockets.asyncio.client  # noqa: F401 - only to see whether it is installed
     except ImportError:
         raise missing("websockets", "client", "connect") from None
 

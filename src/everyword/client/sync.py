@@ -1,4 +1,4 @@
-"""The chat client for scripts without asyncio: the same words, on a loop in a thread of its own.
+"""The chat client for scripts without asyncio: the same methods, on an event loop in a thread of its own.
 
 with SyncChatClient("http://localhost:8787", agent="chat", name="user-42") as chat:
     for message in chat.send("hello"):
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class SyncReply:
-    """An answer that grows: iterate it for snapshots, or call `wait` for the last one."""
+    """An answer while it grows. Iterate it for snapshots, or call `wait` for the last one."""
 
     def __init__(self, loop: _Loop, reply: Reply) -> None:
         self._loop, self._reply = loop, reply
@@ -36,7 +36,7 @@ class SyncReply:
         return await anext(self._reply, None)
 
     def wait(self) -> UIMessage | None:
-        """Wait for the end of the turn; raises ChatFailed as iterating does."""
+        """Wait for the end of the turn and return the message. Raises ChatFailed as iterating does."""
         for _ in self:
             pass
         return self._reply.message
@@ -50,7 +50,7 @@ class SyncReply:
 
 
 class SyncChatClient:
-    """A ChatClient whose methods wait; `options` are those of ChatClient, and its tools may be plain functions."""
+    """A ChatClient with blocking methods. `options` are those of ChatClient; its tools may be plain functions."""
 
     def __init__(self, url: str, agent: str = "chat", name: str = "default", **options: Any) -> None:
         self._loop = _Loop()
@@ -124,7 +124,7 @@ class SyncChatClient:
     def deny(self, call_id: str, reason: str | None = None) -> None:
         self._loop.run(lambda: self._open_chat.deny(call_id, reason))
 
-    # -- small words ---------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------------
 
     @property
     def _open_chat(self) -> ChatClient:
@@ -145,7 +145,7 @@ class SyncChatClient:
 
 
 class _Loop:
-    """An event loop in a thread; `run` waits for what it does there, and cancels it when the waiting is interrupted."""
+    """An event loop in a thread. `run` waits for a coroutine there, and cancels it on KeyboardInterrupt."""
 
     _loop: asyncio.AbstractEventLoop
     _thread: threading.Thread

@@ -1,4 +1,4 @@
-"""A chat in the terminal: answers as they grow, tools as they run, questions before what needs a word."""
+"""A chat in the terminal: it prints answers as they stream and tool calls as they run, and asks for approvals."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ from .reply import Reply
 __all__ = ["Terminal"]
 
 _STATES = {
-    "input-available": "runs",
+    "input-available": "running",
     "output-available": "done",
     "output-error": "failed",
     "output-denied": "denied",
 }
-HELP = "/clear begins anew, /again asks again, /history shows it all, /quit leaves; Ctrl-C stops an answer."
+HELP = "Commands: /clear, /again (a new version of the last answer), /history, /help, /quit. Ctrl-C stops an answer."
 
 
 class Terminal:
-    """Talks to one chat until its input ends, somebody says /quit, or Ctrl-C comes while nothing runs.
+    """Runs one chat until the input ends, `/quit` is entered, or Ctrl-C is pressed while no answer streams.
 
-    The first Ctrl-C stops the turn, the second one leaves. Prompts are shown to people only, not to pipes.
+    The first Ctrl-C stops the turn, the second one quits. Prompts are printed only if the input is a terminal.
     """
 
     def __init__(self, chat: ChatClient, lines: TextIO = sys.stdin, out: TextIO = sys.stdout) -> None:
         self._chat, self._input, self._out = chat, lines, out
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._is_person = lines.isatty()
-        self._leaving = asyncio.Event()
+        self._is_interactive = lines.isatty()
+        self._quitting = asyncio.Event()
         self._is_answering = False
         self._has_stopped = False
         self._stopping: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
-        """Return the exit status: 1 when the last answer failed."""
+        """Run the chat; return the exit status: 1 if the last answer failed, 130 after Ctrl-C."""
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, args=(loop,), name="reading the terminal", daemon=True).start()
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not every platform and thread has signals
             loop.add_signal_handler(signal.SIGINT, self.interrupt)
-        talking = asyncio.create_task(self._talk(), name="talking")
-        leaving = asyncio.create_task(self._leaving.wait(), name="leaving")
+        commands = asyncio.create_task(self._run_commands(), name="chat in the terminal")
+        quitting = asyncio.create_task(self._quitting.wait(), name="waiting to quit")
         try:
-            await asyncio.wait([talking, leaving], return_when=asyncio.FIRST_COMPLETED)
-            return talking.result() if talking.done() else 130
+            await asyncio.wait([commands, quitting], return_when=asyncio.FIRST_COMPLETED)
+            return commands.result() if commands.done() else 130
         finally:
-            for task in (talking, leaving, self._stopping):
+            for task in (commands, quitting, self._stopping):
                 if task is not None:
                     task.cancel()
-            await asyncio.gather(talking, leaving, return_exceptions=True)
+            await asyncio.gather(commands, quitting, return_exceptions=True)
 
     def interrupt(self) -> None:
-        """Stop the turn, or leave when none runs or it is already being stopped."""
+        """Stop the turn; quit if none runs or it is already being stopped."""
         if not self._is_answering or self._has_stopped:
-            self._leaving.set()
+            self._quitting.set()
             return
         self._has_stopped = True
-        self._stopping = asyncio.create_task(self._chat.stop(), name="stopping")
+        self._stopping = asyncio.create_task(self._chat.stop(), name="stopping a turn")
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError, ValueError):  # the loop or the input is closed
@@ -73,12 +73,12 @@ class Terminal:
                 loop.call_soon_threadsafe(self._lines.put_nowait, line.rstrip("\n"))
             loop.call_soon_threadsafe(self._lines.put_nowait, None)
 
-    async def _talk(self) -> int:
+    async def _run_commands(self) -> int:
         status = 0
-        if self._is_person:
-            self._say(f"{HELP}\n")
+        if self._is_interactive:
+            self._print(f"{HELP}\n")
         for message in self._chat.messages[-6:]:
-            self._say(f"{message.role}: {message.text}\n")
+            self._print(f"{message.role}: {message.text}\n")
         if self._chat.status != "ready" and self._chat.protocol.running:
             status = await self._show(self._chat.follow())
         while True:
@@ -93,34 +93,34 @@ class Terminal:
                     await self._chat.clear()
                 case "/history":
                     for message in self._chat.messages:
-                        self._say(f"{message.role}: {message.text}\n")
+                        self._print(f"{message.role}: {message.text}\n")
                 case "/again":
                     status = await self._show(self._chat.regenerate())
                 case "/help":
-                    self._say(f"{HELP}\n")
+                    self._print(f"{HELP}\n")
                 case text:
                     status = await self._show(self._chat.send(text))
 
     async def _show(self, reply: Reply) -> int:
-        """Write an answer as it grows, asking for approvals as they come up."""
+        """Print an answer as it streams, and ask for the approvals that it needs."""
         self._is_answering, self._has_stopped = True, False
-        shown = _Shown()
+        printed = _Printed()
         try:
             async for message in reply:
-                self._say(shown.news(message))
+                self._print(printed.news(message))
                 for part in self._chat.pending_approvals:
                     await self._approve(part)
             ending = f" [{reply.outcome}]" if reply.outcome not in (None, "completed") else ""
-            self._say(f"{ending}\n")
+            self._print(f"{ending}\n")
         except EverywordError as error:
-            self._say(f"\n[error] {error}\n")
+            self._print(f"\n[error] {error}\n")
             return 1
         finally:
             self._is_answering = False
         return 0
 
     async def _approve(self, part: Part) -> None:
-        self._say(f"\nallow {tool_name(part)}({_brief(part.get('input'))})? [y/N] ")
+        self._print(f"\nallow {tool_name(part)}({_brief(part.get('input'))})? [y/N] ")
         line = await self._lines.get()
         if line is not None and line.strip().lower() in ("y", "yes"):
             await self._chat.approve(part["toolCallId"])
@@ -128,23 +128,23 @@ class Terminal:
             await self._chat.deny(part["toolCallId"])
 
     def _prompt(self, text: str) -> None:
-        if self._is_person:
-            self._say(text)
+        if self._is_interactive:
+            self._print(text)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
 
 
-class _Shown:
-    """How much of a growing message has been written."""
+class _Printed:
+    """How much of a growing message has been printed."""
 
     def __init__(self) -> None:
         self._texts: dict[int, int] = {}
         self._states: dict[str, Any] = {}
 
     def news(self, message: UIMessage) -> str:
-        """Return what has come since, in the order of the parts."""
+        """Return what is new in the message, in the order of its parts."""
         news = ""
         for place, part in enumerate(message.parts):
             if part["type"] == "text":

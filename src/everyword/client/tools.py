@@ -1,4 +1,4 @@
-"""Python functions as tools that this client runs for the model."""
+"""Python functions as tools that the client runs for the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ClientTool", "declare"]
 
 
 class ClientTool:
-    """A function, with the schema of its arguments made from its hints."""
+    """A function as a tool. The schema of its arguments comes from its type hints."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = getattr(function, "__name__", "")
@@ -28,7 +28,7 @@ class ClientTool:
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """What the server and the model are told: name, description and a JSON schema."""
+        """The declaration for the server and the model: name, description and a JSON schema."""
         schema = msgspec.json.schema(self._arguments)
         defined = schema.pop("$defs")
         parameters = {**defined.pop(self.name), **({"$defs": defined} if defined else {})}
@@ -37,12 +37,12 @@ class ClientTool:
         return {"name": self.name, **described, "parameters": parameters}
 
     async def run(self, given: Any) -> Any:
-        """Call the function with the model's input and return what it says as JSON values.
+        """Call the function with the model's input and return its result as JSON values.
 
-        Functions that are not async run in a thread. Raises whatever the function raises.
+        Functions that are not async run in a thread. Exceptions of the function are raised unchanged.
 
         Raises:
-            ToolError: the input does not fit the hints; the text says why, in words for the model.
+            ToolError: the input does not fit the type hints. The model reads the text.
         """
         try:
             arguments = msgspec.convert(given if given is not None else {}, self._arguments)
@@ -59,7 +59,7 @@ class ClientTool:
 
 
 def declare(functions: Iterable[Callable[..., Any]]) -> dict[str, ClientTool]:
-    """Return the tools by name; raises UsageError when two have the same."""
+    """Return the tools by name. Raises UsageError if two have the same name."""
     tools: dict[str, ClientTool] = {}
     for function in functions:
         tool = ClientTool(function)
@@ -74,7 +74,7 @@ def _arguments(name: str, function: Callable[..., Any]) -> type[msgspec.Struct]:
     fields: list[Any] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise UsageError(f"unable to offer {name}() as a tool; {parameter} cannot be named by a model")
+            raise UsageError(f"unable to offer {name}() as a tool; a model cannot pass {parameter} by name")
         hint = hints.get(parameter.name, Any)
         default = () if parameter.default is parameter.empty else (parameter.default,)
         fields.append((parameter.name, hint, *default))

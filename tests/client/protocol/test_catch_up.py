@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import given
 
-from everyword.client.protocol.catch_up import catch_up, open_names
+from everyword.client.protocol.catch_up import catch_up, open_part_ids
 from everyword.messages.fold import MessageFold
 from tests.messages.sequences import Chunk, legal_sequence, seeded
 
@@ -86,4 +86,4 @@ def test_a_new_part_takes_no_id_that_is_in_use() -> None:
 def test_open_parts_are_matched_by_their_places() -> None:
     held = folded([START, text("start", "ours"), text("start", "both")])
     told = folded([START, text("start", "theirs"), text("start", "both")])
-    assert open_names(held, told) == {("text", "theirs"): "ours"}
+    assert open_part_ids(held, told) == {("text", "theirs"): "ours"}

@@ -241,7 +241,7 @@ def test_a_compacted_chunk_across_the_cursor_is_cut_where_the_reader_stands() ->
 def test_a_compacted_chunk_that_may_repeat_something_is_refused() -> None:
     reader = reader_of(OPENING)
     reader.feed(2, text("start"))
-    with pytest.raises(FoldError, match="unable to join at chunk 6; it may repeat what came up to 4"):
+    with pytest.raises(FoldError, match="unable to join at chunk 6; it may repeat chunks up to 4"):
         reader.feed(6, delta("Hello you"))
 
 

@@ -1,4 +1,4 @@
-"""Joining a stream anywhere: whatever was missed, the reader gets a sequence that folds."""
+"""Join a stream at any chunk, and still get a valid sequence of chunks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ...messages.message import Chunk
 
 __all__ = ["LateJoin"]
 
+_SCOPE: Final = ""
+"""The tracker's scope: each join has its own tracker, so one scope is enough."""
 _START: Final = "start"
 _START_STEP: Final = "start-step"
 
@@ -16,17 +18,15 @@ _DISCRETE: Final = frozenset({"file", "source-url", "source-document", "reasonin
 
 
 class LateJoin:
-    """A reader of one stream that may begin at any chunk of it.
+    """Makes the chunks of one stream valid for a reader that joins it late.
 
-    A missed `start` or `start-step` is made up before content, a text or reasoning part that is already
-    open is opened again. What cannot be shown without its beginning is left out: pieces of a tool's
-    input (the whole input follows them) and answers to calls that were missed.
-    Fed from the first chunk on, it changes nothing.
+    It adds a missed `start` or `start-step` before content, and opens a text or reasoning part again that is already
+    open. It leaves out chunks that mean nothing without an earlier one: deltas of a tool's input (the whole input
+    follows them) and answers to calls that were missed. A stream that is fed from its first chunk is not changed.
     """
 
-    def __init__(self, message_id: str, *, scope: str = "") -> None:
+    def __init__(self, message_id: str) -> None:
         self._context = {"messageId": message_id}
-        self._scope = scope
         self._tracker = chunk_tracker()
         self._open: set[tuple[str, str]] = set()
         self._calls: set[str] = set()
@@ -35,7 +35,7 @@ class LateJoin:
         self._in_step = False
 
     def feed(self, chunk: Chunk) -> list[Chunk]:
-        """Return what the reader is to see for the stream's next chunk."""
+        """Return the chunks for the reader in place of the stream's next chunk."""
         kind: str = chunk["type"]
         if kind.startswith(("text-", "reasoning-")) and kind != "reasoning-file":
             return self._text(kind, chunk)
@@ -47,7 +47,7 @@ class LateJoin:
 
     def _ensure(self) -> list[Chunk]:
         self._in_step = True
-        return self._tracker.ensure_phases(self._scope, self._context)
+        return self._tracker.ensure_phases(_SCOPE, self._context)
 
     def _text(self, kind: str, chunk: Chunk) -> list[Chunk]:
         family, _, moment = kind.partition("-")
@@ -85,9 +85,9 @@ class LateJoin:
     def _boundary(self, kind: str, chunk: Chunk) -> list[Chunk]:
         match kind:
             case "start":
-                self._tracker.mark_emitted(self._scope, _START)
+                self._tracker.mark_emitted(_SCOPE, _START)
             case "start-step":
-                self._tracker.mark_emitted(self._scope, _START_STEP)
+                self._tracker.mark_emitted(_SCOPE, _START_STEP)
                 return [*self._ensure(), chunk]
             case "finish-step" | "reset-step":
                 self._open.clear()
@@ -95,9 +95,9 @@ class LateJoin:
                     return []
                 if kind == "finish-step":
                     self._in_step = False
-                    self._tracker.reset_phase(self._scope, _START_STEP)
+                    self._tracker.reset_phase(_SCOPE, _START_STEP)
             case "finish" | "abort" | "error":
-                self._tracker.clear_scope(self._scope)
+                self._tracker.clear_scope(_SCOPE)
             case _:
                 pass
         return [chunk]
