@@ -1,4 +1,4 @@
-"""What every store must do with states that were replaced: a part of `LogContract`."""
+"""Retention of superseded states: the part of `LogContract` about states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.log.building import FOREVER, A, B, Owner, Store, drain, fact, read_al
 
 
 class StatesContract:
-    """Retention of states, one sentence per test."""
+    """Retention of superseded states."""
 
     def opened(self, folder: Path) -> AbstractAsyncContextManager[Store]:
         raise NotImplementedError
@@ -31,7 +31,7 @@ class StatesContract:
             assert await drain(store, FOREVER) == 0, "the last one stays"
 
     async def test_a_state_that_stood_for_long_goes_when_it_is_replaced(self, tmp_path: Path) -> None:
-        """Sweeps passed it while it was the last; it is found again from the one that replaced it."""
+        """Sweeps passed it while it was the last state; the sweep that reaches its successor finds it again."""
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)
             await owner.append(state("old"), at=1)

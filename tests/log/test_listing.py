@@ -1,4 +1,4 @@
-"""Listing agents by id, page by page, in every store alike."""
+"""List agents by id, page by page, in every store."""
 
 from __future__ import annotations
 

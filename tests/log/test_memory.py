@@ -1,4 +1,4 @@
-"""The reference store keeps its own contract."""
+"""The reference store passes the contract tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.log.contract import LogContract
 
 
 class TestMemoryLog(LogContract):
-    """The one store object stands for the disk: closing and opening it keeps what is in it."""
+    """The store object takes the place of the disk: it keeps its content when it is closed and opened again."""
 
     @pytest.fixture(autouse=True)
     def _disk(self) -> None:
@@ -26,7 +26,7 @@ class TestMemoryLog(LogContract):
 
 
 class Unreliable(MemoryLog):
-    """Loses the acknowledgement of one batch, or the batch itself."""
+    """Loses one batch, or only its acknowledgement."""
 
     lose = ""
 

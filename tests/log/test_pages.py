@@ -1,4 +1,4 @@
-"""Pages of a log are bounded in bytes: what one reader holds does not depend on how large events are."""
+"""Pages of a log are limited in bytes: the memory of a reader does not depend on the size of events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_page_ends_at_its_size_and_has_at_least_one_event(kind: str, tmp
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_pages_by_size_give_the_same_events_from_every_cursor(kind: str, tmp_path: Path) -> None:
+async def test_pages_limited_by_size_return_the_same_events_from_every_cursor(kind: str, tmp_path: Path) -> None:
     store = _made(kind, tmp_path)
     await store.open()
     owner = await Owner.take(store)

@@ -1,4 +1,4 @@
-"""Erasing the chunks of managed streams, in every store alike: old ones that have ended, each once, nothing else."""
+"""Erase the chunks of managed streams, in every store: only of streams that ended long enough ago, each once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_an_unknown_agent_has_nothing_to_erase(kind: str, tmp_path: Path) 
         assert await store.erase_streams(A, Millis(99)) == 0
 
 
-async def test_one_step_erases_only_so_many_streams_the_oldest_first(kind: str, tmp_path: Path) -> None:
+async def test_one_step_erases_at_most_limit_streams_oldest_first(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as store:
         owner = await Owner.take(store)
         for turn in range(1, 6):
@@ -68,8 +68,8 @@ async def test_one_step_erases_only_so_many_streams_the_oldest_first(kind: str, 
         assert await store.erase_streams(A, Millis(9), limit=9) == 3
 
 
-async def test_what_is_left_of_a_log_can_be_read_and_written_on(kind: str, tmp_path: Path) -> None:
-    """Chains are cut in many places, over marks and over other agents' events, and every other event stays."""
+async def test_a_log_with_erased_streams_can_be_read_and_appended_to(kind: str, tmp_path: Path) -> None:
+    """Chunks are deleted in many places, across marks and between events of other agents; every other event stays."""
     async with opened(kind, tmp_path) as store:
         owner, other = await Owner.take(store), await Owner.take(store, B)
         for turn in range(1, 13):
@@ -92,7 +92,7 @@ async def test_what_is_left_of_a_log_can_be_read_and_written_on(kind: str, tmp_p
         assert again.head == owner.head
 
 
-async def test_a_stream_that_came_in_one_batch_is_erased_like_any_other(kind: str, tmp_path: Path) -> None:
+async def test_a_stream_in_one_batch_is_erased_like_any_other(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(*chunks(1, 2), rows=[ended_row(1, 5, **RSM)])

@@ -1,4 +1,4 @@
-"""A disk that fails on demand: connections that do as they are told, and remember what they were asked."""
+"""A disk that fails on demand: connections that raise errors, wait, and record their statements."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NAMES |= {many_rows(SQL[name], count): name for name in TAKING_ROWS for count i
 
 
 class Faults:
-    """What the writer's connections shall do.
+    """What the writer's connections do.
 
-    `failing` maps a statement (its name, or `BEGIN`, `COMMIT`, `ROLLBACK`) to the error that it raises; `gate` stops
-    the next transaction until it is set, as another program's lock would; `pages` limits the size of the file; `hook`
-    is called with every statement.
+    `failing` maps a statement (its name, or `BEGIN`, `COMMIT`, `ROLLBACK`) to the error that it raises. `gate` blocks
+    the next transaction until it is set, like the lock of another program. `pages` limits the size of the file. `hook`
+    is called with the name of every statement. `executed` has the names of all statements.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Faults:
                 if name == "BEGIN":
                     if faults.gate is not None:
                         if threading.current_thread().name != "everyword-writer":
-                            raise LOCKED  # the loop does not wait
+                            raise LOCKED  # the event loop does not wait for a lock
                         faults.gate.wait(20)
                     super().execute(f"PRAGMA max_page_count = {faults.pages or 2**30}")
                 faults.executed.append(name)
@@ -75,7 +75,7 @@ class Faults:
 
 @asynccontextmanager
 async def opened(folder: Path, faults: Faults | None = None, **options: Any) -> AsyncIterator[SqliteLog]:
-    """Open a store in `folder` that fails as `faults` say; with `durability="power"`, all writing is the thread's."""
+    """Open a store in `folder` with these faults. With `durability="power"` the thread makes all commits."""
     factory = sqlite3.Connection if faults is None else faults.factory()
     store = SqliteLog(folder / "log.db", factory=factory, **options)
     await store.open()
@@ -91,7 +91,7 @@ async def opened(folder: Path, faults: Faults | None = None, **options: Any) -> 
 
 
 def look(folder: Path, question: str) -> list[Any]:
-    """Ask the file itself, past the store."""
+    """Query the file directly, without the store."""
     connection = sqlite3.connect(folder / "log.db")
     try:
         return connection.execute(question).fetchall()
@@ -100,7 +100,7 @@ def look(folder: Path, question: str) -> list[Any]:
 
 
 def change(folder: Path, statement: str) -> None:
-    """Change the file behind the store's back."""
+    """Change the file directly, without the store."""
     connection = sqlite3.connect(folder / "log.db")
     try:
         with connection:

@@ -1,4 +1,4 @@
-"""Whatever happens, the file says what the reference store says: after any history, reopening and crash."""
+"""The SQLite store agrees with the reference store, after any history of appends, reopenings and crashes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AGENTS = st.sampled_from([A, B, C])
 NEVER_MIND = st.sampled_from(range(100))
 WAKES = st.sampled_from([None, Millis(0), UNCHANGED]) | st.integers(1, 50).map(Millis)
 
-# Small enough that every history crosses them.
+# Limits so small that every history exceeds them.
 SMALL = {
     (pending_events, "ROWS_PER_MARK"): 4,
     (pending_events, "EVENTS_PER_MARK"): 9,
@@ -56,7 +56,7 @@ LARGE = {(module, name): getattr(module, name) for module, name in SMALL}
 
 
 class Agreement(RuleBasedStateMachine):
-    """Runs every step against both stores; between steps they must answer every question alike."""
+    """Runs every step on both stores. Between steps both must return the same for every query."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Agreement(RuleBasedStateMachine):
             setattr(module, name, value)
 
     def both(self, ask: Callable[[Store], Awaitable[object]]) -> object:
-        """Ask both stores; answers, and kinds of refusal, must be the same."""
+        """Call both stores; results and types of errors must be the same."""
         answers = [self.runner.run(self.answer(store, ask)) for store in (self.memory, self.sqlite)]
         assert answers[0] == answers[1]
         return answers[0]
@@ -230,7 +230,7 @@ class Agreement(RuleBasedStateMachine):
     @precondition(lambda self: len(self.folders) < 4)
     @rule()
     def crash(self) -> None:
-        """Go on with a copy of the files as they are now: what a killed process leaves behind."""
+        """Continue with a copy of the files as they are now, as after a killed process."""
         self.folders.append(Path(tempfile.mkdtemp()))
         for name in ("log.db", "log.db-wal"):
             shutil.copy(self.folders[-2] / name, self.folders[-1] / name)

@@ -1,4 +1,4 @@
-"""Chunks that come together lie together: fewer rows, and every event, cursor and cut as if each had its own."""
+"""Packed chunks: fewer rows, and the same events, cursors and retention as with one row per chunk."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CHUNKS = st.builds(
     Chunk,
     st.sampled_from([TurnId(1), TurnId(1), TurnId(2)]),
     st.sampled_from([Attempt(1), Attempt(1), Attempt(2)]),
-    st.sampled_from([-1, -1, -1, 0, 7]),  # below 0: the one after the last
+    st.sampled_from([-1, -1, -1, 0, 7]),  # below 0: the index after the last one
     st.sampled_from(BODIES).map(Raw),
     st.sampled_from([False, False, False, True]),
 )
@@ -69,7 +69,7 @@ def call_input(turn: int, index: int, text: str) -> Entry:
 
 
 def entries_of(drawn: list[Chunk | None]) -> list[Entry]:
-    """Make the entries that an actor would; None is some other event."""
+    """Make entries as an actor does; None stands for another event."""
     entries, following = [], itertools.count()
     for each in drawn:
         if each is None:
@@ -82,7 +82,7 @@ def entries_of(drawn: list[Chunk | None]) -> list[Entry]:
 
 
 def through(entries: list[Entry]) -> list[Entry]:
-    """Pack entries, and return what is unpacked from that."""
+    """Pack the entries and return the unpacked events."""
     found = []
     for kind, turn, more, body in pack(entries):
         bodies = unpack(body, more) if more else [body]
@@ -104,7 +104,7 @@ def test_any_three_chunks_in_a_row_come_out_as_they_went_in() -> None:
         assert through(entries) == entries
 
 
-def test_chunks_that_follow_each_other_are_one_row_and_say_once_what_they_share() -> None:
+def test_consecutive_chunks_share_one_row_and_store_common_fields_once() -> None:
     entries = chunks(3, 40)
     ((kind, turn, more, body),) = pack(entries)
     assert (kind, turn, more) == ("chunk", 3, 39)
@@ -118,17 +118,17 @@ def test_chunks_that_follow_each_other_are_one_row_and_say_once_what_they_share(
     ("entries", "rows"),
     [
         ([chunk(1, 0), chunk(2, 1)], 2),  # another turn
-        ([chunk(1, 0), chunk(1, 2)], 2),  # one is missing between them
+        ([chunk(1, 0), chunk(1, 2)], 2),  # a gap
         ([chunk(1, 1), chunk(1, 0)], 2),
         ([chunk(1, 0), fact("call.started", 1), chunk(1, 1)], 3),
         ([fact("x"), fact("x")], 2),
-        ([Entry("chunk", TurnId(1), b"{}"), Entry("chunk", TurnId(1), b"{}")], 2),  # not as we encode them
+        ([Entry("chunk", TurnId(1), b"{}"), Entry("chunk", TurnId(1), b"{}")], 2),  # not encoded by everyword
         ([chunk(1, 0, "x" * MAX_PACKED_BYTES), chunk(1, 1)], 2),
         ([chunk(1, n, "x" * 1000) for n in range(6)], 2),  # three fit
         ([chunk(1, 0), chunk(1, 1), fact("turn.ended", 1)], 2),
     ],
 )
-def test_what_does_not_belong_together_is_a_row_of_its_own(entries: list[Entry], rows: int) -> None:
+def test_entries_that_cannot_be_packed_get_rows_of_their_own(entries: list[Entry], rows: int) -> None:
     assert len(list(pack(entries))) == rows
 
 
@@ -142,7 +142,7 @@ def test_what_does_not_belong_together_is_a_row_of_its_own(entries: list[Entry],
         b'{"t":"chunk","turn":1,"attempt":1,"index":"0","bodies":[1,2,3]}',
     ],
 )
-def test_a_damaged_row_is_given_for_each_of_its_events_and_none_is_left_out(damaged: bytes) -> None:
+def test_unpacking_a_damaged_row_returns_the_row_for_each_event(damaged: bytes) -> None:
     assert unpack(damaged, 2) == [damaged] * 3
     assert unpack("text", 1) == [b"text"] * 2
 
@@ -170,7 +170,7 @@ async def test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor(
 
 
 async def _speak(owner: Owner) -> None:
-    """Let three turns speak in runs of all lengths; the third stays open."""
+    """Append three turns with runs of chunks of all lengths; the third stays open."""
     for turn in (1, 2, 3):
         await owner.append(fact("turn.accepted", turn), rows=[turn_row(turn)])
         first = 0
@@ -197,10 +197,10 @@ async def test_a_row_ends_at_its_last_seq_and_a_mark_stands_where_one_was_due(tm
         assert (await again.activate(A)).head == 1500
 
 
-async def test_the_fullest_row_still_fits_a_page(tmp_path: Path) -> None:
+async def test_the_largest_packed_row_fits_into_one_page(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
-        await owner.append(*(fact("x") for _ in range(70_000)))  # so that numbers are long
+        await owner.append(*(fact("x") for _ in range(70_000)))  # so that seqs and arrivals have many digits
         before = look(tmp_path, "PRAGMA page_count")[0][0]
         for _ in range(100):
             await owner.append(*(chunk(1, 70_000 + index, "y" * 7) for index in range(390)))
@@ -266,7 +266,7 @@ async def test_views_show_what_came_whatever_it_looks_like(said: list[bytes], tm
 
 
 @pytest.mark.parametrize("body", ['\'{"bodies":"abc"}\'', "'{}'", "'[]'", "'{\"body\":1}'", "x'ff'"])
-async def test_a_damaged_row_is_shown_as_one_and_hides_no_other(body: str, tmp_path: Path) -> None:
+async def test_views_show_a_damaged_row_once_and_all_other_rows(body: str, tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(fact("turn.accepted", 1), rows=[turn_row(1)])
@@ -278,7 +278,7 @@ async def test_a_damaged_row_is_shown_as_one_and_hides_no_other(body: str, tmp_p
         assert len(await store.read(A, Seq(0))) == 6
 
 
-async def test_a_row_that_somebody_has_changed_to_text_is_read_as_before(tmp_path: Path) -> None:
+async def test_a_row_that_was_changed_to_text_by_hand_is_read_as_before(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(*chunks(1, 3))
@@ -289,7 +289,7 @@ async def test_a_row_that_somebody_has_changed_to_text_is_read_as_before(tmp_pat
 
 
 @pytest.mark.parametrize("more", [3, 7, 2**62, -1])
-async def test_a_row_that_claims_more_than_it_can_have_is_damage(more: int, tmp_path: Path) -> None:
+async def test_a_row_with_an_impossible_number_of_events_is_damaged(more: int, tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(*chunks(1, 3))

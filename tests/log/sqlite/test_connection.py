@@ -1,4 +1,4 @@
-"""How the file is opened: what survives what, and who may write."""
+"""Connections to the file: durability, read-only readers, damage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pragma(connection: sqlite3.Connection, name: str) -> object:
 
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("process", 1), ("power", 2)])
-def test_durability_decides_what_is_forced_to_the_disk(
+def test_durability_decides_which_commits_are_synced_to_the_disk(
     tmp_path: Path, durability: Durability, synchronous: int
 ) -> None:
     connection = writer(tmp_path, durability)
@@ -44,13 +44,13 @@ def test_a_reader_cannot_write_and_sees_only_what_was_committed(tmp_path: Path) 
     connection.close()
 
 
-def test_a_folder_instead_of_a_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_opening_a_folder_raises_log_unavailable(tmp_path: Path) -> None:
     (tmp_path / "log.db").mkdir()
     with pytest.raises(LogUnavailable, match="unable to open"):
         writer(tmp_path)
 
 
-def test_damage_is_told_apart_from_what_is_in_the_way(tmp_path: Path) -> None:
+def test_damage_is_distinguished_from_an_unavailable_file(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_bytes(b"no database at all" * 100)
     connection = sqlite3.connect(tmp_path / "x.db")
     with pytest.raises(sqlite3.DatabaseError) as damage:

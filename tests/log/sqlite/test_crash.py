@@ -1,4 +1,4 @@
-"""Real processes, really killed: what was acknowledged is there, and the file is free."""
+"""Killed processes: every acknowledged batch is stored, and the lock of the file is free."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ asyncio.run(main())
 
 @contextmanager
 def child(script: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a script beside us; it is killed when we are done with it."""
+    """Run a script in another process, which is killed at the end of the block."""
     command = [sys.executable, "-c", script, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as found:
         try:
@@ -91,7 +91,7 @@ def line(found: subprocess.Popen[str]) -> str:
     return found.stdout.readline().strip()
 
 
-async def test_a_second_process_waits_and_then_says_what_to_do(tmp_path: Path) -> None:
+async def test_a_second_process_waits_for_the_lock_then_explains_the_error(tmp_path: Path) -> None:
     async with opened(tmp_path):
         with child(HOLD, str(tmp_path / "log.db"), "0.3") as second:
             text = await asyncio.to_thread(line, second)
@@ -100,7 +100,7 @@ async def test_a_second_process_waits_and_then_says_what_to_do(tmp_path: Path) -
         assert hint in text
 
 
-async def test_a_second_process_gets_the_file_when_the_first_lets_go(tmp_path: Path) -> None:
+async def test_a_second_process_gets_the_file_when_the_first_releases_it(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await (await Owner.take(store)).append(fact("x"))
         with child(HOLD, str(tmp_path / "log.db"), "30") as second:
@@ -111,7 +111,7 @@ async def test_a_second_process_gets_the_file_when_the_first_lets_go(tmp_path: P
 
 
 @pytest.mark.parametrize("script", [HOLD, FORK], ids=["alone", "with a forked child"])
-async def test_a_killed_holder_frees_the_file_at_once(tmp_path: Path, script: str) -> None:
+async def test_a_killed_process_releases_the_file_at_once(tmp_path: Path, script: str) -> None:
     with child(script, str(tmp_path / "log.db"), "0") as holder:
         assert await asyncio.to_thread(line, holder) == "open"
         store = SqliteLog(tmp_path / "log.db", lock_timeout=60)
@@ -135,7 +135,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, durability:
         writer.send_signal(signal.SIGKILL)
         assert writer.stdout is not None
         for late in (await asyncio.to_thread(writer.stdout.read)).splitlines(keepends=True):
-            if late.endswith("\n"):  # said before it died, read by us afterwards
+            if late.endswith("\n"):  # printed before the kill, read after it
                 number, head = late.split()
                 heads[int(number)] = int(head)
     async with opened(tmp_path, lock_timeout=5) as store:
@@ -144,7 +144,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, durability:
             assert owner.head >= acknowledged_head
             events = await read_all(store, owner.agent)
             assert seqs(events) == list(range(1, owner.head + 1))
-            # Batches are whole: every event that came with a row has its row.
+            # Batches are atomic: every event that was appended with a row has its row.
             rows = {row.node for row in (await store.conversation(owner.agent))[1]}
             assert len(rows) == sum(event.kind == "x" for event in events)
             await owner.append(fact("on we go"))

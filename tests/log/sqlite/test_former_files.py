@@ -1,4 +1,4 @@
-"""Files that earlier versions wrote: they open, under a class that was renamed and whose state has another shape."""
+"""Files of earlier versions open, also for a class that was renamed and whose state has another shape."""
 
 from __future__ import annotations
 

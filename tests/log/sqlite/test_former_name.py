@@ -1,4 +1,4 @@
-"""Files that were written while the package was called holdfast still open, and what was left open goes on."""
+"""Files from the time when the package was called holdfast still open, and their open turns continue."""
 
 from __future__ import annotations
 

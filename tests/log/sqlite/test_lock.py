@@ -1,4 +1,4 @@
-"""One process per file: who waits, who is told what, and how a lock becomes free."""
+"""One process per file: waiting for the lock, messages to the operator, release."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER = threading.Event()
 
 
 class Told(logging.Handler):
-    """Keeps what is logged, and tells another thread."""
+    """Keeps log records, and sets an event for another thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Told(logging.Handler):
         self.heard.set()
 
 
-def test_a_second_lock_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_second_lock_raises_an_error_with_advice(tmp_path: Path) -> None:
     path = str(tmp_path / "log.db")
     first, second = FileLock(path), FileLock(path)
     first.acquire(0, NEVER)
@@ -42,7 +42,7 @@ def test_a_second_lock_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
     second.release()
 
 
-def test_another_holder_is_named_by_its_number(tmp_path: Path) -> None:
+def test_the_error_names_the_pid_of_the_other_process(tmp_path: Path) -> None:
     path = str(tmp_path / "log.db")
     first, second = FileLock(path), FileLock(path)
     first.acquire(0, NEVER)
@@ -67,7 +67,7 @@ def test_a_lock_is_taken_as_soon_as_it_is_free(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_lock_that_is_waited_for_is_told_at_once_with_its_holder_and_what_to_do(
+def test_waiting_for_a_lock_logs_the_holder_and_advice_at_once(
     tmp_path: Path,
 ) -> None:
     path = str(tmp_path / "log.db")
@@ -79,7 +79,7 @@ def test_a_lock_that_is_waited_for_is_told_at_once_with_its_holder_and_what_to_d
     waiting = threading.Thread(target=second.acquire, args=(30, NEVER))
     waiting.start()
     try:
-        assert told.heard.wait(10)  # while it waits: nobody has let go yet
+        assert told.heard.wait(10)  # while it waits: the lock is still held
         assert waiting.is_alive()
     finally:
         logging.getLogger("everyword.log").removeHandler(told)
@@ -91,7 +91,7 @@ def test_a_lock_that_is_waited_for_is_told_at_once_with_its_holder_and_what_to_d
         assert hint in text
 
 
-def test_a_free_lock_and_one_that_is_not_waited_for_are_not_talked_about(
+def test_nothing_is_logged_for_a_free_lock_or_without_a_timeout(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = str(tmp_path / "log.db")
@@ -103,7 +103,7 @@ def test_a_free_lock_and_one_that_is_not_waited_for_are_not_talked_about(
     assert caplog.records == []
 
 
-def test_waiting_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_waiting_ends_when_stop_is_set(tmp_path: Path) -> None:
     path = str(tmp_path / "log.db")
     first, stop = FileLock(path), threading.Event()
     first.acquire(0, NEVER)
@@ -113,7 +113,7 @@ def test_waiting_ends_when_it_is_told_to(tmp_path: Path) -> None:
     first.release()
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(LogUnavailable, match="folder must exist and be writable"):
         FileLock(str(tmp_path / "missing" / "log.db")).acquire(0, NEVER)
 

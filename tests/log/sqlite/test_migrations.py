@@ -1,4 +1,4 @@
-"""The schema's history: numbered without gaps, applied wholly or not at all, and only to files of ours."""
+"""Migrations: numbered without gaps, applied in one transaction each, and only to files of everyword."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def version(connection: sqlite3.Connection) -> int:
     return found
 
 
-def test_our_migrations_are_numbered_from_one_without_a_gap() -> None:
+def test_migrations_are_numbered_from_one_without_a_gap() -> None:
     migrations = load_migrations()
     assert [each.version for each in migrations] == list(range(1, len(migrations) + 1))
     assert migrations
@@ -115,14 +115,14 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
     assert (tmp_path / "log.db").read_bytes() == text
 
 
-async def test_an_empty_file_becomes_ours(tmp_path: Path) -> None:
+async def test_an_empty_file_is_migrated(tmp_path: Path) -> None:
     (tmp_path / "log.db").touch()
     async with opened(tmp_path) as store:
         assert (await store.activate(A)).epoch == 1
     assert look(tmp_path, "PRAGMA application_id") == [(APPLICATION_ID,)]
 
 
-def test_a_file_that_is_in_the_way_is_no_foreign_file(connection: sqlite3.Connection, tmp_path: Path) -> None:
+def test_a_locked_file_is_not_reported_as_a_foreign_file(connection: sqlite3.Connection, tmp_path: Path) -> None:
     migrate(connection, "x", [FIRST])
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("BEGIN EXCLUSIVE")
@@ -133,7 +133,7 @@ def test_a_file_that_is_in_the_way_is_no_foreign_file(connection: sqlite3.Connec
     connection.execute("ROLLBACK")
 
 
-async def test_what_a_version_before_wrote_of_wakes_and_messages_counts_as_before(tmp_path: Path) -> None:
+async def test_wakes_and_messages_of_an_earlier_version_are_still_valid(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
     migrate(connection, "x", load_migrations()[:3])
     connection.executescript(

@@ -1,4 +1,4 @@
-"""Reading: pages out of one snapshot, and damage that stays with the agent it hit."""
+"""Queries: pages from one snapshot, and damage that affects only one agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def overwrite(path: Path, old: bytes, new: bytes) -> None:
 
 
 def damage_page_with(path: Path, text: bytes) -> None:
-    """Wipe the page of the file that holds `text`."""
+    """Overwrite the page of the file that has `text`."""
     content = bytearray(path.read_bytes())
     start = content.index(text) // PAGE * PAGE
     content[start : start + PAGE] = bytes(PAGE)
@@ -42,7 +42,7 @@ async def fill_two_agents(folder: Path) -> None:
                 await owner.append(chunk(1, index, f"{agent}-{index:03}-" + "x" * 300))
 
 
-async def test_changed_bytes_of_a_body_come_back_as_they_are(tmp_path: Path) -> None:
+async def test_changed_bytes_of_a_body_are_returned_as_they_are(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(fact("x", None, b'{"text":"good bytes"}'), fact("y"))
@@ -51,7 +51,7 @@ async def test_changed_bytes_of_a_body_come_back_as_they_are(tmp_path: Path) -> 
         assert [each.body for each in await read_all(store)] == [b'{"text":"bad\x00\xff\xfeytes"}', b"{}"]
 
 
-async def test_a_damaged_page_concerns_the_agent_whose_events_it_had(tmp_path: Path) -> None:
+async def test_a_damaged_page_affects_only_the_agent_whose_events_it_had(tmp_path: Path) -> None:
     await fill_two_agents(tmp_path)
     damage_page_with(tmp_path / "log.db", b"chat/a-050-")
     async with opened(tmp_path) as store:
@@ -63,7 +63,7 @@ async def test_a_damaged_page_concerns_the_agent_whose_events_it_had(tmp_path: P
         assert (owner.head, len(owner.activation.chunks)) == (101, 100)
         await owner.append(chunk(1, 100))
         assert seqs(await read_all(store, B)) == list(range(1, 103))
-        # What lies behind the damage can still be read, and new events can be written.
+        # Events after the damage can still be read, and new events can be written.
         assert seqs(await store.read(A, Seq(95))) == list(range(96, 102))
 
 
@@ -105,7 +105,7 @@ async def test_a_chain_never_leads_into_the_log_of_another_agent(tmp_path: Path)
         assert [each.kind for each in await store.read(A, Seq(0))] == ["two"]
 
 
-async def test_a_row_that_is_no_text_is_reported_with_its_agent(tmp_path: Path) -> None:
+async def test_a_row_that_is_not_utf_8_is_reported_with_its_agent(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         for agent in (A, B):
             await (await Owner.take(store, agent)).append(fact("x"), rows=[turn_row(1)])
@@ -124,7 +124,7 @@ async def test_a_turn_of_an_unknown_kind_is_left_out_and_the_agent_opens(tmp_pat
         assert [row.turn for row in (await store.activate(A)).turns] == [2]
 
 
-async def test_a_question_that_fails_for_another_reason_may_be_asked_again(tmp_path: Path) -> None:
+async def test_a_query_that_fails_for_another_reason_can_be_repeated(tmp_path: Path) -> None:
     class Stubborn(sqlite3.Connection):
         refusals = 0
 
@@ -146,7 +146,7 @@ async def test_a_question_that_fails_for_another_reason_may_be_asked_again(tmp_p
     await store.aclose()
 
 
-async def test_a_page_is_one_moment_however_much_goes_on_meanwhile(
+async def test_a_page_is_one_snapshot_during_appends_and_retention(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_events, "ROWS_PER_MARK", 4)
@@ -174,7 +174,7 @@ async def test_a_page_is_one_moment_however_much_goes_on_meanwhile(
                 acknowledged = owner.head
                 found = await store.read(A, Seq(0), 10_000)
                 facts = [0, *(each.seq for each in found if each.kind != "chunk")]
-                # Facts are never pruned: each turn has its two, up to the end of what was read.
+                # Facts are never pruned: each turn has both of its facts, up to the last event that was read.
                 assert facts == [seq for seq in range(facts[-1] + 1) if seq % 5 in (1, 0)]
                 assert facts[-1] >= acknowledged - 3
                 count += 1
@@ -186,7 +186,7 @@ async def test_a_page_is_one_moment_however_much_goes_on_meanwhile(
 
 
 @pytest.mark.parametrize("damage", ["more = 'x'", "more = -1", "more = 1.5", "seq = 'x'", "seq = 0"])
-async def test_a_row_whose_numbers_are_none_is_damage_and_said_to_be(tmp_path: Path, damage: str) -> None:
+async def test_a_row_with_damaged_numbers_raises_log_corrupt(tmp_path: Path, damage: str) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(*(fact("x") for _ in range(9)))

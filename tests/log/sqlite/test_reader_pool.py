@@ -1,4 +1,4 @@
-"""Questions are answered off the loop, by few threads, and none is left without an answer."""
+"""Queries run on a few threads, not on the event loop, and each gets a result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.log.building import A, Owner, fact, seqs
 from tests.log.sqlite.faults import opened
 
 
-async def test_questions_that_wait_at_the_close_are_answered(tmp_path: Path) -> None:
+async def test_queries_that_wait_when_the_store_closes_are_answered(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await (await Owner.take(store)).append(*(fact("x") for _ in range(50)))
         questions = [asyncio.ensure_future(store.read(A, Seq(0))) for _ in range(30)]
@@ -24,7 +24,7 @@ async def test_questions_that_wait_at_the_close_are_answered(tmp_path: Path) -> 
         assert [seqs(answer) for answer in answers] == [list(range(1, 51))] * 30
 
 
-async def test_the_loop_thread_never_touches_a_file_that_is_forced_to_the_disk(tmp_path: Path) -> None:
+async def test_the_event_loop_never_uses_a_file_with_durability_power(tmp_path: Path) -> None:
     seen: set[str] = set()
 
     class Watched(sqlite3.Connection):

@@ -1,4 +1,4 @@
-"""Retention sweeps from the oldest arrival on, leaves no mark astray, and comes back for what it had to leave."""
+"""Retention sweeps from the oldest arrival on, keeps marks correct, and returns to events that it had to keep."""
 
 from __future__ import annotations
 
@@ -75,20 +75,20 @@ async def test_a_turn_that_ends_late_is_found_by_a_later_sweep(tmp_path: Path) -
         assert look(tmp_path, LOST_MARKS) == look(tmp_path, UNREACHABLE) == []
 
 
-async def test_a_sweep_that_is_under_way_when_time_moves_on_misses_nothing(tmp_path: Path) -> None:
+async def test_a_sweep_with_a_moving_time_limit_misses_nothing(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         for turn in range(1, 9):
             await owner.answer(turn, 6, ended_at=9 - turn if turn < 5 else turn)
         total = 0
-        for before in range(1, 9):  # each step moves on by a little, as the real clock does
+        for before in range(1, 9):  # `before` moves with each step, like the real clock
             total += (await store.prune(Millis(before), limit=4)).chunks
         total += await drain(store, 9, limit=4)
         assert total == 8 * 6
         assert look(tmp_path, LOST_MARKS) == look(tmp_path, UNREACHABLE) == []
 
 
-async def test_a_new_process_does_not_look_again_at_what_is_done(tmp_path: Path) -> None:
+async def test_a_new_process_continues_where_the_last_sweep_ended(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         for turn in range(1, 11):
@@ -100,7 +100,7 @@ async def test_a_new_process_does_not_look_again_at_what_is_done(tmp_path: Path)
         assert faults.executed.count("doom") == 0
 
 
-async def test_a_sweep_stops_at_what_is_too_young(tmp_path: Path) -> None:
+async def test_a_sweep_stops_at_events_that_are_too_new(tmp_path: Path) -> None:
     faults = Faults()
     async with opened(tmp_path, faults) as store:
         owner = await Owner.take(store)
@@ -112,7 +112,7 @@ async def test_a_sweep_stops_at_what_is_too_young(tmp_path: Path) -> None:
         assert faults.executed.count("doom") <= 2
 
 
-async def test_chunks_without_a_turn_are_kept_and_hold_nothing_up(tmp_path: Path) -> None:
+async def test_chunks_without_a_turn_are_kept_and_do_not_stop_the_sweep(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(chunk(77, 0), chunk(77, 1))
@@ -123,7 +123,7 @@ async def test_chunks_without_a_turn_are_kept_and_hold_nothing_up(tmp_path: Path
         assert pruned == last
 
 
-async def test_freed_room_is_used_again(tmp_path: Path) -> None:
+async def test_freed_pages_are_reused(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         sizes = []
@@ -157,7 +157,7 @@ async def test_a_stream_is_erased_though_its_end_is_in_the_same_transaction(tmp_
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])
-async def test_states_between_everything_else_go_and_all_that_stays_can_be_reached(tmp_path: Path, limit: int) -> None:
+async def test_superseded_states_are_deleted_and_all_other_events_stay_reachable(tmp_path: Path, limit: int) -> None:
     async with opened(tmp_path) as store:
         owner, other = await Owner.take(store), await Owner.take(store, B)
         for turn in range(1, 9):
@@ -178,7 +178,7 @@ async def test_states_between_everything_else_go_and_all_that_stays_can_be_reach
             assert [each for each in left if each.kind not in ("state.set", "chunk")] == others
 
 
-async def test_the_last_state_of_an_agent_holds_no_sweep_up(tmp_path: Path) -> None:
+async def test_the_last_state_of_an_agent_does_not_stop_the_sweep(tmp_path: Path) -> None:
     faults = Faults()
     async with opened(tmp_path, faults) as store:
         owner, other = await Owner.take(store), await Owner.take(store, B)
@@ -193,8 +193,8 @@ async def test_the_last_state_of_an_agent_holds_no_sweep_up(tmp_path: Path) -> N
         assert pruned == last
 
 
-async def test_states_that_were_written_before_states_were_pruned_go_as_well(tmp_path: Path) -> None:
-    """A file of version 4 whose sweeps have passed them."""
+async def test_states_written_by_version_4_are_pruned_too(tmp_path: Path) -> None:
+    """A file of version 4 in which sweeps have passed the states."""
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         for value in range(40):
@@ -212,7 +212,7 @@ async def test_states_that_were_written_before_states_were_pruned_go_as_well(tmp
 
 
 async def test_a_state_that_has_a_messages_body_stays(tmp_path: Path) -> None:
-    """Up to version 4 a body could be stored as a place in any event of its batch but a chunk."""
+    """Up to version 4 a body could be stored as a reference to any event of its batch but a chunk."""
     body = b'{"id":"m1","text":"%b"}' % (b"said " * 300)
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
@@ -237,8 +237,8 @@ async def test_no_body_is_stored_as_a_place_in_a_state(tmp_path: Path) -> None:
         assert [row.body for row in (await store.conversation(A))[1]] == [body]
 
 
-async def test_a_slice_deletes_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An append that comes meanwhile waits for one slice, however large the states are."""
+async def test_a_slice_deletes_a_limited_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An append that arrives meanwhile waits for one slice, and states may be large."""
     monkeypatch.setattr(retention, "MAX_BYTES", 25_000)
     faults = Faults()
     async with opened(tmp_path, faults) as store:

@@ -1,4 +1,4 @@
-"""The tables have a column for every field of a row, in its order: a new field cannot be forgotten."""
+"""The tables have a column for every field of a row, in the same order, so that no new field is forgotten."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_columns_are_the_fields_of_the_row(table: str, row: type[msgspec.Struct]
     assert [name for name in columns if name not in ours] == list(row.__struct_fields__)
 
 
-def test_rows_become_records_and_rows_again() -> None:
+def test_rows_survive_the_round_trip_through_records() -> None:
     for turn in (turn_row(1), FULL_TURN):
         assert row_codec.turn_row(row_codec.turn_record(9, turn)[1:]) == turn
     assert row_codec.message_row(row_codec.message_record(9, message_row(1))[1:-3]) == message_row(1)

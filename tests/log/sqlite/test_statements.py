@@ -1,4 +1,4 @@
-"""Named statements: all of them used, none of them reading more than it must."""
+"""Named statements: each one is used, and none scans a whole table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everyword.log.sqlite.statements import SQL, parse_statements
 LARGE = ("event", "turn", "message", "mark", "wake")
 
 
-def test_statements_are_cut_at_their_names() -> None:
+def test_statements_are_split_at_their_names() -> None:
     text = "-- preface\n\n-- name: one\nSELECT 1;\n\n-- name: two\n-- why\nSELECT 2\n  AS b;\n"
     assert parse_statements(text) == {"one": "SELECT 1", "two": "-- why\nSELECT 2\n  AS b"}
 
@@ -35,7 +35,7 @@ def test_every_statement_is_used_and_every_use_is_a_statement() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(SQL) - {"create_doomed"}))
-def test_no_statement_looks_through_a_whole_table(name: str) -> None:
+def test_no_statement_scans_a_whole_table(name: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, "x", load_migrations())
     connection.execute(SQL["create_doomed"])
@@ -45,7 +45,7 @@ def test_no_statement_looks_through_a_whole_table(name: str) -> None:
     assert [step for step in plan if re.fullmatch(rf"SCAN ({'|'.join(LARGE)})( .*)?", step)] == []
 
 
-def test_events_have_no_index_that_would_spoil_their_order() -> None:
+def test_the_event_table_has_no_index_besides_its_key() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, "x", load_migrations())
     assert connection.execute("PRAGMA index_list(event)").fetchall() == []

@@ -1,4 +1,4 @@
-"""The SQLite store keeps the contract, with either durability."""
+"""The SQLite store passes the contract tests, with both durabilities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TestSqliteLogForPowerCuts(LogContract):
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
-def test_sqlite_in_memory_is_refused_with_the_name_of_what_to_use(path: str) -> None:
+def test_sqlite_in_memory_raises_an_error_that_names_memory_log(path: str) -> None:
     with pytest.raises(UsageError, match="MemoryLog"):
         SqliteLog(path)
 

@@ -1,4 +1,4 @@
-"""Leases, heads and marks: what the writer remembers is a cache of the file, and never more than that."""
+"""Leases, heads and marks: the memory of the writer is a cache of the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.log.sqlite.faults import Faults, look, opened
 
 @pytest.fixture
 def no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let two stores use one file, as on a disk whose locks do not work."""
+    """Open two stores on one file, as on a disk whose locks do not work."""
     monkeypatch.setattr(FileLock, "acquire", lambda *_: None)
 
 
@@ -40,7 +40,7 @@ async def test_an_owner_in_another_process_is_fenced_without_any_lock(tmp_path: 
 
 
 @pytest.mark.usefixtures("no_lock")
-async def test_two_processes_never_give_out_one_arrival_twice(tmp_path: Path) -> None:
+async def test_two_processes_never_use_the_same_arrival(tmp_path: Path) -> None:
     async with opened(tmp_path) as here, opened(tmp_path) as there:
         mine, theirs = await Owner.take(here, A), await Owner.take(there, B)
         for _ in range(5):
@@ -53,7 +53,7 @@ async def test_two_processes_never_give_out_one_arrival_twice(tmp_path: Path) ->
         assert look(tmp_path, "SELECT count(*), max(id) FROM event") == [(15, 15)]
 
 
-async def test_opening_after_a_crash_looks_through_a_bounded_tail(
+async def test_opening_after_a_crash_scans_a_limited_number_of_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "SAVE_HEADS_EVERY", 50)
@@ -72,7 +72,7 @@ async def test_opening_after_a_crash_looks_through_a_bounded_tail(
         assert [(await Owner.take(store, owner.agent)).head for owner in owners] == [60, 30, 30, 30]
 
 
-async def test_a_clean_close_leaves_nothing_to_look_through(tmp_path: Path) -> None:
+async def test_opening_after_a_clean_close_scans_nothing(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         for index in range(9):
@@ -109,7 +109,7 @@ async def test_one_event_in_256_is_marked(tmp_path: Path) -> None:
         assert look(tmp_path, marks) == [(1, 256), (1, 512), (1, 768), (1, 1024)]
 
 
-async def test_a_turn_that_waited_is_read_from_where_it_began_to_speak(tmp_path: Path) -> None:
+async def test_a_turn_that_waited_is_read_from_its_first_chunk(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(fact("turn.accepted", 1), rows=[turn_row(1)])

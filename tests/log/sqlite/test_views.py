@@ -1,4 +1,4 @@
-"""The seeds' two tables, as views over the log: nothing is kept twice."""
+"""The two tables of the seeds as views of the log: nothing is stored twice."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_the_chunks_of_a_stream_are_shown_as_json_text(tmp_path: Path) -> 
         assert names == ["id", "stream_id", "body", "chunk_index", "created_at", "agent"]
 
 
-async def test_what_was_cleared_or_pruned_is_not_shown(tmp_path: Path) -> None:
+async def test_views_do_not_show_cleared_or_pruned_streams(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.answer(1, 2, ended_at=5)
@@ -84,7 +84,7 @@ async def test_a_damaged_chunk_does_not_hide_the_others(tmp_path: Path) -> None:
         assert [body is None for body in bodies] == [False, True, False]
 
 
-async def test_views_are_read_by_agent_without_looking_at_everything(tmp_path: Path) -> None:
+async def test_views_of_one_agent_are_read_without_a_full_scan(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await (await Owner.take(store)).append(fact("x"), wake=Millis(1))
     for view in ("cf_ai_chat_stream_metadata", "cf_ai_chat_stream_chunks"):
