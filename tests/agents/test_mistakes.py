@@ -205,8 +205,8 @@ async def test_the_cure_of_a_models_failure_is_in_the_log_line_and_not_in_the_pu
     async with served(Chat) as serving:
         result = await serving.agent.save_messages([QUESTION])
         (ended,) = [event for event in await log_of(serving) if isinstance(event, TurnEnded)]
-    assert result.error == "The assistant is not set up correctly. Please tell whoever runs it."
-    cure = "unable to get an answer from the openai model; invalid_api_key; check the API key and what it may do"
+    assert result.error == "The assistant is not set up correctly. Please tell its operator."
+    cure = "unable to get an answer from the openai model; invalid_api_key; check the API key and its permissions"
     (record,) = [each for each in caplog.records if "failed" in each.getMessage()]
     assert cure in record.getMessage() and record.exc_info is None
     assert ended.detail is not None and cure in ended.detail

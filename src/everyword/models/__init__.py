@@ -1,7 +1,7 @@
-"""Providers' streams as chunks, and conversations as providers want them.
+"""Adapters for model providers.
 
-`from_*` turns what a provider's SDK streams into chunks; `to_*` turns messages into what the SDK takes. None of the
-SDKs is needed to import this package.
+`from_*` converts the stream of a provider's SDK to chunks; `to_*` converts messages to the input of the SDK. No SDK is
+needed to import this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Streams of Anthropic's messages."""
+"""Convert streams of Anthropic's Messages API to chunks."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _EXECUTED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 def from_anthropic(stream: Any) -> AsyncIterator[Chunk]:
     """Yield the chunks of one streamed message.
 
-    `stream` is what `messages.create(stream=True)` or `messages.stream(…)` returned, awaited and entered or not, or any
-    iterable of its events as objects or dicts. One step and one `finish` come out. What has to be sent back with the
-    next call (signatures, redacted thinking, results of the provider's own tools) is kept as provider metadata, where
-    `to_anthropic` finds it. Raises ChatError when the provider fails; `failure_of` tells why.
+    `stream` is the result of `messages.create(stream=True)` or `messages.stream(…)`, awaited and entered or not, or any
+    iterable of its events as objects or dicts. The chunks are one step and one `finish`. Data that must be sent back
+    with the next request (signatures, redacted thinking, results of the provider's own tools) is kept as provider
+    metadata, which `to_anthropic` reads. Raises ChatError if the provider fails; `failure_of` returns the reason.
     """
     return decode_stream(stream, AnthropicDecoder(), provider="anthropic")
 
 
 class AnthropicDecoder:
-    """Events of one message. What the SDK's own stream adds to them is passed over."""
+    """Decodes the events of one message. Events that only the SDK's own stream has are ignored."""
 
     def __init__(self) -> None:
         self._step = StepWriter()
-        self._blocks: dict[int, dict[str, Any]] = {}  # index → the block as it began, grown by what must be kept
+        self._blocks: dict[int, dict[str, Any]] = {}  # index → the block's first event, plus data that must be kept
         self._usage: dict[str, Any] = {}
         self._metadata: dict[str, Any] = {}
         self._reason: str | None = None
@@ -65,7 +65,7 @@ class AnthropicDecoder:
         self._step.end()
         return self._step.take()
 
-    # -- the message -------------------------------------------------------------------------------
+    # -- message -----------------------------------------------------------------------------------
 
     def _message_start(self, event: dict[str, Any]) -> None:
         message = event["message"]
@@ -101,7 +101,7 @@ class AnthropicDecoder:
         elif kind == "redacted_thinking":
             self._step.open("reasoning", index, {"anthropic": {"redactedData": block.get("data")}})
         elif kind == "tool_use" or kind in _EXECUTED:
-            # The server's name of an MCP tool has to go back with it; nothing else of these blocks does.
+            # The server name of an MCP tool must be sent back with the call; nothing else of these blocks must.
             kept = {key: block[key] for key in ("type", "server_name", "caller") if block.get(key)}
             metadata = {"anthropic": kept} if kind in _EXECUTED else None
             self._step.start_call(block["id"], block["name"], is_executed=kind in _EXECUTED, metadata=metadata)
@@ -147,7 +147,7 @@ class AnthropicDecoder:
         call, content, metadata = block.get("tool_use_id") or "", block.get("content"), {"anthropic": {"block": block}}
         code = content.get("error_code") if isinstance(content, dict) else None
         if code or block.get("is_error"):
-            self._step.fail_call(call, f"The tool failed: {code or 'it did not say why'}.", metadata)
+            self._step.fail_call(call, f"The tool failed: {code or 'no reason given'}.", metadata)
             return
         self._step.output(call, _shown(content), metadata)
         for found in content if isinstance(content, list) else []:
@@ -176,7 +176,7 @@ _TAKES: Final[dict[str, Callable[[AnthropicDecoder, dict[str, Any]], None]]] = {
 
 
 def _shown(content: Any) -> Any:
-    """Return a result without what only the provider can read."""
+    """Return a result without its encrypted fields, which only the provider can read."""
     if isinstance(content, list):
         return [_shown(each) for each in content]
     if isinstance(content, dict):

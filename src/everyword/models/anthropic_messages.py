@@ -1,4 +1,4 @@
-"""Conversations as Anthropic wants them."""
+"""Convert messages to the input of Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def to_anthropic(messages: Iterable[UIMessage | Mapping[str, Any]]) -> dict[str, Any]:
-    """Return `messages`, and `system` if there is such text: `client.messages.create(**to_anthropic(messages), …)`.
+    """Return `messages`, and `system` if there is system text: `client.messages.create(**to_anthropic(messages), …)`.
 
-    Thinking goes back with its signature and is left out without one, as are the results of other providers' own
-    tools. Every call gets a result; one that has none gets a text that says so.
+    Thinking is sent back with its signature, and left out without one. Results of other providers' own tools are left
+    out. Every call gets a result: a call without one gets a text that says so.
     """
     system: list[str] = []
     out: list[dict[str, Any]] = []
@@ -50,7 +50,7 @@ def to_anthropic(messages: Iterable[UIMessage | Mapping[str, Any]]) -> dict[str,
 
 
 def _add(out: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
-    """Add blocks, to the last message if it is of the same role: roles have to alternate."""
+    """Append blocks, to the last message if it has the same role: roles must alternate."""
     if not blocks:
         return
     if out and out[-1]["role"] == role:
@@ -79,12 +79,12 @@ def _step_blocks(step: list[Part], last: Part | None) -> tuple[list[Block], list
 
 
 def _result(call: ToolCall) -> Block:
-    block = {"type": "tool_result", "tool_use_id": _id(call.id), "content": output_text(call.answer.value)}
-    return block | ({"is_error": True} if call.answer.outcome != "success" else {})
+    block = {"type": "tool_result", "tool_use_id": _id(call.id), "content": output_text(call.result.value)}
+    return block | ({"is_error": True} if call.result.outcome != "success" else {})
 
 
 def _executed_blocks(call: ToolCall, *, is_last: bool) -> Iterator[Block]:
-    """Yield a call that the provider ran, with its result; without one only where the provider is to go on."""
+    """Yield a call that the provider ran and its result. Without a result, yield it only if the provider must go on."""
     asked = provider_metadata(call.part, "anthropic", "callProviderMetadata")
     block = provider_metadata(call.part, "anthropic", "resultProviderMetadata").get("block")
     if not asked.get("type") or not (block or is_last):

@@ -1,4 +1,4 @@
-"""What went wrong at a provider, and who can do something about it."""
+"""Classify failures of model providers: the reason, a text for the developer and a text for users."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FailureKind = Literal[
 
 
 class ModelFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a model did not answer.
+    """The reason why a model did not answer.
 
-    `text` tells the developer what happened and what to do; it may quote the provider and is not for clients.
-    `public_text` is safe to show. `retryable` says that the same call may succeed later; `retry_after` is the
-    provider's own wish in seconds.
+    `text` tells the developer what happened and what to do; it may quote the provider and must not be sent to clients.
+    `public_text` is safe to show. `retryable` is True if the same request may succeed later; `retry_after` is the
+    provider's own value, in seconds.
     """
 
     kind: FailureKind
@@ -49,14 +49,14 @@ class _Row(msgspec.Struct, frozen=True):
 
 _BUSY: Final = "The model is busy right now. Please try again in a moment."
 _DOWN: Final = "The model could not be reached. Please try again in a moment."
-_SETUP: Final = "The assistant is not set up correctly. Please tell whoever runs it."
+_SETUP: Final = "The assistant is not set up correctly. Please tell its operator."
 
 _ROWS: Final[dict[FailureKind, _Row]] = {
-    "key": _Row("check the API key and what it may do", _SETUP, False),
+    "key": _Row("check the API key and its permissions", _SETUP, False),
     "quota": _Row("the account has no credit left; check the plan and its billing", _SETUP, False),
     "model": _Row("check the model's name, and that this account may use it", _SETUP, False),
     "rate-limit": _Row("slow down, or ask the provider for a higher limit", _BUSY, True),
-    "overloaded": _Row("the provider has too much to do; try again later", _BUSY, True),
+    "overloaded": _Row("the provider is overloaded; try again later", _BUSY, True),
     "timeout": _Row("try again, or give the client a longer timeout", "The model took too long to answer.", True),
     "context-length": _Row(
         "send less: prune old messages, or use a model with a larger context",
@@ -89,7 +89,7 @@ _OF_STATUS: Final[dict[int, FailureKind]] = {
     529: "overloaded",
 }
 
-# Words of codes and messages, the most telling first: a context that is too long comes as status 400.
+# Words in error codes and messages, the most specific first: a context that is too long has status 400.
 _OF_WORDS: Final[tuple[tuple[str, FailureKind], ...]] = (
     ("context_length_exceeded", "context-length"),
     ("context window", "context-length"),
@@ -137,14 +137,14 @@ _OF_CLASS: Final[tuple[tuple[str, FailureKind], ...]] = (
 
 _PROVIDERS: Final = {"openai": "openai", "anthropic": "anthropic", "pydantic_ai": "pydantic-ai"}
 _TRANSPORTS: Final = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "h11"})
-# Pydantic AI's exceptions are mostly about the caller's own code; these are about the model.
+# Most exceptions of Pydantic AI are about the caller's own code; these are about the model.
 _OF_THE_MODEL: Final = frozenset({"ModelAPIError", "UnexpectedModelBehavior"})
 
 
 def classify(error: BaseException, *, provider: str = "") -> ModelFailure | None:
-    """Return what an exception of a provider's SDK means, or None if it is not one.
+    """Return the failure for an exception of a provider's SDK, or None if it is not one.
 
-    None also for a developer's own errors that pass through an SDK: limits that they set, tools that they wrote.
+    Also None for the developer's own errors that pass through an SDK: from limits that they set or tools they wrote.
     """
     known = failure_of(error)
     if known is not None:
@@ -167,25 +167,25 @@ def classify(error: BaseException, *, provider: str = "") -> ModelFailure | None
 
 
 def classify_error_report(report: Any, *, provider: str) -> ModelFailure:
-    """Return what an error that came inside the stream means: the provider's error object, or its text."""
+    """Return the failure for an error that was reported inside the stream: the provider's error object, or its text."""
     kind = _of_report(report) or "provider"
     return _failure(kind, _report_text(report), provider)
 
 
 def stream_dropped(provider: str) -> ModelFailure:
-    """Return the failure of a stream that ended before the model said that it was done."""
+    """Return the failure for a stream that ended before the model finished."""
     return _failure("connection", "the stream ended before the answer did", provider)
 
 
 def model_error(failure: ModelFailure) -> ModelError:
-    """Return the error to raise: clients read its text, `failure_of` gets the rest."""
+    """Return the error to raise. Its text is public; `failure_of` returns the failure."""
     error = ModelError(failure.public_text, failure=failure, retryable=failure.retryable)
     error.add_note(failure.text)
     return error
 
 
 def failure_of(error: BaseException) -> ModelFailure | None:
-    """Return what an error raised by an adapter carries, or None."""
+    """Return the failure of an error that an adapter raised, or None for any other error."""
     failure = error.failure if isinstance(error, ModelError) else None
     return failure if isinstance(failure, ModelFailure) else None
 

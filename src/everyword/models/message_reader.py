@@ -1,4 +1,4 @@
-"""What a conversation says to a model: the steps of each message, and an answer for every call."""
+"""Read messages for the `to_*` adapters: the steps of each message, and a result for every tool call."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ __all__ = [
 ]
 
 INTERRUPTED: Final = "The call was interrupted: it has no result."
-NOT_APPROVED: Final = "The call was not run: nobody approved it."
+NOT_APPROVED: Final = "The call was not run: it was not approved."
 DENIED: Final = "The user denied this call."
 
 Outcome = Literal["success", "failed", "denied", "interrupted"]
 
 
 class ToolCallResult(msgspec.Struct, frozen=True):
-    """What came of a call: its output, or a text that says why there is none."""
+    """The result of a tool call: its output, or a text that says why it has none."""
 
     outcome: Outcome
     value: Any
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call as a model is shown it."""
+    """A tool call with its result, as a model is given it."""
 
     id: str
     tool: str
     input: dict[str, Any]
-    answer: ToolCallResult
+    result: ToolCallResult
     part: Part
 
     @property
     def is_executed(self) -> bool:
-        """Whether the provider ran it."""
+        """True if the provider ran the tool itself."""
         return bool(self.part.get("providerExecuted"))
 
     @property
@@ -59,21 +59,21 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class DataUrl(msgspec.Struct, frozen=True):
-    """A file inside its own address, as base64."""
+    """The content of a base64 data URL."""
 
     media_type: str
     base64: str
 
 
 def read_messages(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[UIMessage]:
-    """Take messages as they are or as JSON objects, without parts that cannot be read."""
+    """Return the messages, given as UIMessages or JSON objects, without their unreadable parts."""
     return [
         keep_readable_parts(each if isinstance(each, UIMessage) else UIMessage.from_dict(each)) for each in messages
     ]
 
 
 def split_steps(message: UIMessage) -> Iterator[list[Part]]:
-    """Yield the parts of each step that has any."""
+    """Yield the parts of each step that is not empty."""
     step: list[Part] = []
     for part in message.parts:
         if part["type"] == "step-start":
@@ -87,9 +87,9 @@ def split_steps(message: UIMessage) -> Iterator[list[Part]]:
 
 
 def read_tool_call(part: Part) -> ToolCall | None:
-    """Return the call of a tool part with an answer, whatever state it is in.
+    """Return the call of a tool part, with a result in every state.
 
-    None for parts of other kinds, and for a call that the model had not finished asking for.
+    Return None for parts of other types, and for a call whose input is incomplete.
     """
     if not is_tool_part(part) or part.get("state") == "input-streaming" or not part.get("toolCallId"):
         return None
@@ -98,12 +98,12 @@ def read_tool_call(part: Part) -> ToolCall | None:
         id=str(part["toolCallId"]),
         tool=tool_name(part),
         input=given if isinstance(given, dict) else {},
-        answer=_answer(part),
+        result=_result(part),
         part=part,
     )
 
 
-def _answer(part: Part) -> ToolCallResult:
+def _result(part: Part) -> ToolCallResult:
     approval = part.get("approval") or {}
     match part.get("state"):
         case "output-available":
@@ -121,19 +121,19 @@ def _answer(part: Part) -> ToolCallResult:
 
 
 def output_text(value: Any) -> str:
-    """Return an output as a model reads it: text as it is, everything else as JSON."""
+    """Return a tool output as text for the model: a string as it is, any other value as JSON."""
     return value if isinstance(value, str) else encode_json(value).decode()
 
 
 def provider_metadata(part: Part, provider: str, field: str = "providerMetadata") -> dict[str, Any]:
-    """Return what a provider left on a part; empty when it left nothing."""
+    """Return the metadata of one provider on a part; empty if there is none."""
     metadata = part.get(field)
     own = metadata.get(provider) if isinstance(metadata, dict) else None
     return own if isinstance(own, dict) else {}
 
 
 def read_data_url(url: str) -> DataUrl | None:
-    """Return the content of a base64 data URL, None for every other address."""
+    """Return the content of a base64 data URL, or None for any other URL."""
     head, comma, body = url.partition(",")
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         return None

@@ -1,4 +1,4 @@
-"""Streams of OpenAI and of everything that speaks like it: chat completions and responses."""
+"""Convert streams of OpenAI and compatible servers to chunks: chat completions and responses."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 
 
 def from_openai(stream: Any) -> AsyncIterator[Chunk]:
-    """Yield the chunks of one streamed answer, of chat completions or of responses: which one is seen from its events.
+    """Yield the chunks of one streamed answer. Its events tell whether it is a chat completion or a response.
 
-    `stream` is what `create(stream=True)` or `.stream(…)` returned, awaited or not, or any iterable of its events as
-    objects or dicts. One step and one `finish` come out, with the token counts as message metadata (chat completions
-    give them with `stream_options={"include_usage": True}`). Raises ChatError when the provider fails; `failure_of`
-    tells why.
+    `stream` is the result of `create(stream=True)` or `.stream(…)`, awaited or not, or any iterable of its events as
+    objects or dicts. The chunks are one step and one `finish`, with the token counts as message metadata (chat
+    completions need `stream_options={"include_usage": True}` for them). Raises ChatError if the provider fails;
+    `failure_of` returns the reason.
     """
     return decode_stream(stream, OpenAIDecoder(), provider="openai")
 
 
 class OpenAIDecoder:
-    """Looks at the first event to find out which of the two kinds of stream it is."""
+    """Decodes either API: the first event tells which one."""
 
     def __init__(self) -> None:
         self._decoder: ProviderDecoder | None = None
 
     def feed(self, event: Any) -> list[Chunk]:
         kind = event.get("type") if isinstance(event, dict) else getattr(event, "type", None)
-        if kind == "chunk":  # the SDK's own stream of chat completions wraps them
+        if kind == "chunk":  # the SDK's own stream wraps the events of chat completions
             event = event["chunk"] if isinstance(event, dict) else event.chunk
             kind = None
         elif isinstance(kind, str) and not kind.startswith(("response.", "error")):
-            return []  # what that stream says beside the chunks
+            return []  # an event that only the SDK's own stream has
         if self._decoder is None:
             self._decoder = ChatCompletionsDecoder() if kind is None else ResponsesDecoder()
         return self._decoder.feed(event_fields(event))
@@ -90,7 +90,7 @@ class ChatCompletionsDecoder:
         self._metadata["rawFinishReason"] = self._reason
         reason = _REASONS.get(self._reason, "other")
         if reason == "stop" and self._calls:
-            reason = "tool-calls"  # several servers say stop after calls
+            reason = "tool-calls"  # several servers report `stop` after tool calls
         self._step.finish(reason, self._metadata)
         return self._step.take()
 
@@ -153,7 +153,7 @@ class ChatCompletionsDecoder:
         self._step.grow_call(self._calls[index], arguments)
 
     def _index(self, position: int, call: dict[str, Any]) -> int:
-        """Return which call a piece belongs to. Some servers give every parallel call the index 0, or none."""
+        """Return the index of the call of a delta. Some servers give every parallel call the index 0, or no index."""
         given = call.get("index")
         index = self._renumbered.get(given, given) if isinstance(given, int) else position
         if call.get("id") and self._calls.get(index, call["id"]) != call["id"]:

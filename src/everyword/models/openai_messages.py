@@ -1,4 +1,4 @@
-"""Conversations as OpenAI wants them: chat completions and responses."""
+"""Convert messages to the input of OpenAI's APIs: chat completions and responses."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _AUDIO: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", 
 
 
 def to_openai(messages: Iterable[UIMessage | Mapping[str, Any]], *, reasoning: bool = False) -> list[Item]:
-    """Return `messages` of a chat completion.
+    """Return the `messages` of a chat completion.
 
-    Each step is an assistant message followed by the results of its calls; a call without a result gets one that says
-    so. With `reasoning`, what a server of the same kind streamed as `reasoning_content` is sent back under that name:
-    OpenAI itself does not take it, some compatible servers demand it after a tool call. Calls that a provider ran
-    itself have no form here and are left out.
+    Each step becomes an assistant message followed by the results of its calls; a call without a result gets one that
+    says so. With `reasoning`, text that a server streamed as `reasoning_content` is sent back under that name: OpenAI
+    itself does not accept it, but some compatible servers require it after a tool call. Calls that a provider ran
+    itself cannot be expressed and are left out.
     """
     out: list[Item] = []
     for message in read_messages(messages):
@@ -65,7 +65,7 @@ def _chat_step(step: list[Part], *, reasoning: bool) -> Iterator[Item]:
     if plain or refusal or calls:
         yield said
     for call in calls:
-        yield {"role": "tool", "tool_call_id": call.id, "content": output_text(call.answer.value)}
+        yield {"role": "tool", "tool_call_id": call.id, "content": output_text(call.result.value)}
 
 
 def _chat_call(call: ToolCall) -> Item:
@@ -90,7 +90,7 @@ def _chat_content(part: Part) -> Iterator[Item]:
 
 
 def _named_file(part: Part) -> str:
-    """Return how to tell a model of a file that the provider cannot fetch."""
+    """Return a text for the model in place of a file that the provider cannot fetch."""
     return f"[file {part.get('filename') or ''} {part.get('mediaType')}: {part.get('url')}]".replace("  ", " ")
 
 
@@ -98,9 +98,9 @@ def _named_file(part: Part) -> str:
 
 
 def to_openai_responses(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[Item]:
-    """Return the `input` of a response: every item of earlier answers with the id and the content it came with.
+    """Return the `input` of a response: every item of earlier answers with its original id and content.
 
-    Reasoning goes back only if the provider gave it an id; with `store=False` ask for
+    Reasoning is sent back only if the provider gave it an id; with `store=False`, request
     `include=["reasoning.encrypted_content"]`. A call without a result gets one that says so.
     """
     out: list[Item] = []
@@ -147,7 +147,7 @@ def _items(step: list[Part], images: Mapping[Any, Part]) -> list[Item]:
 def _call_items(call: ToolCall) -> tuple[Item, Item]:
     own = provider_metadata(call.part, "openai", "callProviderMetadata")
     name = {"id": own["itemId"]} if own.get("itemId") else {}
-    output = output_text(call.answer.value)
+    output = output_text(call.result.value)
     if own.get("kind") == "custom_tool_call":
         said = output_text(call.part.get("input") or "")
         asked = {"type": "custom_tool_call", "call_id": call.id, "name": call.tool, "input": said, **name}
@@ -157,20 +157,20 @@ def _call_items(call: ToolCall) -> tuple[Item, Item]:
 
 
 def _asked_items(call: ToolCall, item: Item) -> list[Item]:
-    """Return a call of the provider's own tools and its answer; nothing if there is none in the shape it wants."""
-    kind, answer = item["type"], call.answer
+    """Return a call of a provider's tool that the caller runs, and its result; nothing if it has no usable result."""
+    kind, result = item["type"], call.result
     if kind == "mcp_approval_request":
         approval = call.part.get("approval") or {}
         approve = approval.get("approved") is True
         return [item, {"type": "mcp_approval_response", "approval_request_id": call.id, "approve": approve}]
     if kind == "apply_patch_call":
-        status = "completed" if answer.outcome == "success" else "failed"
-        output = output_text(answer.value)
+        status = "completed" if result.outcome == "success" else "failed"
+        output = output_text(result.value)
         return [item, {"type": f"{kind}_output", "call_id": call.id, "status": status, "output": output}]
-    if answer.outcome != "success":
+    if result.outcome != "success":
         return []
     name = "id" if kind == "local_shell_call" else "call_id"
-    return [item, {"type": f"{kind}_output", name: call.id, "output": answer.value}]
+    return [item, {"type": f"{kind}_output", name: call.id, "output": result.value}]
 
 
 def _executed_item(part: Part, images: Mapping[Any, Part]) -> Iterator[Item]:

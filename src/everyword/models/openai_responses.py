@@ -1,4 +1,4 @@
-"""Streams of OpenAI's responses: a list of items, each of which may grow."""
+"""Convert streams of OpenAI's Responses API to chunks. A response is a list of items that may be streamed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["ResponsesDecoder"]
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _INCOMPLETE: Final = {"max_output_tokens": "length", "content_filter": "content-filter"}
 
-# Calls that the caller answers → where their arguments are.
+# Item types of calls that the caller runs → the field with the arguments.
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 
-# Calls that the provider runs itself → the tool's name and the fields of the item that are its input.
+# Item types of calls that the provider runs itself → the tool name and the fields of the item that are the input.
 _EXECUTED: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "web_search_call": ("web_search", ("action",)),
     "file_search_call": ("file_search", ("queries",)),
@@ -28,7 +28,7 @@ _EXECUTED: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "mcp_call": ("mcp", ("server_label", "name", "arguments")),
 }
 
-# Calls of the provider's own tools that the caller runs, or has to approve → the same.
+# Item types of the provider's tools that the caller runs or must approve → the same.
 _ASKED: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "computer_call": ("computer_use", ("action", "pending_safety_checks")),
     "local_shell_call": ("local_shell", ("action",)),
@@ -40,7 +40,7 @@ _NOT_OUTPUT: Final = frozenset({"id", "type", "status", "result"})
 
 
 class ResponsesDecoder:
-    """Events of one response. Items keep their ids as provider metadata, so that they can be sent back."""
+    """Decodes the events of one response. Item ids are kept as provider metadata, so that they can be sent back."""
 
     def __init__(self) -> None:
         self._step = StepWriter()
@@ -181,7 +181,7 @@ class ResponsesDecoder:
         for index, content in enumerate(item.get("content") or []):
             key = (name, index)
             text = content.get("text") if content.get("type") == "output_text" else content.get("refusal")
-            if text and not self._step.is_growing(key):  # a server that sends no deltas
+            if text and not self._step.is_growing(key):  # the server sent no deltas
                 self._grow_text({"item_id": name, "content_index": index, "delta": text}, content["type"] == "refusal")
             said = {"itemId": name} | ({"refusal": True} if content.get("type") == "refusal" else {})
             if content.get("annotations"):
@@ -205,7 +205,7 @@ class ResponsesDecoder:
             said["reasoningEncryptedContent"] = item["encrypted_content"]
         pieces = [("summary", each) for each in item.get("summary") or []]
         pieces += [("text", each) for each in item.get("content") or []]
-        if not pieces:  # nothing to show, but the item must be there when it is sent back
+        if not pieces:  # nothing to show, but the item must be sent back
             self._step.open("reasoning", (name, "summary", 0))
             self._step.close((name, "summary", 0), {"openai": said})
         counts = {"summary": 0, "text": 0}

@@ -1,4 +1,4 @@
-"""Reading whatever a user has in hand: async or not, awaited or not, entered or not; closed in the end."""
+"""Read a provider's stream in any form: async or not, awaited or not, entered or not. It is always closed."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ _END: Final = object()
 
 
 class ProviderDecoder(Protocol):
-    """Turns one provider's events into chunks, without touching the network."""
+    """Decodes the events of one provider to chunks, without I/O."""
 
     def feed(self, event: Any) -> list[Chunk]:
-        """Return the chunks of the next event; raises a ChatError for an error that the provider reports."""
+        """Return the chunks of the next event. Raises ChatError for an error that the provider reports."""
         ...
 
     def finish(self) -> list[Chunk]:
-        """Return what ends the message; raises a ChatError if the stream ended too early."""
+        """Return the chunks that end the message. Raises ChatError if the stream ended too early."""
         ...
 
     def close(self) -> list[Chunk]:
-        """Return what closes the open parts and the step, after a failure."""
+        """Return the chunks that close the open parts and the step, after a failure."""
         ...
 
 
 async def decode_stream(source: Any, decoder: ProviderDecoder, *, provider: str) -> AsyncIterator[Chunk]:
     """Yield the chunks of a provider's stream.
 
-    A failure closes what is open first, then raises: a ChatError whose `failure_of` says more for everything that the
-    provider did, the exception itself for everything else. Leaving early closes the provider's connection.
+    A failure first closes the open parts, then raises: a ChatError (see `failure_of`) for a failure of the provider,
+    the exception itself for any other. Closing the iterator early closes the provider's connection.
     """
     try:
         async with open_stream(source, provider=provider) as events:
@@ -66,7 +66,7 @@ async def decode_stream(source: Any, decoder: ProviderDecoder, *, provider: str)
 
 @asynccontextmanager
 async def open_stream(source: Any, *, provider: str) -> AsyncIterator[AsyncIterator[Any]]:
-    """Make an async iterator of a stream, of a call that was not awaited, or of a context that was not entered."""
+    """Enter as an async iterator over a stream, an awaitable of one, or a context manager of one."""
     async with AsyncExitStack() as stack:
         if inspect.isawaitable(source):
             source = await source
@@ -104,7 +104,7 @@ async def _closed(close: Any) -> None:
 
 
 async def _in_a_thread(items: Iterator[Any], close: Any) -> AsyncGenerator[Any, None]:
-    """Yield from a blocking iterator without blocking the loop; lists and generators need no thread."""
+    """Yield from a blocking iterator without blocking the event loop. Lists and generators need no thread."""
     is_blocking = close is not None and not inspect.isgenerator(items)
     try:
         while True:
@@ -118,18 +118,18 @@ async def _in_a_thread(items: Iterator[Any], close: Any) -> AsyncGenerator[Any, 
 
 
 def event_fields(event: Any) -> dict[str, Any]:
-    """Return an event of an SDK as the JSON object that it came from."""
+    """Return an event of an SDK as a JSON object."""
     if isinstance(event, dict):
         return event
     dump = getattr(event, "model_dump", None)
     if dump is None:
-        raise UsageError(f"unable to read {type(event).__name__} as an event; it is neither a dict nor an SDK's object")
+        raise UsageError(f"unable to read {type(event).__name__} as an event; it is neither a dict nor an SDK object")
     fields: dict[str, Any] = dump(mode="json", exclude_unset=True, warnings=False)
     return fields
 
 
 def import_pydantic_ai(module: str) -> Any:
-    """Import a module of Pydantic AI, or say how to install it."""
+    """Import a module of Pydantic AI. Raises UsageError with the install command if it is not installed."""
     import importlib
 
     try:
@@ -140,9 +140,9 @@ def import_pydantic_ai(module: str) -> Any:
 
 
 async def from_iterator(source: AsyncIterator[str] | Iterable[str]) -> AsyncIterator[Chunk]:
-    """Yield the chunks of plain pieces of text: one step with one text part, then `finish`.
+    """Yield the chunks of plain text: one step with one text part, then `finish`.
 
-    A handler may yield text as it is; this is for weaving it with other chunks, and for iterators that block.
+    A handler can also yield strings directly. Use this to combine text with other chunks, or for blocking iterators.
     """
     part = "text-0"
     yield {"type": "start-step"}
@@ -172,5 +172,5 @@ def _text_end(part: str, *, is_open: bool) -> list[Chunk]:
 
 
 def usage_counts(**counts: Any) -> dict[str, int]:
-    """Return token counts under the names of AI SDK, those that are known."""
+    """Return the given token counts, under the AI SDK's names, without those that are not integers."""
     return {name: value for name, value in counts.items() if isinstance(value, int)}

@@ -1,4 +1,4 @@
-"""Conversations as Pydantic AI keeps them, both ways."""
+"""Convert messages to and from the message history of Pydantic AI."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ log = logging.getLogger("everyword.models")
 def to_pydantic_ai(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[ModelMessage]:
     """Return a `message_history`: one ModelResponse per step, followed by the returns of its calls.
 
-    A call without a result gets an interrupted one, with one exception: calls of the last message that a person has
-    approved stay open, for the run to make them. Pass `deferred_results(messages)` along.
+    A call without a result gets an interrupted one, with one exception: approved calls of the last message stay open,
+    so that the run executes them. Pass `deferred_results(messages)` to the run.
     """
     kinds = import_pydantic_ai("pydantic_ai.messages")
     taken = read_messages(messages)
@@ -58,7 +58,7 @@ def to_pydantic_ai(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[Mo
 
 
 def deferred_results(messages: Iterable[UIMessage | Mapping[str, Any]]) -> DeferredToolResults | None:
-    """Return the approvals that the last message's calls were given and that were not acted on yet, or None."""
+    """Return the approvals of calls in the last message that have not run yet, or None if there are none."""
     taken = read_messages(messages)
     if not taken or taken[-1].role != "assistant":
         return None
@@ -98,7 +98,7 @@ def _step_messages(step: list[Part], kinds: Any, *, is_last: bool) -> Iterator[A
 
 
 def _own(part: Part, family: str, field: str = "providerMetadata") -> dict[str, Any]:
-    """Return what Pydantic AI left on a part; of a part that came from another adapter, what it can use."""
+    """Return Pydantic AI's metadata on a part; for a part from another adapter, the metadata that it can use."""
     own = dict(provider_metadata(part, METADATA_KEY, field))
     if not own and family == "reasoning" and provider_metadata(part, "anthropic").get("signature"):
         own = {"signature": provider_metadata(part, "anthropic")["signature"], "provider_name": "anthropic"}
@@ -109,8 +109,8 @@ def _own(part: Part, family: str, field: str = "providerMetadata") -> dict[str, 
 def _call_parts(call: ToolCall, kinds: Any) -> Iterator[Any]:
     own = _own(call.part, "call", "callProviderMetadata")
     kind = kinds.NativeToolCallPart if call.is_executed else kinds.ToolCallPart
-    if call.is_executed and not call.part.get("resultProviderMetadata") and call.answer.outcome != "success":
-        return  # a provider's own call that never came back is no use to anybody
+    if call.is_executed and not call.part.get("resultProviderMetadata") and call.result.outcome != "success":
+        return  # a call that the provider ran and that has no result is useless
     yield kind(call.tool, _args(call.part), call.id, **own)
     if call.is_executed:
         kept = provider_metadata(call.part, METADATA_KEY, "resultProviderMetadata")
@@ -130,8 +130,8 @@ def _args(part: Part) -> Any:
 
 def _return(call: ToolCall, kind: Any, **more: Any) -> Any:
     kept = provider_metadata(call.part, METADATA_KEY, "resultProviderMetadata").get("outcome")
-    outcome = kept if kept and call.answer.outcome == "failed" else call.answer.outcome
-    return kind(call.tool, call.answer.value, call.id, outcome=outcome, **more)
+    outcome = kept if kept and call.result.outcome == "failed" else call.result.outcome
+    return kind(call.tool, call.result.value, call.id, outcome=outcome, **more)
 
 
 def _user_content(part: Part, kinds: Any) -> Iterator[Any]:
@@ -172,10 +172,10 @@ def _binary(part: Part, kinds: Any) -> list[Any]:
 def from_pydantic_ai_messages(
     messages: Iterable[ModelMessage], *, message_id: Callable[[int], str] = "message-{}".format
 ) -> list[UIMessage]:
-    """Return the conversation as clients know it: one assistant message per answer, a `step-start` per response.
+    """Return the history as UIMessages: one assistant message per answer, with a `step-start` per model response.
 
-    `message_id` names the nth message. A call without a return is left open. Instructions, time stamps and the
-    counts of single responses have no place in a UIMessage and are left out.
+    `message_id` returns the id of the nth message. A call without a return stays open. Instructions, timestamps and
+    the token counts of single responses have no field in a UIMessage and are left out.
     """
     out: list[UIMessage] = []
     for message in messages:

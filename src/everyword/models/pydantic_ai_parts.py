@@ -1,4 +1,4 @@
-"""What a part of Pydantic AI carries beyond its text: kept on our parts under one name, and found there again."""
+"""Keep data of Pydantic AI's parts that UIMessages have no field for: as provider metadata, or as a data part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 METADATA_KEY: Final = "pydantic_ai"
 DATA_PART_TYPE: Final = "data-pydantic-ai"
-"""The data part that carries what no part of a UIMessage can: retries without a call, compactions, steering."""
+"""Type of the data part for content that no other part can hold: retries without a call, compactions, steering."""
 
 _OF_RESULTS: Final = ("provider_name", "provider_details")
 KEPT_ATTRIBUTES: Final = ("id", "signature", *_OF_RESULTS)
@@ -28,7 +28,7 @@ KEPT_ATTRIBUTES: Final = ("id", "signature", *_OF_RESULTS)
 
 
 def part_metadata(part: Any) -> dict[str, Any] | None:
-    """Return the provider metadata of a text, thinking, call or file part; None when it has nothing of the kind."""
+    """Return the provider metadata of a text, thinking, call or file part, or None if there is nothing to keep."""
     kept = {name: value for name in KEPT_ATTRIBUTES if (value := getattr(part, name, None)) is not None}
     if kept.keys() <= {"provider_name"}:
         return None
@@ -36,7 +36,7 @@ def part_metadata(part: Any) -> dict[str, Any] | None:
 
 
 def result_metadata(part: Any) -> dict[str, Any] | None:
-    """Return the provider metadata of a call's return; None when the outcome says it all."""
+    """Return the provider metadata of a tool return, or None if there is nothing to keep."""
     kept = {name: value for name in _OF_RESULTS if (value := getattr(part, name, None)) is not None}
     outcome = getattr(part, "outcome", "success")
     if outcome in ("retried", "interrupted", "denied"):
@@ -45,7 +45,7 @@ def result_metadata(part: Any) -> dict[str, Any] | None:
 
 
 def to_json_value(value: Any) -> Any:
-    """Return what a tool gave back as JSON values; what has no such form becomes its text."""
+    """Return a tool's output as a JSON value. Objects without a JSON form become strings."""
     core = import_pydantic_ai("pydantic_core")
     return core.to_jsonable_python(
         value, bytes_mode="base64", inf_nan_mode="null", serialize_unknown=True, fallback=str
@@ -57,7 +57,7 @@ def to_data_part(part: Any, *, is_response: bool) -> Chunk:
     messages = import_pydantic_ai("pydantic_ai.messages")
     message = messages.ModelResponse(parts=[part]) if is_response else messages.ModelRequest(parts=[part])
     kept = messages.ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
-    # When it was said is in the log; without it the same run gives the same chunks.
+    # The time is in the log. Without it, the same run gives the same chunks.
     parts = [{name: value for name, value in each.items() if name != "timestamp"} for each in kept["parts"]]
     return {"type": DATA_PART_TYPE, "data": {"kind": kept["kind"], "parts": parts}}
 

@@ -1,4 +1,4 @@
-"""Runs of Pydantic AI agents as chunks: every model response is a step, with the results of its calls."""
+"""Convert runs of Pydantic AI agents to chunks: every model response is a step, with the results of its calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNFINISHED: Final = "The tool did not finish."
 
 
 class _Ended(msgspec.Struct):
-    """The end of a run that was read node by node."""
+    """The end of a run that was iterated node by node."""
 
     result: Any
     event_kind: str = "agent_run_result"
@@ -44,15 +44,15 @@ class _Cancelled(msgspec.Struct):
 def from_pydantic_ai(run: Any) -> AsyncIterator[Chunk]:
     """Yield the chunks of an agent's run.
 
-    `run` is what `agent.run_stream_events(…)` returned (entered or not), what `agent.iter(…)` returned (the same, not
-    iterated yet), or any iterable of their events. `run_stream` hides what happens before the final answer and is not
-    taken.
+    `run` is the result of `agent.run_stream_events(…)` (entered or not), the result of `agent.iter(…)` (the same, not
+    iterated yet), or any iterable of their events. `run_stream` is not supported, because it hides the events before
+    the final answer.
 
-    A call that was answered in this run (approved, or refused, and given as `deferred_tool_results`) is not announced
-    again. Calls that wait for approval or for the client end the run with finish reason `tool-calls`. A tool that
-    raises ends the run in Pydantic AI: its call fails, then the exception comes out as it is. A cancelled run ends
-    with `abort`. The agent's own events become transient data parts under their names. Failures of the provider are
-    ChatErrors, as with the other adapters.
+    A call that is answered in this run (approved or denied, and passed as `deferred_tool_results`) is not announced
+    again. Calls that wait for an approval or for the client end the run with finish reason `tool-calls`. A tool that
+    raises ends the run in Pydantic AI: its call fails, then the exception is raised unchanged. A cancelled run ends
+    with `abort`. Custom events of the agent become transient data parts with their names. Failures of the provider
+    raise ChatError, as with the other adapters.
     """
     return decode_stream(_events(run), PydanticAIDecoder(), provider="pydantic-ai")
 
@@ -85,14 +85,14 @@ async def _entered(run: Any) -> AsyncIterator[Any]:
 
 
 class PydanticAIDecoder:
-    """Events of one run. Steps are told apart by the end of a response's last part, or by the calls that follow it."""
+    """Decodes the events of one run. A step ends after the last part of a response, or when its tool calls start."""
 
     def __init__(self) -> None:
         self._count = 0
         self._step = StepWriter("step-0")
-        self._is_over = False  # the response is complete; another part belongs to the next one
+        self._is_over = False  # True if the response is complete: another part begins the next step
         self._announced: set[str] = set()
-        self._asked: dict[str, Any] = {}  # call id → its part; parallel calls may grow after their part's end
+        self._asked: dict[str, Any] = {}  # call id → its part; parallel calls may get deltas after it ends
         self._running: dict[str, None] = {}
         self._is_finished = False
 
@@ -211,7 +211,7 @@ class PydanticAIDecoder:
         if outcome == "success":
             self._step.output(call, to_json_value(part.content), metadata)
         elif outcome == "denied" and call not in self._announced:
-            # Only a person's refusal of an earlier request makes a denied call: its approval is in the message.
+            # Only a person's denial of an earlier request gives a denied call; the message has its approval.
             self._step.add_beside({"type": "tool-output-denied", "toolCallId": call})
         else:
             self._step.fail_call(call, output_text(to_json_value(part.content)), metadata)
@@ -273,7 +273,7 @@ _TAKES: Final[dict[str, Callable[[PydanticAIDecoder, Any], None]]] = {
 
 
 def _chunks_of(part: Any) -> list[Chunk]:
-    """Return the chunks that a tool put into its return's metadata: data parts, sources, files."""
+    """Return the chunks that a tool put into the metadata of its return: data parts, sources, files."""
     given = getattr(part, "metadata", None)
     found: list[Chunk] = []
     for item in given if isinstance(given, (list, tuple)) else [given]:

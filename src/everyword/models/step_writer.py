@@ -1,4 +1,4 @@
-"""One model response as chunks: every part opened before it grows, closed before the step ends."""
+"""Write one model response as chunks: parts are opened before their deltas and closed before the step ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNREADABLE: Final = object()
 
 
 def read_input(text: str) -> Any:
-    """Return a call's arguments; no text at all means none. Raises ValueError for what is not a JSON object."""
+    """Return the arguments of a tool call; {} for empty text. Raises ValueError if they are not a JSON object."""
     if not text.strip():
         return {}
     value = msgspec.json.decode(text)
@@ -25,15 +25,15 @@ def read_input(text: str) -> Any:
 
 
 class StepWriter:
-    """Collects the chunks of one model response; `take()` hands them over.
+    """Collects the chunks of one model response; `take()` returns them.
 
-    Parts go by a key of the caller's; their ids are `<name>-<n>`, where `name` is the provider's id of the response and
-    n counts its parts, so that the same recording always gives the same chunks.
+    The caller identifies a part by a key. The ids of parts are `<name>-<n>`, where `name` is the provider's id of the
+    response and n counts its parts, so that the same recording always gives the same chunks.
     """
 
     def __init__(self, name: str = "response") -> None:
         self.name = name
-        self.inputs: dict[str, list[str]] = {}  # call id → the pieces of its input, while they arrive
+        self.inputs: dict[str, list[str]] = {}  # call id → the deltas of its input, until it is complete
         self._is_open = False
         self._out: list[Chunk] = []
         self._parts: dict[Any, tuple[str, str]] = {}  # key → (family, id)
@@ -43,12 +43,12 @@ class StepWriter:
         self._sources: set[str] = set()
 
     def take(self) -> list[Chunk]:
-        """Return the chunks since the last time."""
+        """Return the chunks since the last call."""
         out, self._out = self._out, []
         return out
 
     def begin(self) -> None:
-        """Open the step, once."""
+        """Open the step, if it is not open."""
         if not self._is_open:
             self._is_open = True
             self._out.append({"type": "start-step"})
@@ -56,7 +56,7 @@ class StepWriter:
     # -- text and reasoning ------------------------------------------------------------------------
 
     def open(self, family: str, key: Any, metadata: Mapping[str, Any] | None = None) -> None:
-        """Open a part, unless its key already has one."""
+        """Open a part, unless one with this key is open."""
         if key in self._parts:
             return
         self.begin()
@@ -65,7 +65,7 @@ class StepWriter:
         self._out.append(_with({"type": f"{family}-start", "id": name}, metadata))
 
     def grow(self, family: str, key: Any, delta: str | None, metadata: Mapping[str, Any] | None = None) -> None:
-        """Add to a part, opening it if it is new; an empty piece opens nothing."""
+        """Add a delta to a part; open the part first if needed. An empty delta does nothing."""
         if not delta and metadata is None:
             return
         self.open(family, key)
@@ -73,18 +73,18 @@ class StepWriter:
         self._out.append(_with({"type": f"{family}-delta", "id": name, "delta": delta or ""}, metadata))
 
     def close(self, key: Any, metadata: Mapping[str, Any] | None = None) -> None:
-        """End a part, if it is open."""
+        """Close a part, if it is open."""
         part = self._parts.pop(key, None)
         if part is not None:
             self._out.append(_with({"type": f"{part[0]}-end", "id": part[1]}, metadata))
 
     def close_others(self, key: Any = None) -> None:
-        """End every open part but the one of `key`."""
+        """Close every open part except the one with this key."""
         for each in [each for each in self._parts if each != key]:
             self.close(each)
 
     def is_growing(self, key: Any) -> bool:
-        """Tell whether a part of that key is open."""
+        """Return True if a part with this key is open."""
         return key in self._parts
 
     # -- calls -------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class StepWriter:
     def start_call(
         self, call: str, tool: str, *, is_executed: bool = False, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Announce a call whose input arrives in pieces, or all at once later."""
+        """Start a tool call. Its input follows as deltas, or at the end."""
         if call in self._names:
             return
         self.begin()
@@ -103,13 +103,13 @@ class StepWriter:
         self._out.append(_with(self._call("tool-input-start", call, named=True), metadata))
 
     def grow_call(self, call: str, delta: str | None) -> None:
-        """Add a piece to the input of an announced call."""
+        """Add a delta to the input of a call."""
         if delta and call in self.inputs:
             self.inputs[call].append(delta)
             self._out.append({"type": "tool-input-delta", "toolCallId": call, "inputTextDelta": delta})
 
     def end_call(self, call: str, value: Any = _UNREADABLE, metadata: Mapping[str, Any] | None = None) -> None:
-        """End a call's input: with `value`, or with what its pieces say; text that is no JSON object is an error."""
+        """Complete a call's input with `value`, or with its deltas. If those are not a JSON object, the call fails."""
         pieces = self.inputs.pop(call, None)
         if pieces is None:
             return
@@ -117,7 +117,7 @@ class StepWriter:
             text = "".join(pieces)
             try:
                 value = read_input(text)
-            except ValueError as error:  # what msgspec raises is one
+            except ValueError as error:  # msgspec.DecodeError is a ValueError
                 chunk = self._call("tool-input-error", call, named=True)
                 chunk |= {"input": text, "errorText": f"The model wrote arguments that cannot be read: {error}"}
                 self._out.append(_with(chunk, metadata))
@@ -126,12 +126,12 @@ class StepWriter:
         self._out.append(_with(chunk, metadata))
 
     def output(self, call: str, value: Any, metadata: Mapping[str, Any] | None = None) -> None:
-        """Give a call's output; None is an output too."""
+        """Set a call's output, which may be None."""
         chunk = self._call("tool-output-available", call) | {"output": value}
         self._out.append(_with(chunk, metadata))
 
     def fail_call(self, call: str, text: str, metadata: Mapping[str, Any] | None = None) -> None:
-        """Say that a call failed."""
+        """Set a call's error."""
         chunk = self._call("tool-output-error", call) | {"errorText": text}
         self._out.append(_with(chunk, metadata))
 
@@ -146,7 +146,7 @@ class StepWriter:
     # -- everything else ---------------------------------------------------------------------------
 
     def source(self, url: str, title: str | None = None, metadata: Mapping[str, Any] | None = None) -> None:
-        """Name a page that the answer rests on, once per address."""
+        """Add a web page as a source, once per URL."""
         if not url or url in self._sources:
             return
         self._sources.add(url)
@@ -155,7 +155,7 @@ class StepWriter:
         self._out.append(_with(chunk | ({"title": title} if title else {}), metadata))
 
     def document(self, title: str, *, media_type: str, filename: str | None = None, key: str = "") -> None:
-        """Name a document that the answer rests on, once per key."""
+        """Add a document as a source, once per key."""
         if (key or title) in self._sources:
             return
         self._sources.add(key or title)
@@ -164,27 +164,27 @@ class StepWriter:
         self._out.append(chunk | {"title": title} | ({"filename": filename} if filename else {}))
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk that stands for itself."""
+        """Add a chunk, within the step."""
         self.begin()
         self._out.append(chunk)
 
     def add_beside(self, chunk: Chunk) -> None:
-        """Add a chunk that needs no step: it is about what earlier steps brought."""
+        """Add a chunk without opening the step: it belongs to an earlier step, or to none."""
         self._out.append(chunk)
 
     def prepend(self, chunks: list[Chunk]) -> None:
-        """Put chunks before those that wait to be taken."""
+        """Insert chunks before those that `take` has not returned yet."""
         self._out[:0] = chunks
 
     def end(self) -> None:
-        """Close what is open, and the step; calls whose input never came whole stay as they are."""
+        """Close the open parts and the step. Calls whose input is incomplete stay as they are."""
         self.close_others()
         if self._is_open:
             self._is_open = False
             self._out.append({"type": "finish-step"})
 
     def finish(self, reason: str, metadata: Mapping[str, Any]) -> None:
-        """Close everything and end the message."""
+        """Close the open parts and the step, and end the message."""
         self.end()
         chunk: Chunk = {"type": "finish", "finishReason": reason}
         self._out.append(chunk | ({"messageMetadata": dict(metadata)} if metadata else {}))

@@ -1,4 +1,4 @@
-"""Tool definitions as the providers want them."""
+"""Convert tool definitions to the formats of the providers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Definition = Mapping[str, Any]
 
 
 def openai_tools(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
-    """Return `tools` of a chat completion, from `{name, description, parameters}`; `strict` is passed on if given."""
+    """Return the `tools` of a chat completion, from `{name, description, parameters}` and `strict`, if given."""
     return [{"type": "function", "function": _function(each, "parameters")} for each in definitions]
 
 
 def openai_responses_tools(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
-    """Return `tools` of a response, from `{name, description, parameters}`; `strict` is off unless it is given."""
+    """Return the `tools` of a response, from `{name, description, parameters}`; `strict` is False unless given."""
     return [{"type": "function", "strict": False, **_function(each, "parameters")} for each in definitions]
 
 
 def anthropic_tools(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
-    """Return `tools` of a message, from `{name, description, parameters}`."""
+    """Return the `tools` of a message request, from `{name, description, parameters}`."""
     return [_function(each, "input_schema") for each in definitions]
 
 
