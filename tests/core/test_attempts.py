@@ -26,7 +26,7 @@ def begun(**rules: Any) -> Stage:
 
 
 def counted(told: Stage) -> int:
-    return told.state.open[TurnId(1)].tries.counted
+    return told.state.open[TurnId(1)].attempt_counter.counted
 
 
 def output(call: str, **fields: Any) -> dict[str, Any]:
@@ -178,5 +178,5 @@ def test_a_restored_turn_counts_as_the_one_that_was_left() -> None:
     told.interrupt(1, attempt=2)
     told.begin(1)
     state, _ = told.restored()
-    assert state.open[TurnId(1)].tries == told.state.open[TurnId(1)].tries
-    assert state.open[TurnId(1)].tries.counted == 1
+    assert state.open[TurnId(1)].attempt_counter == told.state.open[TurnId(1)].attempt_counter
+    assert state.open[TurnId(1)].attempt_counter.counted == 1

@@ -137,7 +137,7 @@ def test_an_id_that_is_taken_is_refused() -> None:
     desk = Desk()
     command = desk.job("once")
     desk.do(command)
-    with pytest.raises(Rejected, match="there is one of that id"):
+    with pytest.raises(Rejected, match="a job with this id exists"):
         desk.do(command)
 
 

@@ -94,7 +94,7 @@ def test_too_many_runs_at_once_are_refused_where_everybody_sees_it() -> None:
     assert isinstance(begun, RunStarted) and isinstance(ended, RunEnded)
     assert (ended.status, ended.error) == (
         "error",
-        "AgentToolLimits.max_concurrent (1) exceeded: wait for one of them to end, or raise it",
+        "AgentToolLimits.max_concurrent (1) exceeded: wait for a run to end, or raise the limit",
     )
     history.tell(EndRun(A, "completed"))
     assert len(history.tell(StartRun(C, "kid"))) == 1

@@ -273,4 +273,4 @@ async def test_words_now_and_then_do_not_keep_a_turn_alive_that_is_silent_over_a
             await gate.reached.wait()
             clock.advance(40)
     ended, _ = await recovered(store, clock, Deciding([], [], rules=rules))
-    assert ended.outcome is Outcome.ERROR and ended.detail is not None and "no word in 80 s" in ended.detail
+    assert ended.outcome is Outcome.ERROR and ended.detail is not None and "no output for 80 s" in ended.detail

@@ -1,6 +1,7 @@
-"""The rules of the game. Pure: commands in, events out; no clock, no randomness, no I/O.
+"""The rules of an agent, as pure functions: commands in, events out. No clock, no randomness, no I/O.
 
-Read in this order: `transitions` (what a turn may do), `state` (what is remembered), `commands` (what may
-be asked), `decide` (what an ask causes), `evolve` (what an event changes), `wanted` (what should be running),
-`project` and `restore` (rows out of events, state out of rows).
+Read the modules in this order: `transitions` (the statuses of a turn), `tree` (the messages), `turn_state` and `state`
+(what an agent remembers), `commands` (what a caller may ask for), `decide` (which events a command causes), `evolve`
+(what an event changes), `wanted` (which work should be running), `project` (rows from events) and `restore` (state
+from rows).
 """

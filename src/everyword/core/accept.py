@@ -1,7 +1,7 @@
-"""Asking for a turn: which messages are taken, where the answer goes, what becomes of turns that wait.
+"""Accept turns: which messages are stored, where the answer goes, what happens to turns that wait.
 
-Ids decide, never the trigger (R-4). Nothing here deletes what somebody said: a shorter or changed list is a
-branch of the tree, and the old branch stays reachable.
+Message ids decide, never the trigger (R-4). No message is deleted: a shorter or changed list becomes a branch of the
+tree, and the old branch can be shown again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where a turn goes: below `parent`, after placing `placed`."""
+    """Where a turn goes in the tree: below `parent`, after the new messages `placed`."""
 
     parent: NodeId | None
     placed: list[Placed]
@@ -57,7 +57,7 @@ class _Plan:
 
 
 def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> list[Event]:
-    """Return the events of a submit: none for a known request id (I-6)."""
+    """Return the events of a submit; none for a known request id (I-6)."""
     if command.known or command.request in state.requests:
         return []
     _refuse_when_full(state, rules)
@@ -103,7 +103,7 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
 
 
 def accept_continuation(state: State, command: ContinueTurn, rules: Rules) -> list[Event]:
-    """Return the events of a request to go on with the last assistant message."""
+    """Return the events of a request to continue the last assistant message."""
     if command.known or command.request in state.requests:
         return []
     _refuse_when_full(state, rules)
@@ -132,9 +132,9 @@ def _continuation(state: State, command: Submit | ContinueTurn, node: NodeId) ->
 
 
 def _continued(state: State, command: Submit) -> NodeId | None:
-    """Return the answer that a client goes on with by sending the conversation as it stands, ending in it.
+    """Return the node of the answer that a client continues by sending the conversation up to that answer.
 
-    The AI SDK then extends that message on the client, so that a new one would show its parts twice.
+    The AI SDK extends that message on the client, so a new message would show its parts twice.
     """
     path = state.tree.shown_path()
     if command.trusted or not command.messages or not path:
@@ -170,7 +170,7 @@ def place_deferred(state: State, command: PlaceMessages, now: Millis, rules: Rul
     taken = [message for message in command.messages if message["id"] not in known]
     stamp = Stamp(now, turn.accepted.principal, believes="answers")
     placed = _chain(state, taken, state.tree.nodes[turn.node].parent, stamp, rules)
-    # With nothing new to place it still says that the turn may begin, below what is there.
+    # Without new messages, the event still says that the turn may begin.
     return [
         *_replacements(state, _changed(state, command.messages, rules), rules),
         MessagesPut(messages=placed, cause="deferred", turn=turn.id),
@@ -181,7 +181,7 @@ def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) 
     """Return the events of storing messages without a turn: new ones at the leaf, changed ones in place (R-8).
 
     Raises:
-        MessageRefused: a client may not have one of them stored; then none is.
+        MessageRefused: a client may not store one of them; none is stored.
     """
     if command.trusted:
         known = state.tree.known_ids()
@@ -190,7 +190,7 @@ def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) 
     else:
         changed, new = changes_of(state, command.messages, rules)
     stamp = None if command.is_copy else Stamp(now, command.principal, believes="all" if command.trusted else "nothing")
-    said_anew = stamp if not command.trusted else None  # our own code changes what somebody else said
+    said_anew = stamp if not command.trusted else None  # the agent's own code may change a message of another author
     events = _replacements(state, changed, rules, stamp=said_anew, cause=command.cause, origin=command.origin)
     placed = _chain(state, new, state.tree.leaf, stamp, rules)
     if placed:
@@ -211,7 +211,7 @@ def _plan(state: State, messages: Sequence[JsonObject], stamp: Stamp, *, trusted
         return _Plan(state.tree.leaf, _chain(state, taken, state.tree.leaf, stamp, rules))
     last = next((message for message in reversed(messages) if message["id"] in known), None)
     if last is None or last is not messages[-1]:
-        # An empty list never truncates, and one that ends with what nobody here said does not either.
+        # An empty list never truncates the conversation, nor does one that ends with an unknown message.
         return _Plan(state.tree.leaf, [])
     node = state.tree.node_of_message(last["id"])
     assert node is not None
@@ -222,9 +222,9 @@ def _plan(state: State, messages: Sequence[JsonObject], stamp: Stamp, *, trusted
 
 
 def _is_edit(message: JsonObject, place: Node, rules: Rules) -> bool:
-    """Tell whether a client's question says something else than the one that is stored under its id."""
+    """Return whether a client's question differs from the stored one with its id."""
     if place.role != "user":
-        raise MessageRefused(f"unable to take message {message['id']!r}; that is the id of a message of another role")
+        raise MessageRefused(f"unable to take message {message['id']!r}; a message of another role has this id")
     if not _differs(message, place, rules):
         return False
     check_questions([message])
@@ -245,7 +245,7 @@ def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, tru
 def _chain(
     state: State, messages: Iterable[JsonObject], parent: NodeId | None, stamp: Stamp | None, rules: Rules
 ) -> list[Placed]:
-    """Place messages one below the other, the first below `parent`; a repeated id is placed once."""
+    """Return places for messages, each below the one before, the first below `parent`. A repeated id is placed once."""
     placed: list[Placed] = []
     seen: set[str] = set()
     for message in messages:
@@ -266,7 +266,7 @@ def _next_node(state: State, placed: Sequence[Placed]) -> int:
 def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
     if place.body is None:
         return False
-    # Parts that are none are in no stored message: a client that sends them with it has changed nothing.
+    # Unreadable parts are never stored: a client that sends them with a stored message has changed nothing.
     readable = {**message, "parts": [part for part in message["parts"] if is_part(part)]}
     stored: JsonObject = msgspec.json.decode(place.body)
     kept = sanitized(with_fields(readable, fields_of(stored)), rules)
@@ -275,8 +275,8 @@ def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
 
 
 def _changed(state: State, messages: Sequence[JsonObject], rules: Rules) -> list[tuple[NodeId, JsonObject]]:
-    """Return the messages that are stored and say something else now, with their nodes. Roles never change."""
-    # What an open turn writes ends as its chunks fold: a change in between would only confuse a restart.
+    """Return the messages that differ from the stored ones, with their nodes. A message never changes its role."""
+    # The message of an open turn is computed from its chunks: a change in between would be lost.
     written = {turn.node for turn in state.message_turns() if turn.fold is not None}
     found: list[tuple[NodeId, JsonObject]] = []
     for message in messages:
@@ -316,13 +316,13 @@ def _trailing_user_ids(messages: Sequence[JsonObject]) -> list[MessageId]:
     return ids[::-1]
 
 
-# -- what becomes of turns that wait (R-7) --------------------------------------------------------------
+# -- turns that wait (R-7) --------------------------------------------------------------
 
 
 def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[TurnState] | None, list[TurnState]]:
-    """Return (endings of superseded turns, the superseded turns, those of them to merge with the new one).
+    """Return the ends of superseded turns, the superseded turns, and those of them to merge with the new one.
 
-    The second is None when a `drop` must refuse the new turn, and empty when nothing overlaps.
+    The second is None when the policy drops the new turn, and empty when no turn is superseded.
     """
     overlapping = list(state.chat_turns())
     if command.trusted or command.trigger != "submit-message" or not overlapping:
@@ -343,11 +343,11 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
 
 
 def is_steered(state: State, turn: TurnState, rules: Rules) -> bool:
-    """Tell whether a client asked something while `turn` works that is to be read before its next step.
+    """Return whether a client's question waits that the model has to read before the next step of `turn`.
 
-    The turn then ends where it stands, and the question is answered from there: the model reads at its next step what
-    it would have read, and everybody sees it in the order in which it was said. A turn that our own code started is not
-    cut short: somebody waits for all of it.
+    The turn then ends after its step, and the turn of the question goes on: the model reads the same messages as it
+    would have, and clients see them in the order in which they were sent. A turn that the agent's own code started is
+    not ended early, because that code waits for all of it.
     """
     if rules.policy.name != "steer" or turn.accepted.trusted:
         return False
@@ -363,18 +363,18 @@ def _supersedable(turn: TurnState) -> bool:
 
 
 def _is_askers(turn: TurnState, command: Submit) -> bool:
-    """Tell whether a turn was asked for by who asks now: nobody's question goes for that of somebody else (R-35)."""
+    """Return whether a turn has the principal of the command. Questions of others stay as they are (R-35)."""
     before, now = turn.accepted.principal, command.principal
     return (before.id if before is not None else None) == (now.id if now is not None else None)
 
 
 def _brings_news(state: State, command: Submit) -> bool:
-    """Tell whether a submit has something to add; an edit or a shorter list makes a branch and merges with nothing."""
+    """Return whether a submit adds a question. An edit or a shorter list makes a branch, which is never merged."""
     return bool(_taken(command.messages or (), state.tree.known_ids(), trusted=False))
 
 
 def _mergeable_tail(state: State, overlapping: list[TurnState], command: Submit) -> list[TurnState]:
-    """Return the waiting questions with nothing else behind them: only their messages can be taken out of the tree."""
+    """Return the waiting questions at the end of the path: only their messages can be removed from the tree."""
     tail: list[TurnState] = []
     below = state.tree.leaf
     for turn in reversed(overlapping):
@@ -405,7 +405,7 @@ def _drop(state: State, command: Submit) -> list[Event]:
 
 
 def _merge(state: State, plan: _Plan, waiting: list[TurnState]) -> tuple[_Plan, MessagesRemoved]:
-    """Replace the waiting questions and the new one by a single message under the last id."""
+    """Replace the waiting questions and the new one by a single message with the last id."""
     questions = [placed.node for turn in waiting for placed in turn.accepted.messages]
     gone = [*questions, *(turn.node for turn in waiting)]
     bodies = [state.tree.nodes[node].body for node in questions]
@@ -432,7 +432,7 @@ def _merged_message(messages: list[JsonObject]) -> JsonObject:
 
 
 def _debounced(command: Submit, now: Millis) -> Millis | None:
-    """Return when a debounced question may start: the first of several waits as well, for what may follow it."""
+    """Return when a debounced question may start. The first question waits as well, because another may follow."""
     if command.policy.name != "debounce" or command.trusted or command.trigger != "submit-message":
         return None
     return Millis(now + command.policy.debounce)

@@ -1,4 +1,4 @@
-"""Settling tool calls from outside the model: results of client tools, and approvals (R-1, R-2, R-3)."""
+"""Answer tool calls: results of client tools, and approvals (R-1, R-2, R-3)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["answer_call"]
 
 
 def answer_call(state: State, command: AnswerToolCall, now: Millis, rules: Rules) -> list[Event]:
-    """Return the events of an answer: none when the call is unknown or already settled, first write wins."""
+    """Return the events of an answer; none if the call is unknown or was answered before: the first answer wins."""
     streaming = _streaming_call(state, command, rules)
     if streaming is not None:
         node, turn = streaming.node, streaming
@@ -69,9 +69,9 @@ def _streaming_call(state: State, command: AnswerToolCall, rules: Rules) -> Turn
 
 
 def _stored_call(state: State, command: AnswerToolCall, rules: Rules) -> NodeId | None:
-    """Return the stored message that has this call open: the newest on the active path, else anywhere.
+    """Return the node of the stored message in which this call is open: on the active path first, the newest first.
 
-    Only answers make calls. What a user message holds came from a client, and is never run.
+    Only assistant messages have calls. A call in a user message came from a client and never runs.
     """
     quoted = msgspec.json.encode(command.call)
     busy = {turn.node for turn in state.message_turns() if turn.fold is not None}
@@ -88,7 +88,7 @@ def _stored_call(state: State, command: AnswerToolCall, rules: Rules) -> NodeId 
 
 
 def _takes(message: UIMessage, command: AnswerToolCall, rules: Rules, running: Container[CallId] = ()) -> bool:
-    """Tell whether the message has this call open for this answer; a result of a tool that runs here is forged."""
+    """Return whether the message has this call, open for this answer. Clients cannot answer calls of server tools."""
     part = find_call(message, command.call)
     if part is None:
         return False
@@ -137,7 +137,7 @@ def _client_tools(command: AnswerToolCall, last: TurnState | None) -> Raw:
 def _goes_on(
     state: State, command: AnswerToolCall, node: NodeId, streaming: TurnState | None, now: Millis, rules: Rules
 ) -> list[Event]:
-    """Return the event that makes, or delays, what an answer causes: a continuation, or the run of a late call."""
+    """Return the event that an answer causes: a new continuation, the delay of a waiting one, or a late call's turn."""
     if not may_continue(state, node):
         return _late(state, command, node, streaming, rules)
     not_before = Millis(now + rules.continuation_delay)
@@ -164,7 +164,7 @@ def _goes_on(
             message_id=place.id,
             origin=command.origin,
             owner=command.owner,
-            # A continuation goes on with what the turn before was asked with.
+            # A continuation has the body and the client tools of the turn before.
             body=last.accepted.body if last is not None else ABSENT,
             client_tools=_client_tools(command, last),
             not_before=not_before,
@@ -177,9 +177,9 @@ def _goes_on(
 def _late(
     state: State, command: AnswerToolCall, node: NodeId, streaming: TurnState | None, rules: Rules
 ) -> list[Event]:
-    """Return the acceptance of an approved call's run whose answer may not go on. Other answers leave nothing to run.
+    """Return the turn that runs an approved call of a message which may not be continued. Other answers cause none.
 
-    `autoContinue` does not matter: the model is not asked, and no other turn would run the call.
+    `autoContinue` does not matter: the model is not called, and no other turn would run the call.
     """
     if not isinstance(command.answer, ApprovalAnswer) or not command.answer.approved:
         return []
@@ -189,5 +189,5 @@ def _late(
     if part is None or not runs_here(part, rules):
         return []
     if any(turn.node == node and turn.status is TurnStatus.ACCEPTED for turn in state.late_calls()):
-        return []  # it runs every call that is approved when it begins
+        return []  # the waiting turn runs every call that is approved when it begins
     return [accept_late_calls(state, node, command.continuation)]

@@ -1,4 +1,4 @@
-"""Who approved which calls, for the tools that run because of it (R-35). The newest are remembered."""
+"""Which principal approved which call, for the tool that runs because of it (R-35). The newest are kept."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .state import Approved, State
 __all__ = ["APPROVAL", "approval_row", "approval_rows", "evolve_approval", "forgotten_by", "restore_approval"]
 
 APPROVAL: Final = "approval"
-"""The kind of row that keeps an approval."""
+"""The kind of the rows of approvals."""
 
 RECENT_APPROVALS: Final = 128
-"""How many approvals are remembered. A call that was approved runs soon, so that older ones have run."""
+"""How many approvals are kept. An approved call runs soon, so the calls of older approvals have run."""
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An approval as its row keeps it."""
+    """The body of an approval's row."""
 
     by: Identity
     at: Millis
 
 
 def forgotten_by(state: State, command: AnswerToolCall) -> CallId | None:
-    """Return the call whose approval is forgotten for the one that an answer gives; None if there is room."""
+    """Return the call whose approval is removed to make room for a new one; None if there is room."""
     if command.principal is None or not isinstance(command.answer, ApprovalAnswer) or not command.answer.approved:
         return None
     return next(iter(state.approvals)) if len(state.approvals) >= RECENT_APPROVALS else None
 
 
 def evolve_approval(state: State, event: CallAnswered, at: Millis) -> None:
-    """Remember who approved a call."""
+    """Keep the principal that approved a call."""
     if event.forgets is not None:
         state.approvals.pop(event.forgets, None)
     if event.principal is not None and event.kind == "approval" and msgspec.json.decode(event.value).get("approved"):
@@ -45,23 +45,23 @@ def evolve_approval(state: State, event: CallAnswered, at: Millis) -> None:
 
 
 def approval_rows(state: State, event: CallAnswered) -> list[KeptRow]:
-    """Return the rows that an event changed."""
+    """Return the rows that the event changed."""
     changed = [call for call in (event.call, event.forgets) if call is not None]
     return [approval_row(state, call) for call in changed if call in state.approvals or call == event.forgets]
 
 
 def approval_row(state: State, call: CallId) -> KeptRow:
-    """Return the row of an approval; without a body when it was forgotten."""
+    """Return the row of an approval; without a body if the approval was removed."""
     found = state.approvals.get(call)
     body = msgspec.json.encode(_Kept(found.by, found.at)) if found is not None else None
     return KeptRow(APPROVAL, call, body)
 
 
 def restore_approval(row: KeptRow) -> Approved:
-    """Return the approval that a row keeps.
+    """Return the approval of a row.
 
     Raises:
-        msgspec.DecodeError: it cannot be read.
+        msgspec.DecodeError: the row is unreadable.
     """
     kept = msgspec.json.decode(row.body or b"", type=_Kept)
     return Approved(kept.by, kept.at)

@@ -11,34 +11,37 @@ __all__ = ["cause_of", "may_try_again", "why_given_up"]
 
 
 def cause_of(turn: TurnState, cause: AttemptCause) -> AttemptCause:
-    """Return why the turn's next attempt is made; `cause` is what its runner knows of the attempt before."""
+    """Return why the next attempt of a turn is made. `cause` is what its runner knows about the attempt before."""
     if not turn.attempt:
         return "first"
-    return "shutdown" if turn.tries.is_interrupted else cause
+    return "shutdown" if turn.attempt_counter.is_interrupted else cause
 
 
 def may_try_again(turn: TurnState, rules: Rules) -> bool:
-    """Tell whether the running attempt may fail and be followed by another."""
+    """Return whether another attempt may follow if the running one fails."""
     return _why_too_often(turn, rules) is None
 
 
 def why_given_up(turn: TurnState, heard_at: Millis | None, now: Millis, rules: Rules) -> str | None:
-    """Return why the turn is not tried again, or None. A single attempt always is: the process may have been away."""
+    """Return why a turn is given up, or None.
+
+    Time without output does not count after a single attempt: the process may not have been running.
+    """
     too_often = _why_too_often(turn, rules)
     if too_often is not None:
         return too_often
     idle = now - max(turn.progressed_at, heard_at or 0)
-    if turn.tries.counted > 1 and idle > rules.give_up_after:
-        return f"no word in {idle // 1000} s, over {turn.tries.counted} attempts"
+    if turn.attempt_counter.counted > 1 and idle > rules.give_up_after:
+        return f"no output for {idle // 1000} s, over {turn.attempt_counter.counted} attempts"
     return None
 
 
 def _why_too_often(turn: TurnState, rules: Rules) -> str | None:
-    tries = turn.tries
-    if tries.counted >= rules.max_attempts:
-        return f"{tries.counted} attempts did not end"
+    counter = turn.attempt_counter
+    if counter.counted >= rules.max_attempts:
+        return f"{counter.counted} attempts did not end"
     if turn.attempt >= rules.max_total_attempts:
         return f"{turn.attempt} attempts did not end, which is the limit in total"
-    if (ran := tries.running_time(turn.progressed_at)) > rules.max_running_time:
+    if (ran := counter.running_time(turn.progressed_at)) > rules.max_running_time:
         return f"it ran for {ran // 1000} s, over {turn.attempt} attempts, which is the limit"
     return None

@@ -11,47 +11,47 @@ from typing import Any, Final
 
 from ..ids import Millis
 
-__all__ = ["PROGRESS_CHUNKS", "Tries"]
+__all__ = ["PROGRESS_CHUNKS", "AttemptCounter"]
 
 PROGRESS_CHUNKS: Final = 1_000
 """Chunks that count as progress by themselves, for answers that have no steps."""
 
 
 @dataclass(slots=True)
-class Tries:
-    """The attempts of an open turn, as far as they count against its bounds."""
+class AttemptCounter:
+    """The attempts of an open turn that count against its limits."""
 
     counted: int = 0
     """Attempts since the last progress, without those that a shutdown interrupted."""
     restarts: int = 0
-    """Counted attempts that discarded what was said before. Progress does not reset these: each can make it again."""
+    """Counted attempts that discarded the answer so far. Progress does not reset these: each may repeat it."""
     chunks: int = 0
-    """How many chunks the turn had at the last progress."""
+    """The number of chunks at the last progress."""
     has_step: bool = False
-    """Whether the running attempt has begun a step of its own: the end of an older one is no progress of it."""
+    """True when the running attempt has started a step. The end of an older attempt's step is no progress."""
     began_at: Millis | None = None
-    """When the attempt began that runs, or died; None when there is none whose time is still to be counted."""
+    """When the last attempt began; None when its running time is already in `ran`."""
     ran: int = 0
-    """Milliseconds that earlier attempts ran, up to their last chunk."""
+    """Milliseconds that earlier attempts ran, each up to its last chunk."""
     is_fresh: bool = False
-    """Whether the last attempt discarded what was said before."""
+    """True when the last attempt discarded the answer so far."""
     is_interrupted: bool = False
-    """Whether a shutdown interrupted the last attempt."""
+    """True when a shutdown interrupted the last attempt."""
 
     def begin(self, at: Millis, last_chunk_at: Millis, *, is_fresh: bool = False) -> None:
-        """Count an attempt that begins."""
+        """Count a new attempt."""
         self.ran = self.running_time(last_chunk_at)
         self.counted, self.restarts, self.is_fresh = self.counted + 1, self.restarts + is_fresh, is_fresh
         self.began_at, self.has_step, self.is_interrupted = at, False, False
 
     def interrupt(self, at: Millis) -> None:
-        """Take the running attempt off the count: a shutdown ended it."""
+        """Take the running attempt off the count, because a shutdown interrupts it."""
         self.ran = self.running_time(at)
         self.counted, self.restarts = self.counted - 1, self.restarts - self.is_fresh
         self.began_at, self.is_interrupted = None, True
 
-    def hear(self, chunk: dict[str, Any], chunks: int, *, is_own_call: bool) -> None:
-        """Reset the count if this chunk of the running attempt is progress. `chunks` includes this chunk."""
+    def count_chunk(self, chunk: dict[str, Any], chunks: int, *, is_own_call: bool) -> None:
+        """Reset the count if this chunk is progress. `chunks` is the number of chunks with this one."""
         kind = chunk["type"]
         if kind == "start-step":
             self.has_step = True
@@ -61,5 +61,5 @@ class Tries:
             self.counted, self.chunks = min(self.counted, self.restarts + 1), chunks
 
     def running_time(self, until: Millis) -> int:
-        """Return for how many milliseconds the turn's attempts ran, the last of them until then."""
+        """Return how many milliseconds the attempts ran, the last one until `until`."""
         return self.ran if self.began_at is None else self.ran + max(until - self.began_at, 0)

@@ -1,4 +1,4 @@
-"""Calls of our own tools: recorded before their effect, and never left without an output by a turn that ended."""
+"""Calls of server tools: recorded before the tool runs, and with an output or an error once the turn has ended."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["interrupted_calls", "start_call", "with_errors"]
 
 
 def start_call(turn: TurnState, command: RecordCallStart) -> list[Event]:
-    """Return the record that a call starts.
+    """Return the event that records the start of a call.
 
     Raises:
-        Rejected: the stream has no such call, it waits for an approval, it has its output, or it was started before
-            and may not be again.
+        Rejected: the message has no such call, the call waits for an approval or has an output, or it was started
+            before and its tool is not idempotent.
     """
     if turn.status is not TurnStatus.RUNNING or turn.fold is None:
         raise StaleAttempt(f"unable to start a call of turn {turn.id}; it is not running")
@@ -37,7 +37,7 @@ def start_call(turn: TurnState, command: RecordCallStart) -> list[Event]:
 
 
 def interrupted_calls(state: State, turn: TurnState, outcome: Outcome, rules: Rules) -> list[Chunk]:
-    """Return the errors of the calls that nobody will settle any more once the turn has ended like this."""
+    """Return error chunks for the calls that will never have an output when the turn ends with this outcome."""
     if turn.fold is None or not (turn.calls or rules.server_tools):
         return []
     error = {"type": "tool-output-error", "errorText": rules.interrupted_text}
@@ -61,7 +61,7 @@ def with_errors(message: UIMessage, errors: list[Chunk]) -> UIMessage:
 def _is_ready(part: Part) -> bool:
     state = part.get("state")
     approved = (part.get("approval") or {}).get("approved")
-    # Progress of an attempt that died is no output: the call may be made again, if it may be made twice at all.
+    # A preliminary output of a crashed attempt is no output: an idempotent call may start again.
     has_progress = state == "output-available" and bool(part.get("preliminary"))
     return state == "input-available" or has_progress or (state == "approval-responded" and approved is True)
 
@@ -77,7 +77,7 @@ def _is_abandoned(state: State, turn: TurnState, part: Part, outcome: Outcome, r
     if tool_name(part) not in rules.server_tools or part.get("providerExecuted"):
         return False
     if part.get("state") == "approval-responded":
-        # Approved while the answer streamed: the continuation that waits will run it.
+        # Approved while the answer was streamed: the waiting continuation will run it.
         return outcome is not Outcome.COMPLETED and not any(
             other.node == turn.node for other in state.message_turns() if other is not turn
         )

@@ -1,7 +1,7 @@
-"""A client's list of messages without a question: what of it is new, what is changed, and what is not allowed (R-8).
+"""A client's message list without a question: what it adds, what it changes, and what is not allowed (R-8).
 
-A list is taken as a whole or refused as a whole: the client shows all of it, and a page that is told of half of its
-list only would show something that is neither stored nor what it set.
+A list is stored as a whole or refused as a whole. The client shows all of its list; if half of it were stored, the
+page would show neither the stored conversation nor the list.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def changes_of(
     """Return the stored messages that a client's list changes, with their nodes, and the messages that it adds.
 
     Raises:
-        MessageRefused: the client may not have one of them stored; then none is.
+        MessageRefused: the client may not store one of them; none is stored.
     """
     nodes = _nodes_by_id(state)
     active = set(state.tree.active_path())
-    # A client's copy of what an open turn writes is behind it, and the message ends as its chunks fold.
+    # A client's copy of a message that an open turn writes is out of date; the message is computed from its chunks.
     written = {turn.node for turn in state.message_turns() if turn.fold is not None}
     changed: list[tuple[NodeId, JsonObject]] = []
     new: list[JsonObject] = []
@@ -46,20 +46,18 @@ def changes_of(
         node = next((each for each in reversed(versions) if each in active), versions[-1])
         place = state.tree.nodes[node]
         if place.role != message["role"]:
-            raise MessageRefused(
-                f"unable to take message {message['id']!r}; that is the id of a message of another role"
-            )
+            raise MessageRefused(f"unable to take message {message['id']!r}; a message of another role has this id")
         if node in written or place.body is None:
             continue
         if place.role == "assistant" and still_streams(message):
-            continue  # it was sent before the client had all of the answer
+            continue  # the client sent it before it had the whole answer
         if not _is_unchanged(message, [state.tree.nodes[each] for each in versions], rules):
             changed.append((node, _checked(message, place, rules)))
     return changed, new
 
 
 def check_questions(messages: Iterable[JsonObject]) -> None:
-    """Refuse user messages that a client may not have stored. Those that are stored already are not checked again."""
+    """Refuse user messages that a client may not store. Stored messages are not checked again."""
     for message in messages:
         try:
             check_client_message(message)
@@ -68,7 +66,7 @@ def check_questions(messages: Iterable[JsonObject]) -> None:
 
 
 def _checked(message: JsonObject, place: Node | None, rules: Rules) -> JsonObject:
-    """Return what is to be stored of a message that a client adds, or changes at `place`."""
+    """Return the message as it is stored when a client adds it, or changes it at `place`."""
     if message["role"] == "user":
         check_questions([message])
         return message
@@ -86,7 +84,7 @@ def _checked(message: JsonObject, place: Node | None, rules: Rules) -> JsonObjec
 
 
 def _is_unchanged(message: JsonObject, versions: Iterable[Node], rules: Rules) -> bool:
-    """Tell whether a message is a copy of what is, or was, stored under its id: an older version is no edit."""
+    """Return whether a message is a copy of a stored one with its id. A copy of an older version is no edit."""
     stored = [msgspec.json.decode(node.body) for node in versions if node.body is not None]
     if any(is_copy(message, each) for each in stored):
         return True
@@ -95,7 +93,7 @@ def _is_unchanged(message: JsonObject, versions: Iterable[Node], rules: Rules) -
 
 
 def _without_removed(messages: Sequence[JsonObject], known: Container[str], rules: Rules) -> Sequence[JsonObject]:
-    """Leave out what the limit on stored messages has removed: clients show it until they are loaded anew."""
+    """Return the list without messages that the cap has removed: clients show them until they reload."""
     if rules.max_persisted_messages is None:
         return messages
     first = next((place for place, message in enumerate(messages) if message["id"] in known), 0)

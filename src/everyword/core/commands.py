@@ -1,4 +1,7 @@
-"""What may be asked of an agent. Commands carry their facts: fresh ids, parsed input; time is given to `decide`."""
+"""The commands that an agent takes.
+
+A command carries everything that `decide` needs: new ids and parsed input. The time is an argument of `decide`.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ PolicyName = Literal["queue", "latest", "merge", "drop", "debounce", "steer"]
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What becomes of a submit that overlaps open turns (R-7). `debounce` is in milliseconds."""
+    """What happens to a question while other turns are open (R-7). `debounce` is in milliseconds."""
 
     name: PolicyName = "queue"
     debounce: int = 750
@@ -67,9 +70,10 @@ class Policy(msgspec.Struct, frozen=True):
 class Submit(msgspec.Struct, frozen=True):
     """Ask for a turn.
 
-    `messages` is the asker's list. Of an untrusted one (a client's) only the trailing unknown user messages are
-    taken (R-6); of a trusted one (our own code) every unknown message. None means that the messages are evaluated
-    later (R-10). `known` says that the store has this request id from longer ago than the state remembers.
+    `messages` is the caller's message list. Of an untrusted caller's list (a client's), only the unknown user messages
+    at its end are taken (R-6); of a trusted caller's (the agent's own code), every unknown message. None means that the
+    messages are computed later (R-10). `known` is True when the store has this request id, and the state has forgotten
+    it.
     """
 
     request: RequestId
@@ -84,9 +88,9 @@ class Submit(msgspec.Struct, frozen=True):
     owner: str | None = None
     known: bool = False
     principal: Identity | None = None
-    """For whom it is asked, and so the author of the user messages that it brings (R-35, R-37)."""
+    """The principal that asks: the author of the user messages (R-35, R-37)."""
     trace: str | None = None
-    """The trace that asks, as `traceparent`."""
+    """The trace of the caller, as `traceparent`."""
 
 
 class ContinueTurn(msgspec.Struct, frozen=True):
@@ -102,9 +106,9 @@ class ContinueTurn(msgspec.Struct, frozen=True):
 
 
 class OpenStream(msgspec.Struct, frozen=True):
-    """Open a bare stream; it takes no place in the tree and the caller drives it.
+    """Open a bare stream: a turn without a node in the tree, which the caller writes.
 
-    The question that it answers and the job that fills it are committed with it, or none of them is.
+    The stream, the question that it answers and the job that writes it are committed together.
     """
 
     request: RequestId
@@ -123,19 +127,19 @@ class PlaceMessages(msgspec.Struct, frozen=True):
 
 
 class BeginAttempt(msgspec.Struct, frozen=True):
-    """Start the next attempt of a turn; committed before the model is called."""
+    """Begin the next attempt of a turn. It is committed before the model is called."""
 
     turn: TurnId
     cause: AttemptCause = "first"
     fresh: bool = False
     heard_at: Millis | None = None
-    """When a sub-agent that the turn waits for last said something: that is progress of the turn, too."""
+    """When a sub-agent that the turn waits for last wrote something. That is progress of the turn, too."""
     calls: RequestId | None = None
-    """A request id for the turn of approved calls that have to run before a question, if there are any (R-3)."""
+    """A request id for the turn that runs approved calls before a question, if there are any (R-3)."""
 
 
 class DelayAttempt(msgspec.Struct, frozen=True):
-    """Say that an attempt of a turn is over, and that the next comes after a while: until then it is recovered."""
+    """Record that an attempt failed and that the next one begins later. Until then the turn is being recovered."""
 
     turn: TurnId
     attempt: Attempt
@@ -143,21 +147,21 @@ class DelayAttempt(msgspec.Struct, frozen=True):
 
 
 class InterruptAttempt(msgspec.Struct, frozen=True):
-    """Say that the process stops in good order in the middle of this attempt."""
+    """Record that a graceful shutdown interrupts this attempt."""
 
     turn: TurnId
     attempt: Attempt
 
 
 class Emitted(msgspec.Struct, frozen=True, gc=False):
-    """One chunk as a runner hands it over: its JSON bytes, normalised (R-24)."""
+    """One chunk as a runner passes it on: its JSON bytes, normalised (R-24)."""
 
     body: bytes
     transient: bool = False
 
 
 class EmitChunks(msgspec.Struct, frozen=True, gc=False):
-    """Add chunks to a turn's stream. While it waits to be decided, more chunks of the same attempt may join it."""
+    """Add chunks to a turn. While the command waits in the mailbox, chunks of the same attempt may be added to it."""
 
     turn: TurnId
     attempt: Attempt
@@ -165,9 +169,9 @@ class EmitChunks(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecordCallStart(msgspec.Struct, frozen=True):
-    """Ask to run a tool of ours for a call that the stream announced; the effect comes after the commit.
+    """Record that a server tool is about to run for a call of the stream. The tool runs after the commit.
 
-    A call that an earlier attempt started may have had its effect: it starts again only if `is_idempotent`.
+    A call that an earlier attempt started may have had its effect. It starts again only if `is_idempotent`.
     """
 
     turn: TurnId
@@ -178,7 +182,7 @@ class RecordCallStart(msgspec.Struct, frozen=True):
 
 
 class FinishTurn(msgspec.Struct, frozen=True):
-    """End a turn. The message is what the chunks fold to; the runner does not supply it (R-1)."""
+    """End a turn. Its message is computed from its chunks; the runner does not supply it (R-1)."""
 
     turn: TurnId
     attempt: Attempt
@@ -189,29 +193,29 @@ class FinishTurn(msgspec.Struct, frozen=True):
     finish_reason: str | None = None
     usage: Raw = msgspec.field(default_factory=absent)
     message: dict[str, Any] | None = None
-    """What a managed stream, whose chunks fold to nothing here, leaves in the conversation (R-20)."""
+    """The message that a managed stream leaves in the conversation (R-20). Its chunks are not folded here."""
     chunks: Sequence[Emitted] = ()
-    """The last chunks of such a stream."""
+    """The last chunks of a managed stream."""
     forget: AttemptCause | None = None
-    """Why the attempt before did not end, if what was said is not to be kept (R-17). A continuation keeps it."""
+    """Why the last attempt failed, if its answer is to be discarded (R-17). A continuation never discards it."""
 
 
 class CancelTurns(msgspec.Struct, frozen=True):
-    """Stop one turn by its request id, or every open turn."""
+    """Cancel one turn by its request id, or every open turn."""
 
     request: RequestId | None = None
     by: str | None = None
 
 
 class ClearConversation(msgspec.Struct, frozen=True):
-    """Start the conversation anew; with `cancels`, without the jobs of that method either."""
+    """Clear the conversation. With `cancels`, cancel the jobs of that method as well."""
 
     origin: str | None = None
     cancels: str | None = None
 
 
 class AnswerToolCall(msgspec.Struct, frozen=True):
-    """Settle a tool call from outside the model, and go on with the turn if `auto_continue` says so (R-1, R-3)."""
+    """Answer a tool call of a client tool, or an approval; with `auto_continue`, continue the message (R-1, R-3)."""
 
     call: CallId
     answer: CallAnswer
@@ -225,7 +229,7 @@ class AnswerToolCall(msgspec.Struct, frozen=True):
 
 
 class PutMessages(msgspec.Struct, frozen=True):
-    """Store messages without a turn. What an untrusted list may add and change is in the rules of its agent (R-8)."""
+    """Store messages without a turn. The agent's rules say what an untrusted list may add and change (R-8)."""
 
     messages: Sequence[dict[str, Any]]
     trusted: bool = True
@@ -233,7 +237,7 @@ class PutMessages(msgspec.Struct, frozen=True):
     origin: str | None = None
     principal: Identity | None = None
     is_copy: bool = False
-    """The messages are another conversation's: they keep the server fields that they have, and are given none."""
+    """The messages were copied from another conversation: they keep the server's fields that they have."""
 
 
 class RemoveMessages(msgspec.Struct, frozen=True):
@@ -242,7 +246,7 @@ class RemoveMessages(msgspec.Struct, frozen=True):
 
 
 class MoveLeaf(msgspec.Struct, frozen=True):
-    """Show another branch: the newest descendant of `node` becomes the leaf."""
+    """Show another branch: the newest leaf below `node` becomes the active leaf."""
 
     node: NodeId
     origin: str | None = None
@@ -253,18 +257,18 @@ class MarkHookDone(msgspec.Struct, frozen=True):
 
 
 class ReplaceState(msgspec.Struct, frozen=True):
-    """Replace the agent's state; validated before, by the agent's own code (R-21)."""
+    """Replace the agent's own state. The agent's code has validated it (R-21)."""
 
     state: Raw
     origin: str | None = None
 
 
 class CreateAgent(msgspec.Struct, frozen=True):
-    """Let a sub-agent exist; only for one whose log is empty."""
+    """Create a sub-agent. Only for an agent whose log is empty."""
 
 
 class AddJob(msgspec.Struct, frozen=True):
-    """Put work aside, unless it is there already (R-33). `rule` and `zone` say when it comes again."""
+    """Queue or schedule a job, unless it exists (R-33). `rule` and `zone` say when it is repeated."""
 
     job: JobId
     kind: JobKind
@@ -276,12 +280,12 @@ class AddJob(msgspec.Struct, frozen=True):
     max_attempts: int = 5
     key: str | None = None
     within: JobId | None = None
-    """The job whose run asks: it is on its way out, and is no reason not to add another."""
+    """The job whose run adds this one. It is about to end, so it does not count as an existing job."""
     principal: Identity | None = None
 
 
 class DeclareJobs(msgspec.Struct, frozen=True):
-    """Let the repeating jobs that the agent's class declares be these, and no others (R-33)."""
+    """Make the declared jobs exactly those that the agent's class declares (R-33)."""
 
     jobs: Sequence[AddJob]
 
@@ -292,7 +296,7 @@ class StartJob(msgspec.Struct, frozen=True):
 
 
 class EndJob(msgspec.Struct, frozen=True):
-    """End a run; with a `due` the job comes again then."""
+    """End a run of a job. With `due`, the job runs again at that time."""
 
     job: JobId
     run: int
@@ -306,11 +310,11 @@ class CancelJobs(msgspec.Struct, frozen=True):
 
 
 class DestroyAgent(msgspec.Struct, frozen=True):
-    """Let the agent be no more; whoever commits this deletes it, or the next process does."""
+    """Destroy the agent. The process that commits this deletes its data, or the next process does."""
 
 
 class StartFiber(msgspec.Struct, frozen=True):
-    """Record that background work begins; an id that was used before starts nothing."""
+    """Record the start of a fiber. An id that was used before starts nothing."""
 
     fiber: FiberId
     name: str
@@ -318,13 +322,13 @@ class StartFiber(msgspec.Struct, frozen=True):
 
 
 class RecoverFiber(msgspec.Struct, frozen=True):
-    """Hand back work whose process died; recorded before anybody's code hears of it."""
+    """Recover a fiber whose process crashed. It is committed before the agent's code is called."""
 
     fiber: FiberId
 
 
 class PauseFiber(msgspec.Struct, frozen=True):
-    """Record that a fiber is cut off in good order."""
+    """Record that a graceful shutdown interrupts a fiber."""
 
     fiber: FiberId
 
@@ -341,9 +345,9 @@ class EndFiber(msgspec.Struct, frozen=True):
 
 
 class StartRun(msgspec.Struct, frozen=True):
-    """Record that a sub-agent works as a tool; whoever commits this sets it to work.
+    """Record the start of a run. The process that commits this starts the sub-agent.
 
-    A run that is known is not started twice. With a `refusal` it ends with that text before it has begun.
+    A known run is not started twice. With `refusal`, the run ends at once with this error.
     """
 
     run: RunId
@@ -362,7 +366,7 @@ class StartRun(msgspec.Struct, frozen=True):
 
 
 class EndRun(msgspec.Struct, frozen=True):
-    """Record how a run ended; the first end for good counts."""
+    """Record how a run ended. The first end that is not an interruption is final."""
 
     run: RunId
     status: RunStatus

@@ -1,8 +1,7 @@
-"""Going on with an answer whose calls were settled, and running approved calls of one that may not go on (R-3).
+"""Continue an answer whose calls were answered, or run its approved calls when it may not be continued (R-3).
 
-An answer may go on as long as no later one has begun. After that its approved calls run as a turn of their own, of kind
-`calls`: it runs beside the conversation, its outputs go into the old message, and the model reads them with the next
-question.
+An answer may be continued until a later one has begun. After that, its approved calls run in a turn of kind `calls`:
+it runs beside the conversation, its outputs go into the old message, and the model reads them with the next question.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ __all__ = [
 __all__ += ["stop_calls", "waiting_continuations"]
 
 APPROVED: Final = b'"approval-responded"'
-"""Without it in its bytes, a stored message has no approved call: most need not be decoded to know that."""
+"""A stored message without these bytes has no approved call. Most messages need not be decoded to know that."""
 
 
 def may_continue(state: State, node: NodeId) -> bool:
-    """Tell whether the answer at `node` may still go on: it is shown, and no later answer has begun.
+    """Return whether the answer at `node` may be continued: it is shown, and no later answer has begun.
 
-    Questions that wait stand behind it, and it goes on before them.
+    Questions that wait are behind it on the path. It is continued before they begin.
     """
     for below in reversed(state.tree.active_path()):
         if below == node:
@@ -59,7 +58,7 @@ def may_continue(state: State, node: NodeId) -> bool:
 
 
 def _has_begun(state: State, node: NodeId) -> bool:
-    """Tell whether a turn that writes, or wrote, an answer without a word so far was tried."""
+    """Return whether a turn of this node, which has no message yet, has had an attempt."""
     return any(turn.attempt > 0 and turn.node == node for turns in (state.open, state.ended) for turn in turns.values())
 
 
@@ -69,9 +68,9 @@ def waiting_continuations(state: State) -> Iterator[TurnState]:
 
 
 def continuation_is_due(state: State, turn: TurnState) -> bool:
-    """Tell whether a waiting continuation need not wait for another answer to its target (R-3).
+    """Return whether a waiting continuation has no other open call of its message to wait for (R-3).
 
-    Also true when the target may not go on any more: then the continuation begins, and `decide` skips it.
+    Also true when its message may no longer be continued: the continuation begins, and `decide` skips it.
     """
     if not may_continue(state, turn.node):
         return True
@@ -80,7 +79,7 @@ def continuation_is_due(state: State, turn: TurnState) -> bool:
 
 
 def _why_skipped(state: State, turn: TurnState) -> str | None:
-    """Return why a continuation that may begin has nothing to continue, or None (R-3)."""
+    """Return why a continuation that is about to begin is skipped, or None (R-3)."""
     if not may_continue(state, turn.node):
         return "target-not-last"
     if state.tree.nodes[turn.node].role != "assistant":
@@ -92,17 +91,17 @@ def _why_skipped(state: State, turn: TurnState) -> str | None:
     message = UIMessage.decode(body) if body is not None else UIMessage(id="", role="assistant")
     if open_calls(message) or any(part.get("state") == "approval-responded" for part in tool_parts(message)):
         return None
-    # A completed answer whose last step calls nothing was given by somebody who knew all the results.
+    # If the last step of a completed answer has no calls, the model had read all results.
     calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
     is_answered = before.finish_reason == "stop" or (before.outcome is Outcome.COMPLETED and not calls)
     return "already-answered" if is_answered else None
 
 
 def is_held(state: State, turn: TurnState) -> bool:
-    """Tell whether a running turn must not go on with the answers to its last step.
+    """Return whether a running turn must not go on with the answers to the calls of its last step.
 
-    A client gave one of them with `autoContinue: false` and goes on by itself. An answer to the same message that asks
-    for a continuation outweighs it, as it does once the message is stored.
+    A client gave one of them with `autoContinue: false`, and continues by itself. Another answer to the same message
+    that asks for a continuation outweighs it, as it does for a stored message.
     """
     if not turn.held or turn.fold is None or any(each.node == turn.node for each in waiting_continuations(state)):
         return False
@@ -110,11 +109,11 @@ def is_held(state: State, turn: TurnState) -> bool:
     return any(part.get("toolCallId") in turn.held for part in parts[last_step(parts) :])
 
 
-# -- calls that are left -------------------------------------------------------------------------------------
+# -- late calls -------------------------------------------------------------------------------------
 
 
 def runs_here(part: Part, rules: Rules) -> bool:
-    """Tell whether a call that asks for approval is one of our own tools': we run it, and nobody else."""
+    """Return whether a call that needs approval is a call of a server tool."""
     is_ours = tool_name(part) in rules.server_tools or _is_asked_by_us(part)
     return is_ours and not part.get("providerExecuted")
 
@@ -124,7 +123,7 @@ def _is_asked_by_us(part: Part) -> bool:
 
 
 def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAccepted:
-    """Return the acceptance of a turn that runs the approved calls of the message at `node`.
+    """Return the event that accepts a turn for the approved calls of the message at `node`.
 
     Raises:
         Rejected: the request id is taken.
@@ -148,22 +147,22 @@ def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAcc
 
 
 def asker_of(state: State, node: NodeId) -> Identity | None:
-    """Return who asked for the answer at `node`: what goes on with it works for the same (R-35)."""
+    """Return the principal that asked for the answer at `node`. Its continuations work for the same one (R-35)."""
     wrote = _writer(state, node)
     return wrote.accepted.principal if wrote is not None else None
 
 
 def _writer(state: State, node: NodeId) -> TurnState | None:
-    """Return the newest turn that wrote the message at `node`, or was to; None if it is not remembered."""
+    """Return the newest turn of the message at `node`; None if the state has forgotten it."""
     return _newest(turn for turns in (state.open, state.ended) for turn in turns.values() if turn.node == node)
 
 
 def leave_behind(state: State, turn: TurnState, request: RequestId | None, rules: Rules) -> list[Event]:
-    """Return what ends, and what has to run first, when a turn is about to begin for the first time.
+    """Return the events that come before the first attempt of a turn.
 
-    A question ends continuations that still wait for an answer to another call; a continuation that has nothing to
-    continue ends itself. If a call of theirs, or of the answer before the question, was approved and has not run, the
-    last event accepts a turn that runs it. A question then has to wait for that.
+    A question skips continuations that still wait for an answer to another call. A continuation that has nothing to
+    continue skips itself. If a call of a skipped continuation, or of the answer before the question, was approved and
+    has not run, the last event accepts a turn that runs it. A question then has to wait for that turn.
     """
     skipped: list[tuple[TurnState, str]] = []
     before: NodeId | None = None
@@ -176,7 +175,7 @@ def leave_behind(state: State, turn: TurnState, request: RequestId | None, rules
     events: list[Event] = [TurnEnded(each.id, Outcome.SKIPPED, reason=reason) for each, reason in skipped]
     node = next((each.node for each, _ in skipped if _approved_in(state, each.node, rules)), None)
     if node is None and before is not None and any(map(_is_asked_by_us, _approved_in(state, before, rules))):
-        node = before  # not if it was approved elsewhere, long ago, and came with an import
+        node = before  # an imported message may have calls that were approved elsewhere
     if node is None:
         return events
     if request is None:
@@ -185,9 +184,9 @@ def leave_behind(state: State, turn: TurnState, request: RequestId | None, rules
 
 
 def stop_calls(state: State, stopped: Collection[TurnState], by: str | None, rules: Rules) -> list[Event]:
-    """Return what settles the approved calls that turns would have run which are stopped before they began.
+    """Return the events that end the approved calls of turns which are stopped before they began.
 
-    Without it the calls would stay approved, and the next question would run them after all.
+    Without them the calls would stay approved, and the next question would run them.
     """
     nodes, ids = dict.fromkeys(turn.node for turn in stopped if turn.extends), {turn.id for turn in stopped}
     kept = {turn.node for turn in state.message_turns() if turn.extends and turn.id not in ids}
@@ -217,7 +216,7 @@ def _approved_in(state: State, node: NodeId, rules: Rules) -> list[Part]:
 
 
 def _approved(message: UIMessage, rules: Rules) -> list[Part]:
-    """Return the calls of our own tools that a person approved and that have not run."""
+    """Return the approved calls of server tools that have not run."""
     responded = [part for part in tool_parts(message) if part.get("state") == "approval-responded"]
     approved = [part for part in responded if (part.get("approval") or {}).get("approved") is True]
     return [part for part in approved if runs_here(part, rules)]

@@ -1,8 +1,8 @@
-"""The conversation as clients are shown it: the stored messages, and among them the answer that is being written.
+"""The conversation that clients are shown: the stored messages, and the running answer at its place among them.
 
-That answer is shown at its place as soon as something stands behind it, such as a question that waits for its turn. At
-the end of the conversation it is left to its stream: clients put what streams at the end of their list by themselves,
-and `ai` before 6.0.250 doubles the parts of a message that is in the list already when its stream begins.
+The running answer is included when another message follows it, such as a question that waits for its turn. At the end
+of the conversation it is left out: clients append the message that they stream to their list, and `ai` before 6.0.250
+doubles the parts of a message that is in the list when its stream begins.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ __all__ = ["RunningAnswer", "Shown", "conversation", "has_gap", "is_followed", "
 __all__ += ["with_reserved", "with_running"]
 
 Shown = tuple[NodeId, bytes, bool]
-"""A message that is shown: its place, its JSON, and whether its turn still writes it."""
+"""A message that is shown: its node, its JSON, and whether its turn still writes it."""
 
 RunningAnswer = tuple[NodeId, UIMessage]
-"""The place of the answer that is being written, and the message so far."""
+"""The node of the running answer, and the message so far."""
 
 
 def conversation(state: State) -> list[Shown]:
-    """Return the conversation as clients are shown it, oldest first."""
+    """Return the conversation that clients are shown, oldest message first."""
     return with_running(stored_messages(state.tree.shown_path()), state.tree.active_path(), running_answer(state))
 
 
 def with_reserved(state: State, shown: list[Shown]) -> list[Shown]:
-    """Return the messages with an empty one for each answer that has not begun and has something behind it.
+    """Return the messages with an empty one for each answer that has not begun and has a message behind it.
 
-    A page that cannot be told to put a message between two others has a place for it then.
+    Pages that cannot insert a message between two others need a place for it.
     """
     path, there = state.tree.active_path(), {node: (node, body, is_written) for node, body, is_written in shown}
     last = shown[-1][0] if shown else None
@@ -43,15 +43,15 @@ def with_reserved(state: State, shown: list[Shown]) -> list[Shown]:
 
 
 def stored_messages(path: Sequence[tuple[NodeId, Node]]) -> list[Shown]:
-    """Return the stored messages of a path; of one that waits for somebody's approval, the draft."""
+    """Return the stored messages of a path; of an answer that waits for an approval, its draft."""
     # As `Node.shown`, without a call for each of thousands.
     return [(node, body, place.draft is not None) for node, place in path if (body := place.draft or place.body)]
 
 
 def running_answer(state: State) -> RunningAnswer | None:
-    """Return the answer that is being written, if something stands behind it on the branch that is shown.
+    """Return the running answer if a message follows it on the active path.
 
-    A continuation extends a message that is stored, and its stream begins with that message as it is stored.
+    Not the message of a continuation: it is stored, and its stream begins with the stored message.
     """
     turn = state.current
     if turn is None or turn.is_continuation or turn.fold is None or turn.fold.is_empty:
@@ -62,7 +62,7 @@ def running_answer(state: State) -> RunningAnswer | None:
 
 
 def is_followed(path: Sequence[NodeId], last: NodeId | None, node: NodeId) -> bool:
-    """Tell whether `last`, the last place of the path with a message, stands behind `node`."""
+    """Return whether `last`, the last node of the path with a message, comes after `node`."""
     for place in reversed(path):
         if place == node:
             return False
@@ -72,13 +72,13 @@ def is_followed(path: Sequence[NodeId], last: NodeId | None, node: NodeId) -> bo
 
 
 def has_gap(state: State) -> bool:
-    """Tell whether a message stands behind a place that has none: its answer is being written, or left nothing."""
+    """Return whether a node without a message has one behind it: its answer is running, or ended without a message."""
     path, shown = state.tree.active_path(), state.tree.shown_path()
     return bool(shown) and path.index(shown[-1][0]) + 1 != len(shown)
 
 
 def with_running(shown: list[Shown], path: Sequence[NodeId], running: RunningAnswer | None) -> list[Shown]:
-    """Return the messages with the answer that is being written at its place."""
+    """Return the messages with the running answer at its place."""
     if running is None:
         return shown
     node, message = running

@@ -1,6 +1,6 @@
-"""Every rule of the game: what a command causes. Returns events, or refuses; changes nothing itself.
+"""Which events a command causes. `decide` returns events or refuses the command; it changes nothing.
 
-A command that is late, doubled or of a stale attempt causes no event or raises `Rejected`; none of them harms.
+A command that is late, repeated or from an older attempt causes no event, or raises `Rejected`.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ _FINAL = frozenset({"output-available", "output-error", "output-denied"})
 
 
 def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Event]:
-    """Return the events that `command` causes at `now`; the caller commits them and evolves the state.
+    """Return the events that `command` causes at `now`. The caller commits them and applies them with `evolve`.
 
     Raises:
-        Rejected: the rules say no; nothing happened.
+        Rejected: the rules refuse the command; nothing happened.
     """
     if state.is_destroyed:
         raise AgentGone("unable to take a command; the agent was destroyed. Its name is that of a new one.")
@@ -159,7 +159,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
 
 
 def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -> list[Event]:
-    """Return a stream's acceptance, its question and its job: they change different parts of the state."""
+    """Return the events of a stream, its question and its job. Each changes another part of the state."""
     accepted = accept_stream(state, command)
     if not accepted:
         return []
@@ -169,7 +169,7 @@ def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -
 
 
 def _finish_speaker(state: State, command: FinishTurn, now: Millis, rules: Rules) -> list[Event]:
-    """Return a turn's end, with what a managed stream says and leaves at last (R-20)."""
+    """Return the end of a turn; of a managed stream, with its last chunks and its message (R-20)."""
     turn = _speaker(state, command)
     if turn.accepted.kind is not TurnKind.RSM:
         return _finish(state, turn, command, rules)
@@ -182,23 +182,27 @@ def _finish_speaker(state: State, command: FinishTurn, now: Millis, rules: Rules
 
 
 def _speaker(state: State, command: EmitChunks | RecordCallStart | FinishTurn) -> TurnState:
-    """Return the turn that the runner speaks for, if it still may (I-7)."""
+    """Return the turn that a runner writes.
+
+    Raises:
+        StaleAttempt: the turn has ended, or another attempt runs (I-7).
+    """
     turn = state.open.get(command.turn)
     if turn is None or turn.attempt != command.attempt:
-        raise StaleAttempt(f"unable to write turn {command.turn}; attempt {command.attempt} is not the running one")
+        raise StaleAttempt(f"unable to write to turn {command.turn}; attempt {command.attempt} is not the running one")
     return turn
 
 
 def _emit(state: State, command: EmitChunks, now: Millis) -> list[Event]:
     turn = _speaker(state, command)
     if turn.status is TurnStatus.ACCEPTED:
-        raise StaleAttempt(f"unable to write turn {turn.id}; it has not begun")
+        raise StaleAttempt(f"unable to write to turn {turn.id}; it has not begun")
     chunks, speaker, attempt = command.chunks, command.turn, command.attempt
     for chunk in chunks:
         if _TOOL_OUTPUT in chunk.body:
             chunks = [chunk for chunk in chunks if not _is_answered_already(turn, chunk)]
             break
-    if turn.fold is not None and turn.fold.is_empty:  # nothing was said yet
+    if turn.fold is not None and turn.fold.is_empty:  # this is the first chunk of the message
         chunks = [Emitted(stamped_start(chunk.body, now)) if is_start(chunk.body) else chunk for chunk in chunks]
     return [
         Chunk(speaker, attempt, index, Raw(chunk.body), chunk.transient)
@@ -207,7 +211,7 @@ def _emit(state: State, command: EmitChunks, now: Millis) -> list[Event]:
 
 
 def _is_answered_already(turn: TurnState, chunk: Emitted) -> bool:
-    """Tell whether a tool's output comes after somebody settled its call: the first answer wins (R-1)."""
+    """Return whether a chunk is the output of a call that has one already: the first answer wins (R-1)."""
     if turn.fold is None or _TOOL_OUTPUT not in chunk.body:
         return False
     said = msgspec.json.decode(chunk.body)
@@ -244,14 +248,14 @@ def _begin(state: State, command: BeginAttempt, now: Millis, rules: Rules) -> li
     cause = cause_of(turn, command.cause)
     if command.fresh and not turn.extends:
         return [*left, AttemptStarted(turn.id, attempt, cause, fresh=True)]
-    # What a dead attempt left open is closed first, so that the next one starts on firm ground (R-17).
+    # The parts that the last attempt left open are closed first (R-17).
     return [*left, *_closing(turn, Attempt(turn.attempt)), AttemptStarted(turn.id, attempt, cause)]
 
 
 def _delay(state: State, command: DelayAttempt) -> list[Event]:
     turn = state.open.get(command.turn)
     if turn is None or turn.status is not TurnStatus.RUNNING or turn.attempt != command.attempt:
-        return []  # it has ended, or is about to, or the next attempt is here: nothing comes after a while
+        return []  # the turn has ended, is being cancelled, or has another attempt: there is nothing to wait for
     attempt = Attempt(turn.attempt + 1)
     return [] if turn.recovers_with == attempt else [AttemptDelayed(turn.id, attempt, command.cause)]
 
@@ -259,15 +263,15 @@ def _delay(state: State, command: DelayAttempt) -> list[Event]:
 def _interrupt(state: State, command: InterruptAttempt) -> list[Event]:
     turn = state.open.get(command.turn)
     if turn is None or turn.status is not TurnStatus.RUNNING or turn.attempt != command.attempt:
-        return []  # it has ended, or is about to, or another attempt has begun
-    return [] if turn.tries.is_interrupted else [AttemptInterrupted(turn.id, command.attempt)]
+        return []  # the turn has ended, is being cancelled, or has another attempt
+    return [] if turn.attempt_counter.is_interrupted else [AttemptInterrupted(turn.id, command.attempt)]
 
 
 def _in_the_way(state: State, turn: TurnState) -> TurnState | None:
-    """Return an open turn that has to end before this one may begin.
+    """Return an open turn that has to end before this one may begin, or None.
 
-    Of the chat's turns one runs at a time. Late calls run beside it, but nothing begins before they have ended: the
-    model is to read what they gave. And a message has one writer.
+    One chat turn runs at a time. Late calls run beside it, but no other turn begins before they have ended, because the
+    model has to read their outputs. And one turn at a time writes a message.
     """
     if turn.accepted.kind.is_bare:
         return None
@@ -291,7 +295,7 @@ def _closing(turn: TurnState, attempt: Attempt, also: Sequence[dict[str, Any]] =
 
 
 def _finish(state: State, turn: TurnState, command: FinishTurn, rules: Rules) -> list[Event]:
-    """Return a turn's end: open parts closed (R-23), the message, the cap, the outcome; one batch (I-8)."""
+    """Return the end of a turn in one batch (I-8): the ends of open parts (R-23), the message, the cap, the outcome."""
     aborted = turn.status is TurnStatus.CANCELLING
     if command.forget is not None and turn.status is TurnStatus.RUNNING and turn.accepted.kind is TurnKind.CHAT:
         return _forget(state, turn, command, rules)
@@ -303,7 +307,7 @@ def _finish(state: State, turn: TurnState, command: FinishTurn, rules: Rules) ->
         folded = message = with_errors(turn.fold.closed_message(), interrupted).to_dict()
         try:
             message = with_fields(rules.sanitize(folded), fields_of(folded))
-        except Exception as exc:  # noqa: BLE001 - the agent's own code; what clients have seen is kept as they saw it
+        except Exception as exc:  # noqa: BLE001 - the agent's own code failed: store the message as clients saw it
             text, detail = rules.unsanitized_text, f"{type(exc).__name__}: {exc}"
             command = replace(command, outcome=Outcome.ERROR, error=text, detail=detail, reason="not-sanitized")
         events.append(MessageEnded(turn.id, turn.node, to_raw(message), sanitized=message != folded))
@@ -325,9 +329,9 @@ def _finish(state: State, turn: TurnState, command: FinishTurn, rules: Rules) ->
 
 
 def _forget(state: State, turn: TurnState, command: FinishTurn, rules: Rules) -> list[Event]:
-    """Return the end of a turn that keeps nothing: a fresh attempt that ends before it says anything.
+    """Return the end of a turn whose answer is discarded: a fresh attempt that ends before its first chunk.
 
-    So readers need to know no more than that `fresh` throws away what was said.
+    Readers only need to know that a fresh attempt discards the answer so far.
     """
     assert command.forget is not None
     begun = AttemptStarted(turn.id, Attempt(turn.attempt + 1), cause_of(turn, command.forget), fresh=True)
@@ -349,10 +353,10 @@ def _hook_due(turn: TurnState, rules: Rules) -> bool:
 
 
 def _excess(state: State, turn: TurnState, rules: Rules, *, saved: bool) -> list[NodeId]:
-    """Return the nodes that `max_persisted_messages` removes once this turn's message is there, if it has one.
+    """Return the nodes that `max_persisted_messages` removes when this turn ends. `saved`: the turn has a message.
 
-    The oldest of the active path go, and the branches that hung on them. What an open turn answers, and all
-    that comes after it, stays, even beyond the cap: it goes when that turn ends.
+    These are the oldest nodes of the active path, with the branches below them. Messages that an open turn answers, and
+    all messages after them, stay until that turn ends, even beyond the cap.
     """
     cap = rules.max_persisted_messages
     if cap is None or not turn.accepted.kind.is_chat:
@@ -406,7 +410,7 @@ def _clear(state: State, command: ClearConversation, rules: Rules) -> list[Event
 
 
 def _is_busy(state: State, node: NodeId) -> bool:
-    """Tell whether an open turn writes this node or answers what is there."""
+    """Return whether an open turn writes this node, or answers the message there."""
     asked = (placed.node for turn in state.chat_turns() for placed in turn.accepted.messages)
     return node in asked or any(turn.node == node for turn in state.message_turns())
 

@@ -1,6 +1,6 @@
-"""What an event changes: the fold of the log into the state. Never refuses an event that `decide` made.
+"""Apply events to the state. Every event that `decide` returns can be applied.
 
-Mutates the state in place: copying it per event would cost more than deciding does.
+The state is changed in place: copying it for each event would cost more than `decide`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from .turn_state import TurnState, answer_of
 __all__ = ["APPROVAL_REQUEST", "evolve", "without_bodies"]
 
 APPROVAL_REQUEST = b'"tool-approval-request"'
-"""How a chunk that asks somebody something is recognised without parsing it."""
+"""The bytes by which an approval request is recognised without parsing the chunk."""
 
 _NULL = Raw(b"null")
 _RUNNING: Final = TurnStatus.RUNNING
@@ -69,7 +69,7 @@ _decode: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 def evolve(state: State, event: Event, at: Millis) -> None:
-    """Apply one event, committed or about to be, to the state."""
+    """Apply one event to the state. The event is committed, or about to be."""
     if isinstance(event, Chunk):  # nearly all events are
         turn = state.open.get(event.turn)
         if turn is None or turn.status is not _RUNNING:  # a chunk leaves a running turn running (`TRANSITIONS`)
@@ -111,7 +111,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case StateSet():
             state.value = bytes(event.state)
         case AgentCreated():
-            pass  # that its log has an event says it all
+            pass  # that the log has an event is all that is needed
         case JobAdded() | JobStarted() | JobEnded():
             evolve_job(state, event)
         case RunStarted() | RunEnded() | RunTold():
@@ -125,7 +125,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
 
 
 def without_bodies(event: TurnAccepted) -> TurnAccepted:
-    """Return the event as turns remember it: which messages it placed, but not what they say."""
+    """Return the event as `TurnState` keeps it: without the bodies of its messages."""
     if not event.messages:
         return event
     return replace(event, messages=[replace(placed, message=_NULL) for placed in event.messages])

@@ -1,4 +1,7 @@
-"""Background work that is recorded: begun, checkpointed, ended, and handed back when its process died under it."""
+"""Fibers: background work that is recorded when it starts, at each checkpoint and when it ends.
+
+A fiber whose process crashed is recovered by the next process.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +30,20 @@ __all__ = [
 __all__ += ["open_fibers", "recover_fiber", "restore_fiber", "start_fiber", "stash_fiber"]
 
 FIBER: Final = "fiber"
-"""The kind of the rows that keep fibers."""
+"""The kind of the rows of fibers."""
 
 MOST_ATTEMPTS: Final = 5
-"""How often a fiber is begun and handed back before it is set aside: it may be what kills the process."""
+"""How often a fiber is started and recovered before it is set aside: it may be the fiber that crashes the process."""
 
 KEPT_FIBERS: Final = 100
-"""How many fibers that have ended are remembered, so that their ids stay taken and their ends can be read."""
+"""How many ended fibers are kept, so that their ids stay taken and their outcomes can be read."""
 
 
 FiberEvent = FiberStarted | FiberStashed | FiberPaused | FiberEnded
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A fiber as its row keeps it."""
+    """The body of a fiber's row."""
 
     name: str
     started_at: Millis
@@ -56,7 +59,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def decide_fiber(state: State, command: FiberCommand) -> list[Event]:
-    """Return what a command about fibers causes."""
+    """Return the events that a command about fibers causes."""
     match command:
         case StartFiber():
             return start_fiber(state, command)
@@ -73,7 +76,7 @@ def decide_fiber(state: State, command: FiberCommand) -> list[Event]:
 
 
 def start_fiber(state: State, command: StartFiber) -> list[Event]:
-    """Return the start; nothing when the id was used before, for a fiber that runs or has ended."""
+    """Return the start of a fiber; nothing if its id was used before."""
     return (
         []
         if command.fiber in state.fibers
@@ -82,7 +85,7 @@ def start_fiber(state: State, command: StartFiber) -> list[Event]:
 
 
 def recover_fiber(state: State, command: RecoverFiber) -> list[Event]:
-    """Return the next start of a fiber whose process died, or its end when it has killed too many."""
+    """Return the next start of a fiber whose process crashed, or its end after too many attempts."""
     fiber = _open(state, command.fiber)
     if fiber.attempt >= MOST_ATTEMPTS:
         detail = f"{fiber.attempt} attempts began and none of them ended"
@@ -95,7 +98,7 @@ def stash_fiber(state: State, command: StashFiber) -> list[Event]:
 
 
 def end_fiber(state: State, command: EndFiber) -> list[Event]:
-    """Return the end; nothing for a fiber that has ended, or never was: the first word counts."""
+    """Return the end of a fiber; nothing if it has ended or is unknown: the first end counts."""
     fiber = state.fibers.get(command.fiber)
     if fiber is None or fiber.outcome is not None:
         return []
@@ -120,7 +123,7 @@ def _open(state: State, fiber: FiberId) -> FiberState:
     return found
 
 
-# -- folding and keeping ---------------------------------------------------------------------------------------------
+# -- events and rows ---------------------------------------------------------------------------------------------
 
 
 def evolve_fiber(state: State, event: FiberEvent, at: Millis) -> None:
@@ -157,7 +160,7 @@ def fiber_rows(state: State, event: FiberEvent) -> list[KeptRow]:
 
 
 def restore_fiber(row: KeptRow) -> FiberState:
-    """Return the fiber that a row keeps."""
+    """Return the fiber of a row."""
     kept = msgspec.json.decode(row.body or b"", type=_Kept)
     snapshot = bytes(kept.snapshot) if kept.snapshot is not ABSENT else None
     fiber = FiberState(FiberId(row.key), kept.name, kept.started_at, kept.attempt, snapshot, principal=kept.principal)
@@ -166,7 +169,7 @@ def restore_fiber(row: KeptRow) -> FiberState:
 
 
 def fiber_row(state: State, fiber: FiberId) -> KeptRow:
-    """Return the fiber's row as it stands; without a body when it is forgotten."""
+    """Return the row of a fiber; without a body if the fiber was removed."""
     found = state.fibers.get(fiber)
     if found is None:
         return KeptRow(FIBER, fiber, None)

@@ -1,4 +1,4 @@
-"""Durable work that is no turn: queued jobs, one after the other, and scheduled ones, each at its time."""
+"""Jobs: durable work outside of turns. Queued jobs run one after the other, scheduled jobs at their times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ += ["declare_jobs", "same_job", "start_job"]
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job as its row keeps it."""
+    """The body of a job's row."""
 
     added: JobAdded
     due: Millis
@@ -42,7 +42,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class DueJobs:
-    """The jobs that should be running, and when to ask again if none is added or ends before."""
+    """The jobs that should be running, and when the next one is due."""
 
     run: tuple[JobId, ...] = ()
     wake: Millis | None = None
@@ -52,7 +52,7 @@ class DueJobs:
 
 
 def decide_job(state: State, command: JobCommand) -> list[Event]:
-    """Return what a command about jobs causes."""
+    """Return the events that a command about jobs causes."""
     match command:
         case AddJob():
             return add_job(state, command)
@@ -69,9 +69,9 @@ def decide_job(state: State, command: JobCommand) -> list[Event]:
 
 
 def add_job(state: State, command: AddJob) -> list[Event]:
-    """Return the new job; nothing if it is there already, and the end of the one that its key named before."""
+    """Return the new job; nothing if it exists. A job with the same key and other contents is cancelled first."""
     if command.job in state.jobs:
-        raise Rejected(f"unable to add job {command.job!r}; there is one of that id")
+        raise Rejected(f"unable to add job {command.job!r}; a job with this id exists")
     found = same_job(state, command)
     if found is None:
         return [_added(command, state.last_job + 1)]
@@ -81,7 +81,7 @@ def add_job(state: State, command: AddJob) -> list[Event]:
 
 
 def same_job(state: State, command: AddJob) -> JobState | None:
-    """Return the job that a command would add, if it is there (R-33): by its key, or by what a repeating one says."""
+    """Return the existing job that a command would add (R-33): by its key, or a repeating job by its contents."""
     if command.key is not None:
         named = (job for job in state.jobs.values() if job.added.key == command.key)
         return next((job for job in named if job.added.job != command.within or job.added.kind != "once"), None)
@@ -92,9 +92,9 @@ def same_job(state: State, command: AddJob) -> JobState | None:
 
 
 def declare_jobs(state: State, command: DeclareJobs) -> list[Event]:
-    """Return what makes the declared jobs those that are wanted. One that stays is not touched, nor is its time.
+    """Return the events that make the declared jobs those of the command. A job that stays keeps its time.
 
-    A job that the agent's code has scheduled, and that its class now declares, becomes a declared one, at its time.
+    A job that the agent's code has scheduled, and that its class now declares, becomes a declared one with its time.
     """
     wanted = {(_said(each), each.max_attempts): each for each in command.jobs}
     declared = [job for job in state.jobs.values() if job.added.is_declared]
@@ -131,18 +131,18 @@ def _cancelled(job: JobState) -> JobEnded:
 
 
 def _said(job: AddJob | JobAdded) -> tuple[str, str, str | None, str | None, bytes]:
-    """Return what makes two schedules the same. Payloads are compared as JSON, whatever the order of their members."""
+    """Return the contents by which two jobs are the same. The order of members in the payload does not matter."""
     payload = msgspec.json.encode(msgspec.json.decode(bytes(job.payload)), order="deterministic")
     return job.kind, job.callback, job.rule, job.zone, payload
 
 
 def _date(job: AddJob | JobAdded) -> Millis | None:
-    """Return the moment that a job was asked for; None for one that comes after a delay, or again and again."""
+    """Return the date of a job; None for a job after a delay, and for a repeating one."""
     return job.due if job.kind == "once" and job.rule is None else None
 
 
 def start_job(state: State, command: StartJob) -> list[Event]:
-    """Return the start of a run, or its end when the job has killed too many processes already."""
+    """Return the start of a run, or the end of the job after too many runs that did not end."""
     job = _job(state, command.job)
     if job.is_started and job.attempts >= job.added.max_attempts:
         detail = f"{job.attempts} runs began and none of them ended"
@@ -151,7 +151,7 @@ def start_job(state: State, command: StartJob) -> list[Event]:
 
 
 def end_job(state: State, command: EndJob) -> list[Event]:
-    """Return the end of a run. It is tried again or comes again if it has a `due`; else that was all."""
+    """Return the end of a run. With `due`, the job is retried or repeated then; else it is done."""
     job = _job(state, command.job)
     if job.run != command.run or not job.is_started:
         raise Rejected(f"unable to end run {command.run} of job {command.job!r}; it is not the running one")
@@ -170,7 +170,7 @@ def due_jobs(state: State, now: Millis) -> DueJobs:
     for job, each in state.jobs.items():
         if each.added.kind == "queue":
             if has_queued:
-                continue  # one after the other: the first is tried until it is done or given up
+                continue  # one after the other: the first is retried until it is done or given up
             has_queued = True
         if each.due <= now:
             run.append(job)
@@ -186,7 +186,7 @@ def _job(state: State, job: JobId) -> JobState:
     return found
 
 
-# -- folding and keeping ---------------------------------------------------------------------------------------------
+# -- events and rows ---------------------------------------------------------------------------------------------
 
 
 def evolve_job(state: State, event: JobAdded | JobStarted | JobEnded) -> None:
@@ -204,7 +204,7 @@ def evolve_job(state: State, event: JobAdded | JobStarted | JobEnded) -> None:
         del state.jobs[event.job]
     else:
         job.due, job.is_started = event.due, False
-        if event.outcome == "stopped":  # in good order: that run was no failure, and the next one goes on with it
+        if event.outcome == "stopped":  # a graceful shutdown: the run did not fail, and does not count
             job.attempts -= 1
             return
         job.ended = event.run
@@ -212,7 +212,7 @@ def evolve_job(state: State, event: JobAdded | JobStarted | JobEnded) -> None:
 
 
 def job_row(state: State, job: JobId) -> KeptRow:
-    """Return the job's row as it stands; without a body when it is gone."""
+    """Return the row of a job; without a body if the job has ended."""
     found = state.jobs.get(job)
     if found is None:
         return KeptRow("job", job, None)
@@ -221,7 +221,7 @@ def job_row(state: State, job: JobId) -> KeptRow:
 
 
 def restore_job(rows: Iterable[KeptRow]) -> dict[JobId, JobState]:
-    """Return the jobs that rows keep, in the order in which they were added."""
+    """Return the jobs of rows, in the order in which they were added."""
     kept = [msgspec.json.decode(row.body, type=_Kept) for row in rows if row.body is not None]
     kept.sort(key=lambda each: each.added.number)
     return {

@@ -1,6 +1,6 @@
-"""Rows out of events: what the store keeps beside the log, in the same transaction (I-9).
+"""Compute rows from events: the tables that the store writes with the log, in the same transaction (I-9).
 
-No row changes for a chunk, except when somebody is being asked something (R-2): a token costs one insert.
+A chunk changes no row, so that a token costs one insert. The exception is an approval request (R-2).
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ __all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row"]
 
 
 DESTROYED: Final = KeptRow("destroyed", "", b"true")
-"""Says to whoever loads the agent that it is to be deleted."""
+"""Marks an agent whose data is to be deleted by the process that loads it."""
 
 
 def project(state: State, event: Event) -> list[Row]:
-    """Return the rows that `event` changed; call it right after `evolve(state, event, …)`."""
+    """Return the rows that `event` changed. Call it right after `evolve(state, event, …)`."""
     match event:
         case Chunk():
             if APPROVAL_REQUEST not in bytes(event.body):
@@ -72,7 +72,7 @@ def project(state: State, event: Event) -> list[Row]:
         case AgentCreated():
             return []
         case CallStarted() | AttemptDelayed() | AttemptInterrupted():
-            return []  # an open turn's events are folded when it is loaded
+            return []  # `restore` reads the events of open turns
         case TurnAccepted():
             nodes = [placed.node for placed in event.messages]
             if event.kind is TurnKind.CHAT:
@@ -118,7 +118,7 @@ def project(state: State, event: Event) -> list[Row]:
 
 
 def all_rows(state: State) -> list[Row]:
-    """Return every row that the state itself implies: the projections of a rebuilt agent, recent turns only."""
+    """Return every row of the state, for an agent whose rows are rebuilt. Of the turns, those that the state has."""
     turns = sorted([*state.open.values(), *state.ended.values()], key=lambda turn: turn.id)
     kept = [*(job_row(state, job) for job in state.jobs), *(fiber_row(state, fiber) for fiber in state.fibers)]
     kept += [run_row(state, run) for run in state.runs]
@@ -135,7 +135,7 @@ def agent_row(state: State) -> AgentRow:
 
 
 def turn_row(turn: TurnState) -> TurnRow:
-    """Return the turn's row. `chunks` is exact once the turn has ended; until then the log knows."""
+    """Return the row of a turn. `chunks` is 0 until the turn has ended: the log has the number."""
     accepted = turn.accepted
     ended = turn.status is TurnStatus.ENDED
     return TurnRow(

@@ -1,7 +1,7 @@
-"""A turn as somebody is told of it who was not there, from any cursor: made here for every wire, which only encodes it.
+"""The replay of a turn, for a client that missed some or all of it. Every transport encodes this one replay.
 
-There are two ways to tell what was said. *In few chunks*: the message so far, made from what the chunks fold to. *By
-number*: the very chunks of the log behind a cursor, each with its index, for readers that drop what they have.
+There are two kinds of replay. *In few chunks*: chunks that are made from the message so far. *By number*: the chunks of
+the log after a cursor, each with its index, for readers that drop the chunks which they have.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = ["BEFORE_ALL", "Chunks", "TurnReplay", "announced", "few_chunks", "mes
 __all__ += ["replay_turn"]
 
 BEFORE_ALL = -1
-"""The cursor of somebody who has no chunk of a turn."""
+"""The cursor of a reader that has no chunk of a turn."""
 
 Chunks = Sequence[tuple[int | None, bytes]]
-"""Chunks with their indexes; one that was made from several, or from a message, has none."""
+"""Chunks with their indexes. A chunk that was made from several ones, or from a message, has no index."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnReplay:
-    """A turn as the committed state at `head` has it: what was said, and how it ended, if it did.
+    """A turn in the committed state at `head`: its chunks, and how it ended, if it did.
 
-    `is_known` is False for a request that was never accepted, or belongs to a conversation that was cleared.
+    `is_known` is False for a request that was never accepted, or that belongs to a cleared conversation.
     """
 
     head: Seq
@@ -52,14 +52,14 @@ class TurnReplay:
     chunks: Chunks = ()
     turn: TurnId = TurnId(0)
     count: int = 0
-    """How many chunks the turn has: the cursor behind what is told here is one less."""
+    """How many chunks the turn has. The cursor after this replay is one less."""
     is_continuation: bool = False
     message: UIMessage | None = field(default=None, compare=False)
-    """What a continuation extends, as it stands."""
+    """The message that a continuation extends, as far as it is written."""
     begins_empty: bool = False
-    """Whether clients that take up the continuation fold it into an empty message, and so need all of the message."""
+    """True when clients that join the continuation start with an empty message, and so need the whole message."""
     denied: frozenset[CallId] = frozenset()
-    """The calls of that message that were denied right before the continuation, while that goes on."""
+    """The calls of `message` that were denied right before the continuation, while it runs."""
     outcome: Outcome | None = None
     error: str | None = None
     reason: str | None = None
@@ -68,7 +68,7 @@ class TurnReplay:
 
 
 def replay_turn(state: State, turn: TurnState, head: Seq) -> TurnReplay:
-    """Return a turn that the state remembers, in few chunks."""
+    """Return the replay of a turn that the state has, in few chunks."""
     if turn.accepted.generation != state.generation or turn.accepted.dropped:
         return TurnReplay(head, turn.request, is_known=False)
     return TurnReplay(
@@ -89,7 +89,7 @@ def replay_turn(state: State, turn: TurnState, head: Seq) -> TurnReplay:
 
 
 def replay_row(state: State, row: TurnRow, head: Seq) -> TurnReplay:
-    """Return a turn that ended longer ago than the state remembers, made from the message that it left."""
+    """Return the replay of an ended turn that the state has forgotten, made from its message."""
     accepted, outcome = decode_event(row.accepted), Outcome(row.status)
     return TurnReplay(
         head,
@@ -105,9 +105,9 @@ def replay_row(state: State, row: TurnRow, head: Seq) -> TurnReplay:
 
 
 def few_chunks(turn: TurnState) -> Chunks:
-    """Return an open turn in few chunks, a continuation with the whole message that it extends.
+    """Return an open turn in few chunks; a continuation with the whole message that it extends.
 
-    Transient parts are not in the message, but they are still news (R-12).
+    Transient parts are not in the message. They are added, because clients may not have seen them (R-12).
     """
     if turn.fold is None or (turn.fold.is_empty and not turn.chunks):
         return []
@@ -115,7 +115,7 @@ def few_chunks(turn: TurnState) -> Chunks:
 
 
 def message_chunks(body: bytes | None, outcome: Outcome | None, finish_reason: str | None) -> Chunks:
-    """Return the chunks of the message that an ended turn left. Live, only one that completed has said `finish`."""
+    """Return the chunks of an ended turn's message. As in the live stream, only a completed turn has a `finish`."""
     if body is None:
         return []
     chunks = encode_parts(UIMessage.decode(body), open_parts={}, is_replay=True)
@@ -130,18 +130,18 @@ def _left_by(state: State, turn: TurnState) -> Chunks:
 
 
 def numbered(events: Iterable[Event], after: int, count: int) -> list[Chunk]:
-    """Return a turn's chunks behind `after`, as far as the events have them: they may be pruned."""
+    """Return a turn's chunks after the index `after` that are among the events. Others may have been pruned."""
     return [event for event in events if isinstance(event, Chunk) and after < event.index < count]
 
 
 def announced(message: UIMessage | None, chunks: Chunks, denied: Collection[CallId] = ()) -> Chunks:
     """Return the inputs of the message's calls whose outputs are among the chunks, or may still come.
 
-    A page that joins a continuation may begin with an empty message, and throws at the output of a call that it does
-    not know. One that knows the call is told nothing new.
+    A page that joins a continuation may start with an empty message, and throws at the output of an unknown call. For a
+    page that knows the call, the input changes nothing.
 
-    A denial is told again: a page goes on with the copy of the message that it had when the word was given, and there
-    the call is only answered, until the continuation ends.
+    Denials are repeated: a page continues with the copy of the message that it had when the call was denied. In that
+    copy the call is answered, but not denied, until the continuation ends.
     """
     said = b"".join(body for _, body in chunks)
     told: list[tuple[int | None, bytes]] = []
@@ -159,11 +159,11 @@ def announced(message: UIMessage | None, chunks: Chunks, denied: Collection[Call
 
 
 def _begins_empty(state: State, turn: TurnState) -> bool:
-    """True for a running continuation that clients fold into an empty message when they take it up.
+    """Return whether clients that join a running continuation start with an empty message.
 
-    The AI SDK does, and a part of the message alone would stand in a second message on the page. But if a call of the
-    message waits to be run, `ai` 7 begins with its copy of the message. Calls with an approval are left to the other
-    way as well: a replay leaves out approvals that were given (R-2), and the page would lose them.
+    The AI SDK does, and chunks of a part of the message would become a second message on the page. But if a call of the
+    message has not run, `ai` 7 starts with its copy of the message. The same goes for messages with approvals: a replay
+    leaves out answered approvals (R-2), and the page would lose them.
     """
     body = state.tree.stored(turn.node) if turn.fold is not None and turn.chunks else None
     return body is not None and all(_has_output(part) for part in tool_parts(UIMessage.decode(body)))
@@ -178,7 +178,7 @@ def _denied(state: State, turn: TurnState) -> frozenset[CallId]:
     if turn.fold is None or body is None:
         return frozenset()
     parts = UIMessage.decode(body).parts
-    before = parts[last_step(parts) :]  # the continuation's own steps are not stored yet
+    before = parts[last_step(parts) :]  # the steps of the continuation are not stored yet
     return frozenset(
         CallId(part["toolCallId"]) for part in before if is_tool_part(part) and part["state"] == "output-denied"
     )

@@ -1,6 +1,6 @@
-"""State out of rows: how an agent is loaded. Folds only the chunks of open turns, never the log.
+"""Load an agent: compute its state from its rows. Only events of open turns are read from the log.
 
-Restoring the rows that a log projected gives the state that folding the log gives (property-tested).
+The rows of a log give the same state as applying all of its events (property-tested).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def restore(
     streamed: Iterable[tuple[Millis, Event]],
     kept: Iterable[KeptRow] = (),
 ) -> tuple[State, Sequence[str]]:
-    """Return the state that these rows and the open turns' events describe, and a sentence per row left out.
+    """Return the state that these rows and the events of open turns describe, and a sentence for each unreadable row.
 
-    A row that cannot be read is left out: losing one message is better than losing the agent.
+    An unreadable row is left out: losing one message is better than losing the agent.
     """
     problems: list[str] = []
     nodes = _restore_nodes(messages, problems)
@@ -59,7 +59,7 @@ def restore(
     for at, event in streamed:
         try:
             _replay(state, event, at)
-        except Exception as exc:  # noqa: BLE001 - stored bytes may be anything; the rest of the turn still counts
+        except Exception as exc:  # noqa: BLE001 - stored bytes may be anything; go on with the rest of the turn
             problems.append(f"unable to fold a stored {kind_of(event)} of turn {turn_of(event)}; {exc!r}")
     return state, problems
 
@@ -88,7 +88,7 @@ def _restore_kept(state: State, kept: Sequence[KeptRow], problems: list[str]) ->
         try:
             approvals.append((CallId(row.key), restore_approval(row)))
         except (msgspec.DecodeError, ValueError) as exc:
-            problems.append(f"unable to read who approved {row.key!r}; {exc}")
+            problems.append(f"unable to read the approval of call {row.key!r}; {exc}")
     state.approvals = dict(sorted(approvals, key=lambda each: each[1].at))
     fibers = []
     for row in (row for row in kept if row.kind == FIBER):
@@ -125,10 +125,10 @@ def _restore_nodes(messages: Iterable[MessageRow], problems: list[str]) -> dict[
 
 
 def _add_turn(state: State, row: TurnRow) -> None:
-    state.requests[row.request] = row.turn  # even if the rest cannot be read: the id was accepted (I-6)
+    state.requests[row.request] = row.turn  # even if the rest is unreadable: the request id is taken (I-6)
     accepted = decode_event(row.accepted)
     if not isinstance(accepted, TurnAccepted):
-        raise ValueError("its acceptance is another event")
+        raise ValueError("its event is not turn.accepted")
     if row.ended_at is None:
         state.open[row.turn] = _open_turn(state, row, accepted)
         return

@@ -1,6 +1,6 @@
-"""Runs: sub-agents that work as tools of this one. That they began and how they ended is here, the rest in their logs.
+"""Runs: sub-agents that work as tools of this agent. Their starts and ends are here, the rest is in their own logs.
 
-A run that something waits for does not outlive the turn that waits: when that has ended, the run is to be stopped.
+A run that is not detached does not outlive the turn that started it: when the turn has ended, the run is stopped.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["RECENT_RUNS", "RUN", "DueRuns", "due_runs", "end_run", "evolve_run",
 __all__ += ["run_row", "run_rows", "start_run"]
 
 RUN: Final = "run"
-"""The kind of row that keeps a run."""
+"""The kind of the rows of runs."""
 
 RECENT_RUNS: Final = 128
-"""How many ended runs are remembered: those that pages are told of, and whose ends are known without asking."""
+"""How many ended runs are kept: pages show them, and their results are known without asking the sub-agent."""
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run as its row keeps it."""
+    """The body of a run's row."""
 
     started: RunStarted
     started_at: Millis
@@ -39,7 +39,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class DueRuns:
-    """The runs that should be watched, those of them that should stop, and the ends that somebody is to be told of."""
+    """The runs that should be watched, those of them that should stop, and the ended runs whose hook is due."""
 
     watch: tuple[RunId, ...] = ()
     stop: tuple[RunId, ...] = ()
@@ -50,9 +50,9 @@ class DueRuns:
 
 
 def start_run(state: State, command: StartRun, rules: Rules) -> list[Event]:
-    """Return the start of a run; none when it runs or has ended for good, and again when it was only interrupted.
+    """Return the start of a run; nothing if it runs or has ended. An interrupted run starts again.
 
-    One that may not begin is recorded with its end, so that whoever watches sees why.
+    A run that may not start is recorded with its error, so that clients see why.
     """
     known = state.runs.get(command.run)
     if known is not None:
@@ -85,11 +85,11 @@ def _why_too_many(state: State, rules: Rules) -> str | None:
     running = sum(run.is_open for run in _runs(state))
     if rules.max_runs is None or running < rules.max_runs:
         return None
-    return f"AgentToolLimits.max_concurrent ({rules.max_runs}) exceeded: wait for one of them to end, or raise it"
+    return f"AgentToolLimits.max_concurrent ({rules.max_runs}) exceeded: wait for a run to end, or raise the limit"
 
 
 def end_run(state: State, command: EndRun, rules: Rules) -> list[Event]:
-    """Return the end of a run: one for good, or an interruption that a later one may take the place of."""
+    """Return the end of a run: a final one, or an interruption, after which the run may start again."""
     run = state.runs.get(command.run)
     if run is None or not run.is_open:
         return []
@@ -115,7 +115,7 @@ def mark_run_told(state: State, command: MarkRunTold) -> list[Event]:
 
 
 def due_runs(state: State) -> DueRuns:
-    """Return what open and ended runs call for."""
+    """Return the work that runs need."""
     watch = tuple(run.id for run in _runs(state) if run.is_open)
     stop = tuple(run for run in watch if _is_orphaned(state, state.runs[run]))
     return DueRuns(watch, stop, tuple(run.id for run in _runs(state) if run.hook_due))
@@ -127,9 +127,9 @@ def _is_orphaned(state: State, run: RunState) -> bool:
 
 
 def _forgettable(state: State) -> RunId | None:
-    """Return the oldest ended run that nobody is to be told of, when one more would be too many.
+    """Return the ended run to remove when there are too many: the oldest whose hook is not due.
 
-    Not one of an open turn: what it used is part of what the turn used.
+    Not a run of an open turn: its usage is part of the turn's usage.
     """
     ended = [
         run.id for run in _runs(state) if not run.is_open and not run.hook_due and not _is_counted_later(state, run)
@@ -145,7 +145,7 @@ def _runs(state: State) -> list[RunState]:
     return list(state.runs.values())
 
 
-# -- folding and keeping ---------------------------------------------------------------------------------------------
+# -- events and rows ---------------------------------------------------------------------------------------------
 
 
 def evolve_run(state: State, event: RunStarted | RunEnded | RunTold, at: Millis) -> None:
@@ -167,7 +167,7 @@ def evolve_run(state: State, event: RunStarted | RunEnded | RunTold, at: Millis)
 
 
 def run_rows(state: State, event: RunStarted | RunEnded | RunTold) -> list[KeptRow]:
-    """Return the rows that an event changed."""
+    """Return the rows that the event changed."""
     rows = [run_row(state, event.run)]
     if isinstance(event, RunEnded) and event.forgets is not None:
         rows.append(run_row(state, event.forgets))
@@ -175,7 +175,7 @@ def run_rows(state: State, event: RunStarted | RunEnded | RunTold) -> list[KeptR
 
 
 def run_row(state: State, run: RunId) -> KeptRow:
-    """Return the run's row as it stands; without a body when it was forgotten."""
+    """Return the row of a run; without a body if the run was removed."""
     found = state.runs.get(run)
     if found is None:
         return KeptRow(RUN, run, None)
@@ -184,12 +184,12 @@ def run_row(state: State, run: RunId) -> KeptRow:
 
 
 def restore_run(row: KeptRow) -> RunState:
-    """Return the run that a row keeps.
+    """Return the run of a row.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the row is unreadable.
     """
     if row.body is None:
-        raise ValueError("it is gone")
+        raise ValueError("the row has no body")
     kept = msgspec.json.decode(row.body, type=_Kept)
     return RunState(kept.started, kept.started_at, kept.ended, kept.ended_at, kept.hook_due)

@@ -1,4 +1,4 @@
-"""What is kept of a message: the agent's own code decides (R-25)."""
+"""Sanitise messages before they are stored, with the agent's own function (R-25)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["sanitized"]
 
 
 def sanitized(message: dict[str, Any], rules: Rules) -> dict[str, Any]:
-    """Return what is to be stored of a message. The server's fields stay, whatever the agent's code does (R-37).
+    """Return the message as it is to be stored. The agent's function cannot change the server's fields (R-37).
 
     Raises:
-        Rejected: the agent's code failed.
+        Rejected: the agent's function failed.
     """
     try:
         return with_fields(rules.sanitize(message), fields_of(message))

@@ -1,4 +1,4 @@
-"""The server's fields of messages, put on where a message is placed: whatever way it came, it has them (R-37)."""
+"""Put the server's fields, time and author, on every message that is placed in the tree (R-37)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _START: Final = b'{"type":"start"'
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a command puts on the messages that it brings."""
+    """The time and the author that a command puts on its messages."""
 
     now: Millis
     principal: Identity | None
-    """For whom the command is given: the author of its user messages."""
+    """The principal of the command: the author of its user messages."""
     believes: Literal["nothing", "answers", "all"]
-    """Of which messages the fields are kept that they come with: none of a client's, and no question's."""
+    """Which messages keep the fields that they come with. Those of a client, and questions, never do."""
 
     def put_on(self, message: JsonObject) -> JsonObject:
-        """Return a new message with its fields. Our own code may store a message that has its fields already."""
+        """Return a new message with its fields. A message of the agent's own code may have them already."""
         is_question = message["role"] == "user"
         is_believed = self.believes == "all" or (self.believes == "answers" and not is_question)
         known = fields_of(message) if is_believed else None
@@ -41,10 +41,9 @@ def _author(principal: Identity | None) -> Author | None:
 
 
 def stamped_change(message: JsonObject, stored: bytes | None, stamp: Stamp | None) -> JsonObject:
-    """Return a message that takes the place of a stored one.
+    """Return a message that replaces a stored one.
 
-    A user message that a client changes says something else now, so it is stamped anew; anything else keeps the fields
-    that are stored.
+    A user message that a client changes gets new fields. Any other message keeps the stored ones.
     """
     if stamp is not None and message["role"] == "user":
         return stamp.put_on(message)
@@ -53,12 +52,12 @@ def stamped_change(message: JsonObject, stored: bytes | None, stamp: Stamp | Non
 
 
 def is_start(chunk: bytes) -> bool:
-    """Tell whether an encoded chunk begins a message; other types that begin alike are longer."""
+    """Return whether an encoded chunk has the type `start`, and not a longer type such as `start-step`."""
     return chunk.startswith(_START) and chunk[len(_START)] in b",}"
 
 
 def stamped_start(chunk: bytes, now: Millis) -> bytes:
-    """Return the first chunk of an answer with the time in its metadata: every client folds it alike."""
+    """Return the first chunk of an answer with the time in its metadata, from where every client takes it."""
     start = msgspec.json.decode(chunk)
     stamped = with_fields({"metadata": start.get("messageMetadata")}, new_fields(now))
     return msgspec.json.encode({**start, "messageMetadata": stamped["metadata"]})

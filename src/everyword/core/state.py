@@ -1,6 +1,6 @@
-"""What an agent's owner must remember to decide. A fold of the log; everything else is a projection.
+"""The state of one agent: everything that `decide` needs. It is computed from the log by `evolve`.
 
-State is mutated in place by `evolve`: after a failed append it is thrown away and folded again.
+`evolve` changes the state in place. After a failed append the state is discarded, and loaded again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .turn_state import TurnState
 __all__ = ["RECENT_TURNS", "Approved", "FiberState", "JobState", "Rules", "RunState", "State"]
 
 RECENT_TURNS = 256
-"""How many ended turns a state remembers; older request ids are looked up in the store."""
+"""How many ended turns a state remembers. Older request ids are looked up in the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Who approved a call, and when."""
+    """An approval of a tool call: the principal that gave it, and when."""
 
     by: Identity
     at: Millis
@@ -33,7 +33,7 @@ class Approved:
 
 @dataclass(slots=True)
 class JobState:
-    """A durable job. `attempts` counts the runs that began since the last one that was done."""
+    """A durable job. `attempts` counts the runs that started since the last one that was done."""
 
     added: JobAdded
     due: Millis
@@ -41,19 +41,19 @@ class JobState:
     attempts: int = 0
     is_started: bool = False
     ended: int = 0
-    """The run that ended last: later ones are one, begun again and again by processes that died."""
+    """The number of the run that ended last. Runs after it were started by processes that crashed."""
 
 
 @dataclass(slots=True)
 class FiberState:
-    """Background work. `attempt` counts how often it was begun or handed back; one that has ended has an outcome."""
+    """A fiber: background work. `attempt` counts its starts and recoveries. An ended fiber has an outcome."""
 
     id: FiberId
     name: str
     started_at: Millis
     attempt: int = 1
     snapshot: bytes | None = None
-    """Its last checkpoint, as JSON."""
+    """The last checkpoint, as JSON."""
     outcome: FiberOutcome | None = None
     detail: str | None = None
     ended_at: Millis | None = None
@@ -62,7 +62,7 @@ class FiberState:
 
 @dataclass(slots=True)
 class RunState:
-    """A sub-agent that works, or has worked, as a tool."""
+    """A run: a sub-agent that works, or has worked, as a tool."""
 
     started: RunStarted
     started_at: Millis
@@ -81,7 +81,7 @@ class RunState:
 
 @dataclass(slots=True)
 class State:
-    """One agent. `open` keeps the order of acceptance; `ended` the newest `RECENT_TURNS`."""
+    """The state of one agent. `open` is in the order of acceptance; `ended` has the newest `RECENT_TURNS`."""
 
     generation: Generation = Generation(0)
     last_turn: TurnId = TurnId(0)
@@ -90,25 +90,25 @@ class State:
     ended: dict[TurnId, TurnState] = field(default_factory=dict)
     requests: dict[RequestId, TurnId] = field(default_factory=dict)
     jobs: dict[JobId, JobState] = field(default_factory=dict)
-    """Work that was put aside, in the order in which it was."""
+    """The jobs that are queued or scheduled, in the order in which they were added."""
     last_job: int = 0
     fibers: dict[FiberId, FiberState] = field(default_factory=dict)
-    """Background work that is open, and the newest of what has ended."""
+    """The open fibers, and the newest of the ended ones."""
     runs: dict[RunId, RunState] = field(default_factory=dict)
-    """Sub-agents that work as tools, and the newest of those that have, in order of their start."""
+    """The open runs, and the newest of the ended ones, in the order in which they started."""
     last_run: int = 0
     is_destroyed: bool = False
-    """Everything of it is to be deleted: it does nothing any more."""
+    """True when the agent was destroyed: it takes no commands, and everything of it is to be deleted."""
     value: bytes | None = None
-    """The agent's own state, as JSON; None until it was set."""
+    """The state that the agent's code or a client set, as JSON; None before."""
     approvals: dict[CallId, Approved] = field(default_factory=dict)
-    """Who approved which calls, in order: the newest approvals."""
+    """The newest approvals, in the order in which they were given."""
     hooks_due: set[TurnId] = field(default_factory=set)
-    """The ended turns whose response hook is to be called."""
+    """The ended turns whose response hook has not been called yet."""
 
     @property
     def current(self) -> TurnState | None:
-        """The chat turn that has begun, if any: at most one at a time."""
+        """The chat turn that has begun. At most one has."""
         for turn in self.chat_turns():
             if turn.status is not TurnStatus.ACCEPTED:
                 return turn
@@ -116,7 +116,7 @@ class State:
 
     @property
     def last_ended(self) -> TurnState | None:
-        """The chat turn of this generation that ended last; skipped ones do not count."""
+        """The chat turn of this generation that ended last, not counting skipped ones."""
         candidates = [
             turn
             for turn in self.ended.values()
@@ -127,11 +127,11 @@ class State:
         return max(candidates, key=lambda turn: (turn.ended_at or 0, turn.id), default=None)
 
     def chat_turns(self) -> Iterator[TurnState]:
-        """Iterate over the open turns that answer in the conversation, in order of acceptance; one runs at a time."""
+        """Iterate over the open turns of the conversation, in order of acceptance. One of them runs at a time."""
         return (turn for turn in self.open.values() if turn.accepted.kind.is_chat)
 
     def message_turns(self) -> Iterator[TurnState]:
-        """Iterate over all open turns that have a message: those of the chat, and late calls beside them (R-3)."""
+        """Iterate over the open turns that write a message: chat turns, and turns that run late calls (R-3)."""
         return (turn for turn in self.open.values() if not turn.accepted.kind.is_bare)
 
     def late_calls(self) -> Iterator[TurnState]:
@@ -157,39 +157,39 @@ def _unchanged(message: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an agent's class lays down for `decide` and `wanted`; constant while the agent is loaded."""
+    """The settings of an agent's class that `decide` and `wanted` use. They are constant while the agent is loaded."""
 
     max_attempts: int = 5
-    """How often a turn is tried without progress, whatever ends its attempts but a shutdown in good order."""
+    """Attempts of a turn without progress. Attempts that a graceful shutdown interrupted do not count."""
     max_total_attempts: int = 100
-    """How often a turn is tried in all."""
+    """Attempts of a turn in total."""
     max_running_time: int = 24 * 60 * 60 * 1000
-    """Milliseconds that the attempts of a turn may have run in all, when another is to begin."""
+    """Milliseconds that all attempts of a turn may have run when the next one is to begin."""
     give_up_after: int = 15 * 60 * 1000
-    """Milliseconds without a chunk, over attempts, after which a turn is given up instead of tried again."""
+    """Milliseconds without a chunk, over several attempts, after which a turn is given up instead of tried again."""
     stall_after: int | None = None
-    """Milliseconds of silence after which an attempt is given up; None for never."""
+    """Milliseconds without output after which an attempt is given up; None for never."""
     max_queued: int = 50
     max_persisted_messages: int | None = None
     has_response_hook: bool = False
     max_runs: int | None = None
-    """How many sub-agents may work as tools at a time; None for any number."""
+    """How many runs of sub-agents may be open at a time; None for any number."""
     run_patience: int | None = 120_000
-    """Milliseconds of a sub-agent's silence after which a run of it is not waited for any longer; None for ever."""
+    """Milliseconds without output of a sub-agent after which its run is no longer waited for; None for no limit."""
     has_run_hook: bool = False
     policy: Policy = field(default_factory=Policy)
-    """What becomes of a client's submit that overlaps open turns (R-7)."""
+    """What happens to a client's question while other turns are open (R-7)."""
     continuation_delay: int = 50
-    """Milliseconds in which tool results that arrive together become one continuation (R-3)."""
+    """Milliseconds that a continuation waits, so that tool results which arrive together cause one (R-3)."""
     exhausted_text: str = "The answer was interrupted too often and was given up. Please try again."
     unsanitized_text: str = "The answer could not be prepared for storage."
     interrupted_text: str = INTERRUPTED
-    """What a call of our own tools says that a turn's end left without an output."""
+    """The error of a server tool's call that had no output when its turn ended."""
     stopped_text: str = STOPPED
-    """What an approved call says whose turn was stopped before it began."""
+    """The error of an approved call whose turn was stopped before it began."""
     server_tools: frozenset[str] = frozenset()
-    """Tools that run here: clients cannot give their results."""
+    """The tools that run on the server: clients cannot answer their calls."""
     trusts_client_messages: bool = False
     """Whether clients may add and change assistant messages (R-8)."""
     sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
-    """Pure (R-25): given a message, returns what is to be kept of it."""
+    """Return the message as it is to be stored. A pure function (R-25)."""

@@ -1,7 +1,7 @@
-"""What an observer of the log sees: messages by node and how every turn stands, folded from any part of it.
+"""The messages and the ends of turns that a reader of the log computes, from any part of the log.
 
-The same fold whether the observer watched from the start, came late, missed chunks to retention, or reads a log after
-the fact. It reads what is there: a message that ended replaces what was seen of it before.
+The result is the same for a reader that read from the start, started late, missed chunks that were pruned, or reads an
+old log: `message.ended` replaces what the reader has of the message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Ending", "Transcript"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ended, as everybody is told."""
+    """How a turn ended, as every client sees it."""
 
     outcome: str
     error: str | None
@@ -46,7 +46,7 @@ class Ending:
 
 @dataclass(slots=True)
 class Transcript:
-    """Apply events in order; read `messages` and `endings` at any time."""
+    """Messages by node, and ends by turn. Apply events in order."""
 
     messages: dict[NodeId, dict[str, Any]] = field(default_factory=dict)
     endings: dict[TurnId, Ending] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Transcript:
             case ChatCleared():
                 self.messages.clear()
             case _:
-                pass  # attempts, cancels and hooks change nothing that is shown
+                pass  # attempts, cancels and hooks change no message
 
     def _accept(self, event: TurnAccepted) -> None:
         for placed in event.messages:
@@ -101,13 +101,13 @@ class Transcript:
         try:
             fold.apply(msgspec.json.decode(bytes(event.body)))
         except FoldError:
-            return  # the head of this stream was pruned: its end brings the whole message
+            return  # the first chunks were pruned: `message.ended` has the whole message
         if not fold.is_empty:
             self.messages[node] = fold.message().to_dict()
 
     def _answer(self, event: CallAnswered) -> None:
         if event.turn is not None or event.node not in self.messages:
-            return  # the streaming message ends with the answer in it
+            return  # the answer is in the chunks and in `message.ended`
         settled = settle(UIMessage.from_dict(self.messages[event.node]), event.call, answer_of(event))
         if settled is not None:
             self.messages[event.node] = settled.to_dict()

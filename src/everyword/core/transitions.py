@@ -1,7 +1,7 @@
-"""What may happen to a turn, in one table. The docs' diagram is generated from it.
+"""The statuses of a turn, and which event leads from one to another, in one table.
 
-Rules: (1) every change of a turn's status is a row here; (2) an event that has no row is a bug of `decide`,
-never of a client, and `evolve` refuses it loudly.
+The diagram in the docs is generated from the table. Every change of a turn's status is a row of it. An event without a
+row is a bug in `decide`, never a client's mistake: `evolve` raises AssertionError.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ __all__ = ["TRANSITIONS", "TurnStatus", "next_status"]
 
 
 class TurnStatus(enum.Enum):
-    """Where a turn is in its life; how it ended is its `Outcome`."""
+    """The status of a turn. How an ended turn ended is its `Outcome`."""
 
     ACCEPTED = "accepted"
     RUNNING = "running"
     CANCELLING = "cancelling"
     ENDED = "ended"
 
-    __hash__ = object.__hash__  # Enum's own is Python code, and every chunk looks a row up
+    __hash__ = object.__hash__  # the hash of Enum is Python code, and it is computed for every chunk
 
 
 TRANSITIONS: Mapping[TurnStatus | None, Mapping[type[Event], TurnStatus]] = {
     None: {TurnAccepted: TurnStatus.ACCEPTED},
     TurnStatus.ACCEPTED: {
         TurnRetargeted: TurnStatus.ACCEPTED,
-        MessagesPut: TurnStatus.ACCEPTED,  # a deferred turn's messages, evaluated at the head
+        MessagesPut: TurnStatus.ACCEPTED,  # the messages of a deferred turn, once they are known
         AttemptStarted: TurnStatus.RUNNING,
-        TurnEnded: TurnStatus.ENDED,  # cancelled, superseded, dropped or cleared while it waited
+        TurnEnded: TurnStatus.ENDED,  # cancelled, superseded, dropped or cleared before it began
     },
     TurnStatus.RUNNING: {
-        AttemptStarted: TurnStatus.RUNNING,  # the attempt before died or gave up; the turn goes on
+        AttemptStarted: TurnStatus.RUNNING,  # the attempt before crashed or was given up; the turn goes on
         AttemptDelayed: TurnStatus.RUNNING,
         AttemptInterrupted: TurnStatus.RUNNING,
         Chunk: TurnStatus.RUNNING,

@@ -25,7 +25,7 @@ from ..ids import CallId, Millis, NodeId, RequestId, TurnId
 from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
-from .attempts import PROGRESS_CHUNKS, Tries
+from .attempts import PROGRESS_CHUNKS, AttemptCounter
 from .transitions import TurnStatus
 
 __all__ = ["RECENT_TRANSIENTS", "TurnProgress", "TurnState", "answer_of"]
@@ -58,27 +58,27 @@ def answer_of(event: CallAnswered) -> CallAnswer:
 
 @dataclass(slots=True)
 class TurnState:
-    """A turn as `decide` knows it. `accepted` is the event that made it, without what its messages say."""
+    """The state of one turn. `accepted` is the event that created it, without the bodies of its messages."""
 
     accepted: TurnAccepted
     accepted_at: Millis
     status: TurnStatus = TurnStatus.ACCEPTED
     attempt: int = 0
     chunks: int = 0
-    """How many chunks there are, and so the index of the next."""
+    """How many chunks the turn has, which is the index of the next one."""
     fold: MessageFold | None = None
     transients: list[bytes] = field(default_factory=list)
-    """The newest transient parts: replayed while the turn is open, never part of its message (R-12)."""
+    """The newest transient parts: replayed while the turn is open, never in its message (R-12)."""
     calls: dict[CallId, int] = field(default_factory=dict)
-    """The calls of our own tools that were started, with the attempt that started them last."""
+    """The calls of server tools that were started, with the attempt that started each of them last."""
     held: set[CallId] = field(default_factory=set)
-    """Calls that a client answered while the turn ran, and with which the turn must not go on by itself (R-3)."""
+    """Calls that a client answered with `autoContinue: false` while the turn ran: the turn must not go on (R-3)."""
     progressed_at: Millis = Millis(0)
-    """When its last chunk came, or else when it was accepted."""
-    tries: Tries = field(default_factory=Tries)
-    """Its attempts, as far as they count against its bounds; forgotten when it ends."""
+    """When the last chunk was written; before the first one, when the turn was accepted."""
+    attempt_counter: AttemptCounter = field(default_factory=AttemptCounter)
+    """The attempts that count against the limits. Reset when the turn ends."""
     recovers_with: int | None = None
-    """The attempt that goes on from one that is over, and has said nothing yet (R-17)."""
+    """The attempt that follows one that failed, until its first chunk (R-17)."""
     outcome: Outcome | None = None
     reason: str | None = None
     error: str | None = None
@@ -95,14 +95,14 @@ class TurnState:
         """
         match event:
             case AttemptStarted():
-                self.tries.begin(at, self.progressed_at, is_fresh=event.fresh)
+                self.attempt_counter.begin(at, self.progressed_at, is_fresh=event.fresh)
                 self.attempt, self.recovers_with = event.attempt, event.attempt if event.attempt > 1 else None
                 if self.fold is None or event.fresh:
                     self.open_fold(stored)
             case AttemptDelayed():
                 self.recovers_with = event.attempt
             case AttemptInterrupted():
-                self.tries.interrupt(at)
+                self.attempt_counter.interrupt(at)
             case CallStarted():
                 self.calls[event.call] = event.attempt
             case CallAnswered():
@@ -130,9 +130,9 @@ class TurnState:
             # Runners normalise chunks (R-24), so this one has another writer. The log keeps it, the message does not.
             return None
         kind: str = chunk["type"]
-        if kind in _COUNTED or self.chunks - self.tries.chunks >= PROGRESS_CHUNKS:
+        if kind in _COUNTED or self.chunks - self.attempt_counter.chunks >= PROGRESS_CHUNKS:
             is_own_call = self.calls.get(chunk.get("toolCallId", "")) == event.attempt
-            self.tries.hear(chunk, self.chunks, is_own_call=is_own_call)
+            self.attempt_counter.count_chunk(chunk, self.chunks, is_own_call=is_own_call)
         return kind
 
     def _apply_answer(self, event: CallAnswered) -> None:
@@ -154,7 +154,7 @@ class TurnState:
         self.outcome, self.reason, self.error, self.detail = event.outcome, event.reason, event.error, event.detail
         self.finish_reason, self.usage = event.finish_reason, bytes(event.usage) if event.usage is not ABSENT else None
         self.chunks, self.ended_at, self.hook_due, self.fold = event.chunks, at, event.hook_due, None
-        self.progressed_at, self.recovers_with, self.tries = Millis(0), None, Tries()
+        self.progressed_at, self.recovers_with, self.attempt_counter = Millis(0), None, AttemptCounter()
         self.transients.clear()
         self.calls.clear()
         self.held.clear()

@@ -1,7 +1,7 @@
-"""What a turn used, with what the sub-agents used that it waited for.
+"""The usage of a turn, with the usage of the sub-agents that worked for it.
 
-A sub-agent's turn tells its own use in its own log. The parent's turn tells the sum apart from its own numbers, under
-`subAgents`: whoever adds up the top-level numbers of all turns counts every token once.
+A sub-agent's turn has its own usage in its own log. The parent's turn has the sum of them under `subAgents`, apart from
+its own numbers: the sum of the top-level numbers of all turns counts every token once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SUB_AGENTS: Final = "subAgents"
 
 
 def usage_of_turn(state: State, turn: TurnState, own: Raw) -> Raw:
-    """Return a turn's usage with the sum of its ended runs; each run counts once, however often the turn was tried."""
+    """Return a turn's usage with the sum of its ended runs. Each run counts once, also over several attempts."""
     runs = (run for run in state.runs.values() if run.started.within == turn.id and run.ended is not None)
     used = [msgspec.json.decode(run.ended.usage) for run in runs if run.ended and run.ended.usage != ABSENT]
     if not used:
@@ -31,7 +31,7 @@ def usage_of_turn(state: State, turn: TurnState, own: Raw) -> Raw:
 
 
 def total_usage(usage: Any) -> dict[str, int | float] | None:
-    """Return the numbers of a turn's usage, its sub-agents' included; None if it tells none."""
+    """Return the numbers of a turn's usage, with those of its sub-agents; None if there are none."""
     if not isinstance(usage, dict):
         return None
     below = usage.get(SUB_AGENTS)

@@ -1,6 +1,6 @@
-"""What should be running. Start, restart after a crash, cancel and waiting are one question, asked at all times.
+"""Which work should be running now. Start, restart after a crash, cancel and wait are one computation.
 
-There is no recovery subsystem: the runtime compares this answer with what it has running and closes the difference.
+There is no recovery subsystem: the runtime compares the result with what is running, and starts and stops the rest.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .turn_state import TurnState
 __all__ = ["NOW", "Wanted", "wanted"]
 
 NOW = Millis(0)
-"""A wake time that has always come: there is work that no client needs to ask for."""
+"""The wake time of an agent that has work to do at once."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """The work that a state calls for.
+    """The work that should be running.
 
-    `run` is the turn of the chat that should have a runner, `calls` the turn of late calls that should have one beside
-    it (R-3), `stop` those whose runners should stop, `hooks` the ended turns whose response hook is due, in order.
-    `wake` is when to ask again if nothing happens before: what the wake table keeps.
+    `run` is the chat turn that should have a runner, `calls` the turn of late calls that should have one beside it
+    (R-3), `stop` the turns whose runners should stop, `hooks` the ended turns whose response hook is due, in order.
+    `wake` is when to compute this again if nothing happens before; the wake table stores it.
     """
 
     run: TurnId | None = None
@@ -41,21 +41,21 @@ class Wanted(msgspec.Struct, frozen=True):
     jobs: tuple[JobId, ...] = ()
     """The jobs that should be running."""
     fibers: tuple[FiberId, ...] = ()
-    """The fibers that should be running: one that is not was left by a process that died."""
+    """The fibers that should be running. One that is not running was left by a process that crashed."""
     runs: tuple[RunId, ...] = ()
     """The runs that should be watched."""
     stopped_runs: tuple[RunId, ...] = ()
-    """Those of them whose sub-agents should stop."""
+    """The watched runs whose sub-agents should stop."""
     run_hooks: tuple[RunId, ...] = ()
-    """The ended runs that the agent's own code is to be told of."""
+    """The ended runs whose hook is due."""
     later: Millis | None = None
-    """When something is due that work which goes on now (`wake` is NOW) has no part in."""
+    """When the next timed work is due, if `wake` is NOW."""
 
 
 def wanted(state: State, now: Millis) -> Wanted:
-    """Return what the state calls for at `now`."""
+    """Return the work that should be running at `now`."""
     if state.is_destroyed:
-        return Wanted(wake=NOW)  # whoever loads it deletes it
+        return Wanted(wake=NOW)  # the process that loads it deletes it
     turns = _wanted_turns(state, now)
     fibers = open_fibers(state) if state.fibers else ()
     runs = due_runs(state) if state.runs else DueRuns()
@@ -80,7 +80,7 @@ def _wanted_turns(state: State, now: Millis) -> Wanted:
         run = current.id if current.id not in stop else None
         return Wanted(run=run, calls=calls, stop=stop, hooks=hooks, wake=NOW)
     if late is not None:
-        return Wanted(calls=calls, stop=stop, hooks=hooks, wake=NOW)  # the next turn reads what they give
+        return Wanted(calls=calls, stop=stop, hooks=hooks, wake=NOW)  # the next turn reads their outputs
     run, wake = _next_turn(state, now)
     if run is not None:
         return Wanted(run=run, hooks=hooks, wake=NOW)
@@ -88,14 +88,14 @@ def _wanted_turns(state: State, now: Millis) -> Wanted:
 
 
 def _next_turn(state: State, now: Millis) -> tuple[TurnId | None, Millis | None]:
-    """Return the turn that may begin now, or when one may.
+    """Return the turn that may begin now, or the time when one may.
 
-    A continuation goes before the questions behind its answer; one that waits for another answer lets them pass.
+    A continuation begins before the questions behind its message. One that waits for another answer lets them pass.
     """
     due = [turn for turn in waiting_continuations(state) if continuation_is_due(state, turn)]
     questions = (turn for turn in state.chat_turns() if not turn.is_continuation)
     wake: Millis | None = None
-    for turn in due or islice(questions, 1):  # a debounced question keeps its place: what came later waits behind it
+    for turn in due or islice(questions, 1):  # a debounced question keeps its place: later ones wait behind it
         start = turn.accepted.not_before
         if start is None or start <= now:
             return turn.id, None

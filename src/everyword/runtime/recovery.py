@@ -98,7 +98,7 @@ def recovery_of(state: State, turn: TurnId, cause: AttemptCause, now: Millis) ->
         idle=(now - found.progressed_at) / 1000,
         partial=message if message is not None and message.parts else None,
         continuation=found.extends,
-        tries=found.tries.counted,
+        tries=found.attempt_counter.counted,
     )
 
 

@@ -106,7 +106,7 @@ BUGS = [
         "a fiber that a dead process left is found only when a client comes",
     ),
     Bug(
-        "Tries.hear",
+        "AttemptCounter.count_chunk",
         "I-12",
         replace("min(...)", "1"),
         "tests/core/test_attempts.py::test_progress_does_not_take_back_attempts_that_began_anew",
