@@ -1,4 +1,4 @@
-"""A conversation that is read when somebody looks."""
+"""LazyMessages: a list of stored messages that is decoded on first access."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ def call(state: str, **fields: Any) -> Part:
 
 
 def repaired(part: Part) -> Part:
-    return repair_calls([UIMessage("m", "assistant", [part])], answerable=nobody)[0].parts[0]
+    return repair_calls([UIMessage("m", "assistant", [part])], answerable=not_answerable)[0].parts[0]
 
 
-def nobody(part: Part) -> bool:
+def not_answerable(part: Part) -> bool:
     return False
 
 
@@ -65,7 +65,7 @@ def test_a_call_without_an_outcome_fails_with_a_sentence_for_the_model(part: Par
 )
 def test_what_has_an_outcome_is_left_alone(part: Part) -> None:
     message = UIMessage("m", "assistant", [part])
-    assert repair_calls([message], answerable=nobody)[0] is message
+    assert repair_calls([message], answerable=not_answerable)[0] is message
 
 
 def test_a_call_that_somebody_can_still_answer_stays_open() -> None:
@@ -78,18 +78,18 @@ def test_a_call_that_somebody_can_still_answer_stays_open() -> None:
 
 def test_messages_may_be_dicts_and_must_be_messages() -> None:
     raw = {"id": "m", "role": "assistant", "parts": [call("input-available")], "createdAt": 5}
-    assert repair_calls([raw], answerable=nobody)[0].extra == {"createdAt": 5}
+    assert repair_calls([raw], answerable=not_answerable)[0].extra == {"createdAt": 5}
     with pytest.raises(BadMessage):
-        repair_calls([{"role": "user"}], answerable=nobody)
+        repair_calls([{"role": "user"}], answerable=not_answerable)
 
 
 @given(seeded())
 def test_a_model_never_sees_a_call_without_a_result(rng: Random) -> None:
     raw = conversation(rng)
     before = copy.deepcopy(raw)
-    messages = repair_calls(raw, answerable=nobody)
+    messages = repair_calls(raw, answerable=not_answerable)
     assert raw == before
-    assert repair_calls(messages, answerable=nobody) == messages
+    assert repair_calls(messages, answerable=not_answerable) == messages
     content = [
         part for each in convert_to_model_messages(messages) if each["role"] != "system" for part in each["content"]
     ]

@@ -21,7 +21,7 @@ class Told:
 
 
 class Bare:
-    """An iterator that nobody can close."""
+    """An iterator without `aclose`."""
 
     def __aiter__(self) -> Bare:
         return self

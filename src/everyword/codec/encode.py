@@ -134,9 +134,9 @@ def _encode_input(part: Part) -> list[Chunk]:
 
 def _input_encoding(part: Part) -> str | None:
     """Return the input encoding of the call's start chunk. A failed call no longer has it, so it is derived."""
-    said: str | None = part.get("inputEncoding")
-    if said is not None or part.get("state") != "output-error" or "input" not in part:
-        return said
+    encoding: str | None = part.get("inputEncoding")
+    if encoding is not None or part.get("state") != "output-error" or "input" not in part:
+        return encoding
     raw = part["rawInput"]
     is_text = isinstance(raw, str) and raw == part["input"] and parse_partial_json(raw) != raw
     return "text" if is_text else None

@@ -123,8 +123,8 @@ class UIMessage(msgspec.Struct):
     @property
     def text(self) -> str:
         """The text parts, joined. A part whose text is not a string is skipped."""
-        said = (part.get("text") for part in self.parts if part["type"] == "text")
-        return "".join(text for text in said if isinstance(text, str))
+        texts = (part.get("text") for part in self.parts if part["type"] == "text")
+        return "".join(text for text in texts if isinstance(text, str))
 
 
 def is_part(value: object) -> bool:

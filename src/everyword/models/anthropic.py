@@ -104,7 +104,7 @@ class AnthropicDecoder:
             # The server name of an MCP tool must be sent back with the call; nothing else of these blocks must.
             kept = {key: block[key] for key in ("type", "server_name", "caller") if block.get(key)}
             metadata = {"anthropic": kept} if kind in _EXECUTED else None
-            self._step.start_call(block["id"], block["name"], is_executed=kind in _EXECUTED, metadata=metadata)
+            self._step.start_call(block["id"], block["name"], is_provider_executed=kind in _EXECUTED, metadata=metadata)
         elif kind.endswith("_tool_result"):
             self._result(block)
 
@@ -190,7 +190,9 @@ def _known(usage: dict[str, Any] | None) -> dict[str, Any]:
 
 def _usage(usage: dict[str, Any]) -> dict[str, int]:
     cached = usage.get("cache_read_input_tokens") or 0
-    asked = (usage.get("input_tokens") or 0) + cached + (usage.get("cache_creation_input_tokens") or 0)
-    answered = usage.get("output_tokens") or 0
-    counts = usage_counts(inputTokens=asked, outputTokens=answered, totalTokens=asked + answered)
+    input_tokens = (usage.get("input_tokens") or 0) + cached + (usage.get("cache_creation_input_tokens") or 0)
+    output_tokens = usage.get("output_tokens") or 0
+    counts = usage_counts(
+        inputTokens=input_tokens, outputTokens=output_tokens, totalTokens=input_tokens + output_tokens
+    )
     return counts | ({"cachedInputTokens": cached} if cached else {})

@@ -43,8 +43,8 @@ def to_anthropic(messages: Iterable[UIMessage | Mapping[str, Any]]) -> dict[str,
         else:
             is_last = position == len(taken) - 1
             for step in split_steps(message):
-                said, results = _step_blocks(step, message.parts[-1] if is_last else None)
-                _add(out, "assistant", said)
+                blocks, results = _step_blocks(step, message.parts[-1] if is_last else None)
+                _add(out, "assistant", blocks)
                 _add(out, "user", results)
     return ({"system": "\n\n".join(system)} if system else {}) | {"messages": out}
 
@@ -60,22 +60,22 @@ def _add(out: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
 
 
 def _step_blocks(step: list[Part], last: Part | None) -> tuple[list[Block], list[Block]]:
-    said: list[Block] = []
+    blocks: list[Block] = []
     results: list[Block] = []
     for part in step:
         call = read_tool_call(part)
-        if call is not None and call.is_executed:
-            said += _executed_blocks(call, is_last=part is last)
+        if call is not None and call.is_provider_executed:
+            blocks += _executed_blocks(call, is_last=part is last)
         elif call is not None:
-            said.append({"type": "tool_use", "id": _id(call.id), "name": call.tool, "input": call.input})
+            blocks.append({"type": "tool_use", "id": _id(call.id), "name": call.tool, "input": call.input})
             results.append(_result(call))
         elif part["type"] == "reasoning":
-            said += _thinking(part)
+            blocks += _thinking(part)
         elif part["type"] == "text" and part.get("text"):
             block = {"type": "text", "text": part["text"]}
             citations = provider_metadata(part, "anthropic").get("citations")
-            said.append(block | ({"citations": citations} if citations else {}))
-    return said, results
+            blocks.append(block | ({"citations": citations} if citations else {}))
+    return blocks, results
 
 
 def _result(call: ToolCall) -> Block:
@@ -85,11 +85,11 @@ def _result(call: ToolCall) -> Block:
 
 def _executed_blocks(call: ToolCall, *, is_last: bool) -> Iterator[Block]:
     """Yield a call that the provider ran and its result. Without a result, yield it only if the provider must go on."""
-    asked = provider_metadata(call.part, "anthropic", "callProviderMetadata")
+    metadata = provider_metadata(call.part, "anthropic", "callProviderMetadata")
     block = provider_metadata(call.part, "anthropic", "resultProviderMetadata").get("block")
-    if not asked.get("type") or not (block or is_last):
+    if not metadata.get("type") or not (block or is_last):
         return
-    yield {**asked, "id": call.id, "name": call.tool, "input": call.input}
+    yield {**metadata, "id": call.id, "name": call.tool, "input": call.input}
     if block:
         yield block
 
@@ -108,16 +108,16 @@ def _user_blocks(part: Part) -> Iterator[Block]:
     if part["type"] != "file":
         return
     url, kind = str(part.get("url", "")), str(part.get("mediaType", ""))
-    inside = read_data_url(url)
-    if inside is not None:
-        source: Block = {"type": "base64", "media_type": kind or inside.media_type, "data": inside.base64}
+    data_url = read_data_url(url)
+    if data_url is not None:
+        source: Block = {"type": "base64", "media_type": kind or data_url.media_type, "data": data_url.base64}
     else:
         source = {"type": "url", "url": url}
     if kind.startswith("image/"):
         yield {"type": "image", "source": source}
         return
-    if kind.startswith("text/") and inside is not None:
-        text = _decoded(inside.base64)
+    if kind.startswith("text/") and data_url is not None:
+        text = _decoded(data_url.base64)
         if text is None:
             return
         source = {"type": "text", "media_type": "text/plain", "data": text}

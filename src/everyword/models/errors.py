@@ -192,7 +192,7 @@ def failure_of(error: BaseException) -> ModelFailure | None:
 
 def _failure(
     kind: FailureKind,
-    said: str,
+    reason: str,
     provider: str,
     status: int | None = None,
     retry_after: float | None = None,
@@ -202,7 +202,7 @@ def _failure(
     at = "" if status is None else f" (status {status})"
     return ModelFailure(
         kind=kind,
-        text=f"unable to get an answer from the {named}{at}; {said}; {row.cure}",
+        text=f"unable to get an answer from the {named}{at}; {reason}; {row.cure}",
         public_text=row.public_text,
         retryable=row.retryable,
         provider=provider,

@@ -48,7 +48,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     part: Part
 
     @property
-    def is_executed(self) -> bool:
+    def is_provider_executed(self) -> bool:
         """True if the provider ran the tool itself."""
         return bool(self.part.get("providerExecuted"))
 

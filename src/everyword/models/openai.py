@@ -174,11 +174,14 @@ def _add_image(step: StepWriter, url: Any) -> None:
 
 
 def _usage(usage: dict[str, Any]) -> dict[str, int]:
-    asked, answered = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    input_details, output_details = (
+        usage.get("prompt_tokens_details") or {},
+        usage.get("completion_tokens_details") or {},
+    )
     return usage_counts(
         inputTokens=usage.get("prompt_tokens"),
         outputTokens=usage.get("completion_tokens"),
         totalTokens=usage.get("total_tokens"),
-        cachedInputTokens=asked.get("cached_tokens"),
-        reasoningTokens=answered.get("reasoning_tokens"),
+        cachedInputTokens=input_details.get("cached_tokens"),
+        reasoningTokens=output_details.get("reasoning_tokens"),
     )

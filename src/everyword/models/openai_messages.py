@@ -47,23 +47,23 @@ def to_openai(messages: Iterable[UIMessage | Mapping[str, Any]], *, reasoning: b
 
 
 def _chat_step(step: list[Part], *, reasoning: bool) -> Iterator[Item]:
-    said: Item = {"role": "assistant"}
+    message: Item = {"role": "assistant"}
     texts = [part for part in step if part["type"] == "text" and part.get("text")]
     plain = "".join(part["text"] for part in texts if not provider_metadata(part, "openai").get("refusal"))
     refusal = "".join(part["text"] for part in texts if provider_metadata(part, "openai").get("refusal"))
-    calls = [call for call in map(read_tool_call, step) if call is not None and not call.is_executed]
+    calls = [call for call in map(read_tool_call, step) if call is not None and not call.is_provider_executed]
     if plain or not refusal:
-        said["content"] = plain or None
+        message["content"] = plain or None
     if refusal:
-        said["refusal"] = refusal
+        message["refusal"] = refusal
     for part in step if reasoning else []:
         field = provider_metadata(part, "openai").get("field")
         if part["type"] == "reasoning" and field:
-            said[field] = said.get(field, "") + part.get("text", "")
+            message[field] = message.get(field, "") + part.get("text", "")
     if calls:
-        said["tool_calls"] = [_chat_call(call) for call in calls]
+        message["tool_calls"] = [_chat_call(call) for call in calls]
     if plain or refusal or calls:
-        yield said
+        yield message
     for call in calls:
         yield {"role": "tool", "tool_call_id": call.id, "content": output_text(call.result.value)}
 
@@ -78,12 +78,12 @@ def _chat_content(part: Part) -> Iterator[Item]:
     if part["type"] != "file":
         return
     url, kind = str(part.get("url", "")), str(part.get("mediaType", ""))
-    inside = read_data_url(url)
+    data_url = read_data_url(url)
     if kind.startswith("image/"):
         yield {"type": "image_url", "image_url": {"url": url}}
-    elif kind in _AUDIO and inside is not None:
-        yield {"type": "input_audio", "input_audio": {"data": inside.base64, "format": _AUDIO[kind]}}
-    elif inside is not None:
+    elif kind in _AUDIO and data_url is not None:
+        yield {"type": "input_audio", "input_audio": {"data": data_url.base64, "format": _AUDIO[kind]}}
+    elif data_url is not None:
         yield {"type": "file", "file": {"filename": part.get("filename") or "file", "file_data": url}}
     else:
         yield {"type": "text", "text": _named_file(part)}
@@ -128,15 +128,15 @@ def _items(step: list[Part], images: Mapping[Any, Part]) -> list[Item]:
         call = read_tool_call(part)
         item = provider_metadata(part, "openai", "callProviderMetadata").get("item")
         if call is not None and item:
-            pair = _asked_items(call, item)
+            pair = _caller_run_items(call, item)
             out += pair[:1]
             results += pair[1:]
-        elif call is not None and call.is_executed:
+        elif call is not None and call.is_provider_executed:
             out += _executed_item(part, images)
         elif call is not None:
-            asked, answered = _call_items(call)
-            out.append(asked)
-            results.append(answered)
+            call_item, output_item = _call_items(call)
+            out.append(call_item)
+            results.append(output_item)
         elif part["type"] == "reasoning":
             _add_reasoning(out, part)
         elif part["type"] == "text" and part.get("text"):
@@ -149,14 +149,14 @@ def _call_items(call: ToolCall) -> tuple[Item, Item]:
     name = {"id": own["itemId"]} if own.get("itemId") else {}
     output = output_text(call.result.value)
     if own.get("kind") == "custom_tool_call":
-        said = output_text(call.part.get("input") or "")
-        asked = {"type": "custom_tool_call", "call_id": call.id, "name": call.tool, "input": said, **name}
-        return asked, {"type": "custom_tool_call_output", "call_id": call.id, "output": output}
-    asked = {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": call.raw_input, **name}
-    return asked, {"type": "function_call_output", "call_id": call.id, "output": output}
+        text = output_text(call.part.get("input") or "")
+        call_item = {"type": "custom_tool_call", "call_id": call.id, "name": call.tool, "input": text, **name}
+        return call_item, {"type": "custom_tool_call_output", "call_id": call.id, "output": output}
+    call_item = {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": call.raw_input, **name}
+    return call_item, {"type": "function_call_output", "call_id": call.id, "output": output}
 
 
-def _asked_items(call: ToolCall, item: Item) -> list[Item]:
+def _caller_run_items(call: ToolCall, item: Item) -> list[Item]:
     """Return a call of a provider's tool that the caller runs, and its result; nothing if it has no usable result."""
     kind, result = item["type"], call.result
     if kind == "mcp_approval_request":
@@ -179,8 +179,8 @@ def _executed_item(part: Part, images: Mapping[Any, Part]) -> Iterator[Item]:
         return
     image = images.get(item.get("id"))
     if item.get("type") == "image_generation_call":
-        inside = read_data_url(str(image.get("url"))) if image is not None else None
-        item = {**item, "result": inside.base64 if inside is not None else None}
+        data_url = read_data_url(str(image.get("url"))) if image is not None else None
+        item = {**item, "result": data_url.base64 if data_url is not None else None}
     yield item
 
 

@@ -29,7 +29,7 @@ _EXECUTED: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 
 # Item types of the provider's tools that the caller runs or must approve → the same.
-_ASKED: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+_CALLER_RUN: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "computer_call": ("computer_use", ("action", "pending_safety_checks")),
     "local_shell_call": ("local_shell", ("action",)),
     "shell_call": ("shell", ("action",)),
@@ -99,7 +99,7 @@ class ResponsesDecoder:
             self._step.grow_call(call, item.get(_CALLS[kind]))
         elif kind in _EXECUTED:
             self._calls[name] = item.get("call_id") or name
-            self._step.start_call(self._calls[name], _EXECUTED[kind][0], is_executed=True)
+            self._step.start_call(self._calls[name], _EXECUTED[kind][0], is_provider_executed=True)
 
     def _item_done(self, event: dict[str, Any]) -> None:
         item = event["item"]
@@ -114,14 +114,14 @@ class ResponsesDecoder:
         elif kind in _EXECUTED:
             self._item_added(event)
             self._executed(item, self._calls[name])
-        elif kind in _ASKED:
-            self._asked(item, item.get("call_id") or name)
+        elif kind in _CALLER_RUN:
+            self._caller_run_call(item, item.get("call_id") or name)
 
-    def _asked(self, item: dict[str, Any], call: str) -> None:
-        tool, fields = _ASKED[item["type"]]
+    def _caller_run_call(self, item: dict[str, Any], call: str) -> None:
+        tool, fields = _CALLER_RUN[item["type"]]
         is_approval = item["type"] == "mcp_approval_request"
         self._has_calls = True
-        self._step.start_call(call, tool, is_executed=is_approval)
+        self._step.start_call(call, tool, is_provider_executed=is_approval)
         given = {field: item[field] for field in fields if item.get(field) is not None}
         self._step.end_call(call, given, {"openai": {"item": item}})
         if is_approval:
@@ -163,9 +163,9 @@ class ResponsesDecoder:
 
     def _grow_text(self, event: dict[str, Any], refusal: bool | None) -> None:
         key = (event["item_id"], event.get("content_index", 0))
-        said = {"itemId": event["item_id"]} | ({"refusal": True} if refusal else {})
+        metadata = {"itemId": event["item_id"]} | ({"refusal": True} if refusal else {})
         if event.get("delta"):
-            self._step.open("text", key, {"openai": said})
+            self._step.open("text", key, {"openai": metadata})
             self._step.grow("text", key, event["delta"])
 
     def _annotation(self, event: dict[str, Any]) -> None:
@@ -183,12 +183,12 @@ class ResponsesDecoder:
             text = content.get("text") if content.get("type") == "output_text" else content.get("refusal")
             if text and not self._step.is_growing(key):  # the server sent no deltas
                 self._grow_text({"item_id": name, "content_index": index, "delta": text}, content["type"] == "refusal")
-            said = {"itemId": name} | ({"refusal": True} if content.get("type") == "refusal" else {})
+            metadata = {"itemId": name} | ({"refusal": True} if content.get("type") == "refusal" else {})
             if content.get("annotations"):
-                said["annotations"] = content["annotations"]
+                metadata["annotations"] = content["annotations"]
                 for annotation in content["annotations"]:
                     self._annotation({"annotation": annotation})
-            self._step.close(key, {"openai": said})
+            self._step.close(key, {"openai": metadata})
 
     # -- reasoning ---------------------------------------------------------------------------------
 
@@ -200,14 +200,14 @@ class ResponsesDecoder:
         self._step.grow("reasoning", (event["item_id"], "text", event.get("content_index", 0)), event.get("delta"))
 
     def _reasoning_done(self, item: dict[str, Any], name: str) -> None:
-        said: dict[str, Any] = {"itemId": name}
+        metadata: dict[str, Any] = {"itemId": name}
         if item.get("encrypted_content"):
-            said["reasoningEncryptedContent"] = item["encrypted_content"]
+            metadata["reasoningEncryptedContent"] = item["encrypted_content"]
         pieces = [("summary", each) for each in item.get("summary") or []]
         pieces += [("text", each) for each in item.get("content") or []]
         if not pieces:  # nothing to show, but the item must be sent back
             self._step.open("reasoning", (name, "summary", 0))
-            self._step.close((name, "summary", 0), {"openai": said})
+            self._step.close((name, "summary", 0), {"openai": metadata})
         counts = {"summary": 0, "text": 0}
         for kind, piece in pieces:
             key = (name, kind, counts[kind])
@@ -215,7 +215,7 @@ class ResponsesDecoder:
             if not self._step.is_growing(key):
                 self._step.open("reasoning", key)
                 self._step.grow("reasoning", key, piece.get("text"))
-            self._step.close(key, {"openai": said | ({"reasoningText": True} if kind == "text" else {})})
+            self._step.close(key, {"openai": metadata | ({"reasoningText": True} if kind == "text" else {})})
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -240,8 +240,8 @@ _TAKES: Final[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]]] = {
 
 
 def _of_item(item: dict[str, Any]) -> dict[str, Any]:
-    said = {"itemId": item.get("id")} | ({"kind": item["type"]} if item["type"] != "function_call" else {})
-    return {"openai": {key: value for key, value in said.items() if value}}
+    metadata = {"itemId": item.get("id")} | ({"kind": item["type"]} if item["type"] != "function_call" else {})
+    return {"openai": {key: value for key, value in metadata.items() if value}}
 
 
 def _error_text(error: Any) -> str:
@@ -251,11 +251,11 @@ def _error_text(error: Any) -> str:
 
 
 def _usage(usage: dict[str, Any]) -> dict[str, int]:
-    asked, answered = usage.get("input_tokens_details") or {}, usage.get("output_tokens_details") or {}
+    input_details, output_details = usage.get("input_tokens_details") or {}, usage.get("output_tokens_details") or {}
     return usage_counts(
         inputTokens=usage.get("input_tokens"),
         outputTokens=usage.get("output_tokens"),
         totalTokens=usage.get("total_tokens"),
-        cachedInputTokens=asked.get("cached_tokens"),
-        reasoningTokens=answered.get("reasoning_tokens"),
+        cachedInputTokens=input_details.get("cached_tokens"),
+        reasoningTokens=output_details.get("reasoning_tokens"),
     )

@@ -74,27 +74,27 @@ def _is_approved(part: Part) -> bool:
 
 
 def _step_messages(step: list[Part], kinds: Any, *, is_last: bool) -> Iterator[Any]:
-    said: list[Any] = []
-    heard: list[Any] = []
+    response_parts: list[Any] = []
+    request_parts: list[Any] = []
     for part in step:
         call = read_tool_call(part)
         if call is not None:
-            said += _call_parts(call, kinds)
-            if not call.is_executed and not (is_last and _is_approved(part)):
-                heard.append(_return(call, kinds.ToolReturnPart))
+            response_parts += _call_parts(call, kinds)
+            if not call.is_provider_executed and not (is_last and _is_approved(part)):
+                request_parts.append(_return(call, kinds.ToolReturnPart))
         elif part["type"] == DATA_PART_TYPE:
             kind, parts = _carried(part)
-            (said if kind == "response" else heard).extend(parts)
+            (response_parts if kind == "response" else request_parts).extend(parts)
         elif part["type"] == "text" and (part.get("text") or provider_metadata(part, METADATA_KEY)):
-            said.append(kinds.TextPart(part.get("text", ""), **_own(part, "text")))
+            response_parts.append(kinds.TextPart(part.get("text", ""), **_own(part, "text")))
         elif part["type"] == "reasoning":
-            said.append(kinds.ThinkingPart(part.get("text", ""), **_own(part, "reasoning")))
+            response_parts.append(kinds.ThinkingPart(part.get("text", ""), **_own(part, "reasoning")))
         elif part["type"] == "file" and part["url"].startswith("data:"):
-            said += [kinds.FilePart(content, **_own(part, "file")) for content in _binary(part, kinds)]
-    if said:
-        yield kinds.ModelResponse(parts=said)
-    if heard:
-        yield kinds.ModelRequest(parts=heard)
+            response_parts += [kinds.FilePart(content, **_own(part, "file")) for content in _binary(part, kinds)]
+    if response_parts:
+        yield kinds.ModelResponse(parts=response_parts)
+    if request_parts:
+        yield kinds.ModelRequest(parts=request_parts)
 
 
 def _own(part: Part, family: str, field: str = "providerMetadata") -> dict[str, Any]:
@@ -108,11 +108,11 @@ def _own(part: Part, family: str, field: str = "providerMetadata") -> dict[str, 
 
 def _call_parts(call: ToolCall, kinds: Any) -> Iterator[Any]:
     own = _own(call.part, "call", "callProviderMetadata")
-    kind = kinds.NativeToolCallPart if call.is_executed else kinds.ToolCallPart
-    if call.is_executed and not call.part.get("resultProviderMetadata") and call.result.outcome != "success":
+    kind = kinds.NativeToolCallPart if call.is_provider_executed else kinds.ToolCallPart
+    if call.is_provider_executed and not call.part.get("resultProviderMetadata") and call.result.outcome != "success":
         return  # a call that the provider ran and that has no result is useless
     yield kind(call.tool, _args(call.part), call.id, **own)
-    if call.is_executed:
+    if call.is_provider_executed:
         kept = provider_metadata(call.part, METADATA_KEY, "resultProviderMetadata")
         more = {name: kept[name] for name in ("provider_name", "provider_details") if name in kept}
         yield _return(call, kinds.NativeToolReturnPart, **more)
@@ -183,7 +183,7 @@ def from_pydantic_ai_messages(
             answer = _answer(out, message_id)
             answer.parts.append({"type": "step-start"})
             for part in message.parts:
-                _add_said(answer, part)
+                _add_response_part(answer, part)
             continue
         for request in message.parts:
             if request.part_kind == "system-prompt":
@@ -191,7 +191,7 @@ def from_pydantic_ai_messages(
             elif request.part_kind == "user-prompt":
                 out.append(UIMessage(message_id(len(out)), "user", list(_user_parts(request))))
             else:
-                _add_heard(_answer(out, message_id), request)
+                _add_tool_return(_answer(out, message_id), request)
     return out
 
 
@@ -218,7 +218,7 @@ def _user_parts(prompt: Any) -> Iterator[Part]:
             yield to_data_part(kinds.UserPromptPart([item]), is_response=False)
 
 
-def _add_said(answer: UIMessage, part: Any) -> None:
+def _add_response_part(answer: UIMessage, part: Any) -> None:
     metadata = part_metadata(part)
     match part.part_kind:
         case "text" | "thinking":
@@ -233,7 +233,7 @@ def _add_said(answer: UIMessage, part: Any) -> None:
             if metadata:
                 answer.parts[-1]["callProviderMetadata"] = metadata
         case "builtin-tool-return":
-            _add_heard(answer, part)
+            _add_tool_return(answer, part)
         case "file":
             shown = {"type": "file", "url": part.content.data_uri, "mediaType": part.content.media_type}
             answer.parts.append(shown | ({"providerMetadata": metadata} if metadata else {}))
@@ -250,7 +250,7 @@ def _input(args: Any) -> dict[str, Any]:
         return {"rawInput": args}
 
 
-def _add_heard(answer: UIMessage, part: Any) -> None:
+def _add_tool_return(answer: UIMessage, part: Any) -> None:
     call = find_call(answer, part.tool_call_id) if part.part_kind.endswith("tool-return") else None
     if call is None:
         answer.parts.append(to_data_part(part, is_response=False))

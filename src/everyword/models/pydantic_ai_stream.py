@@ -92,7 +92,7 @@ class PydanticAIDecoder:
         self._step = StepWriter("step-0")
         self._is_over = False  # True if the response is complete: another part begins the next step
         self._announced: set[str] = set()
-        self._asked: dict[str, Any] = {}  # call id → its part; parallel calls may get deltas after it ends
+        self._unended_calls: dict[str, Any] = {}  # call id → its part; parallel calls may get deltas after it ends
         self._running: dict[str, None] = {}
         self._is_finished = False
 
@@ -104,7 +104,7 @@ class PydanticAIDecoder:
 
     def finish(self) -> list[Chunk]:
         if not self._is_finished:
-            self._end_calls(*self._asked)
+            self._end_calls(*self._unended_calls)
             self._step.finish("other", {})
         return self._step.take()
 
@@ -132,7 +132,7 @@ class PydanticAIDecoder:
                 self._announced.add(part.tool_call_id)
                 executed = part.part_kind != "tool-call"
                 self._step.start_call(
-                    part.tool_call_id, part.tool_name, is_executed=executed, metadata=part_metadata(part)
+                    part.tool_call_id, part.tool_name, is_provider_executed=executed, metadata=part_metadata(part)
                 )
                 self._step.grow_call(part.tool_call_id, part.args if isinstance(part.args, str) else None)
             case "builtin-tool-return":
@@ -160,13 +160,13 @@ class PydanticAIDecoder:
             self._cite(getattr(part, "citations", None) or ())
             self._step.close(event.index, part_metadata(part))
         elif part.part_kind in ("tool-call", "builtin-tool-call"):
-            self._asked[part.tool_call_id] = part
+            self._unended_calls[part.tool_call_id] = part
         self._is_over = event.next_part_kind is None
         if self._is_over:
-            self._end_calls(*self._asked)
+            self._end_calls(*self._unended_calls)
 
     def _end_calls(self, *calls: str) -> None:
-        for part in [self._asked.pop(call) for call in calls if call in self._asked]:
+        for part in [self._unended_calls.pop(call) for call in calls if call in self._unended_calls]:
             self._end_call(part)
 
     def _end_call(self, part: Any) -> None:
@@ -193,7 +193,7 @@ class PydanticAIDecoder:
         self._is_over = True
         part = event.part
         if part.tool_call_id in self._announced:
-            self._asked.pop(part.tool_call_id, None)
+            self._unended_calls.pop(part.tool_call_id, None)
             self._end_call(part)
             self._running[part.tool_call_id] = None
 
@@ -247,8 +247,10 @@ class PydanticAIDecoder:
         for part in getattr(output, "approvals", ()) if is_deferred else ():
             call = part.tool_call_id
             self._step.add_beside({"type": "tool-approval-request", "approvalId": call, "toolCallId": call})
-        said = getattr(getattr(result, "response", None), "finish_reason", None)
-        self._step.finish("tool-calls" if is_deferred else _REASONS.get(said or "stop", "other"), _run_metadata(result))
+        finish_reason = getattr(getattr(result, "response", None), "finish_reason", None)
+        self._step.finish(
+            "tool-calls" if is_deferred else _REASONS.get(finish_reason or "stop", "other"), _run_metadata(result)
+        )
 
     def _cancelled(self, event: Any) -> None:
         self._is_finished = True
@@ -289,9 +291,9 @@ def _chunks_of(part: Any) -> list[Chunk]:
 
 def _run_metadata(result: Any) -> dict[str, Any]:
     response, usage = getattr(result, "response", None), getattr(result, "usage", None)
-    asked, answered = getattr(usage, "input_tokens", None), getattr(usage, "output_tokens", None)
-    total = asked + answered if isinstance(asked, int) and isinstance(answered, int) else None
-    counts = usage_counts(inputTokens=asked, outputTokens=answered, totalTokens=total)
+    input_tokens, output_tokens = getattr(usage, "input_tokens", None), getattr(usage, "output_tokens", None)
+    total = input_tokens + output_tokens if isinstance(input_tokens, int) and isinstance(output_tokens, int) else None
+    counts = usage_counts(inputTokens=input_tokens, outputTokens=output_tokens, totalTokens=total)
     cached = getattr(usage, "cache_read_tokens", None)
     counts |= usage_counts(cachedInputTokens=cached) if cached else {}
     model = getattr(response, "model_name", None)

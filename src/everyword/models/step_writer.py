@@ -90,7 +90,7 @@ class StepWriter:
     # -- calls -------------------------------------------------------------------------------------
 
     def start_call(
-        self, call: str, tool: str, *, is_executed: bool = False, metadata: Mapping[str, Any] | None = None
+        self, call: str, tool: str, *, is_provider_executed: bool = False, metadata: Mapping[str, Any] | None = None
     ) -> None:
         """Start a tool call. Its input follows as deltas, or at the end."""
         if call in self._names:
@@ -98,7 +98,7 @@ class StepWriter:
         self.begin()
         self._names[call] = tool
         self.inputs[call] = []
-        if is_executed:
+        if is_provider_executed:
             self._executed.add(call)
         self._out.append(_with(self._call("tool-input-start", call, named=True), metadata))
 
