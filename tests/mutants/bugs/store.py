@@ -84,7 +84,7 @@ BUGS = [
         "a body lies in an event that does not stay",
     ),
     Bug(
-        "Reader._span",
+        "Reader._events",
         "I-11",
         never("$found and len(...) > $room"),
         "tests/log/test_pages.py::test_a_page_ends_at_its_size_and_has_at_least_one_event",
@@ -213,7 +213,7 @@ BUGS = [
         "events of a destroyed agent come after its end",
     ),
     Bug(
-        "sqlite:_unpacked",
+        "sqlite:_unpack_after",
         "packing is invisible",
         replace("$seq > $low", "$seq"),
         f"{CHUNK_PACKING}::test_a_batch_is_stored_in_few_rows_and_read_from_any_cursor",

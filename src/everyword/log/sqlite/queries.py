@@ -30,7 +30,7 @@ MARKS_AT_ONCE = 64
 """Marks that are read with one statement."""
 
 
-class _Place(NamedTuple):
+class _Snapshot(NamedTuple):
     """An agent in one snapshot: its key, its head and its row."""
 
     key: int
@@ -50,8 +50,8 @@ class Reader:
 
     def load(self, agent: AgentId, lease: TakenLease, recent: int) -> Activation:
         """Load what the holder of a new lease needs."""
-        with self._place(agent) as place:
-            assert place is not None
+        with self._snapshot(agent) as snapshot:
+            assert snapshot is not None
             turns = turn_rows(self._all("turns_to_load", lease.key, recent))
             messages = [message_row(each) for each in self._all("messages", lease.key)]
             kept = [KeptRow(*each) for each in self._all("kept", lease.key)]
@@ -59,12 +59,12 @@ class Reader:
             chunks: list[Stored] = []
             if open_turns:
                 (first,) = self._one("open_span", lease.key) or (1,)
-                events = self._span(agent, place._replace(head=lease.head), first - 1)
+                events = self._events(agent, snapshot._replace(head=lease.head), first - 1)
                 chunks = [each for each in events if each.kind in REPLAYED and each.turn in open_turns]
         return Activation(
             epoch=Epoch(lease.epoch),
             head=Seq(lease.head.seq),
-            agent=place.row,
+            agent=snapshot.row,
             turns=turns,
             messages=messages,
             chunks=chunks,
@@ -72,53 +72,53 @@ class Reader:
         )
 
     def read(self, agent: AgentId, after: Seq, limit: int, size: int | None = None) -> list[Stored]:
-        with self._place(agent) as place:
-            return [] if place is None else self._span(agent, place, after, limit=limit, size=size)
+        with self._snapshot(agent) as snapshot:
+            return [] if snapshot is None else self._events(agent, snapshot, after, limit=limit, size=size)
 
     def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
-        with self._place(agent) as place:
-            span = None if place is None else self._one("turn_span", place.key, turn)
-            if place is None or span is None:
+        with self._snapshot(agent) as snapshot:
+            span = None if snapshot is None else self._one("turn_span", snapshot.key, turn)
+            if snapshot is None or span is None:
                 return []
             first, last = span
-            events = self._span(agent, place, first - 1, until=last)
+            events = self._events(agent, snapshot, first - 1, until=last)
             return [each for each in events if each.kind == "chunk" and each.turn == turn]
 
     def head(self, agent: AgentId) -> Head:
         """Return the head of the agent's log."""
-        with self._place(agent) as place:
-            return EMPTY if place is None else place.head
+        with self._snapshot(agent) as snapshot:
+            return EMPTY if snapshot is None else snapshot.head
 
     def messages(self, agent: AgentId) -> list[MessageRow]:
         return self.conversation(agent)[1]
 
     def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
-        with self._place(agent) as place:
-            if place is None:
+        with self._snapshot(agent) as snapshot:
+            if snapshot is None:
                 return None, []
-            return place.row, [message_row(each) for each in self._all("messages", place.key)]
+            return snapshot.row, [message_row(each) for each in self._all("messages", snapshot.key)]
 
     def kept(self, agent: AgentId) -> list[KeptRow]:
-        with self._place(agent) as place:
-            return [] if place is None else [KeptRow(*each) for each in self._all("kept", place.key)]
+        with self._snapshot(agent) as snapshot:
+            return [] if snapshot is None else [KeptRow(*each) for each in self._all("kept", snapshot.key)]
 
     def agent_row(self, agent: AgentId) -> AgentRow | None:
-        with self._place(agent) as place:
-            return None if place is None else place.row
+        with self._snapshot(agent) as snapshot:
+            return None if snapshot is None else snapshot.row
 
     def has(self, agent: AgentId) -> bool:
-        with self._place(agent) as place:
-            return place is not None and place.head.seq > 0
+        with self._snapshot(agent) as snapshot:
+            return snapshot is not None and snapshot.head.seq > 0
 
     def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
-        with self._place(agent) as place:
-            found = None if place is None else self._one("turn_by_request", place.key, request)
+        with self._snapshot(agent) as snapshot:
+            found = None if snapshot is None else self._one("turn_by_request", snapshot.key, request)
             return None if found is None else turn_row(found)
 
     def turns(self, agent: AgentId, newest: int | None) -> list[TurnRow]:
-        with self._place(agent) as place:
+        with self._snapshot(agent) as snapshot:
             limit = UNLIMITED if newest is None else newest
-            found = [] if place is None else self._all("newest_turns", place.key, limit)
+            found = [] if snapshot is None else self._all("newest_turns", snapshot.key, limit)
             return turn_rows(reversed(found))
 
     def agents(self, prefix: str = "") -> list[AgentId]:
@@ -148,7 +148,7 @@ class Reader:
         return None if at is None else Millis(at)
 
     @contextmanager
-    def _place(self, agent: AgentId) -> Iterator[_Place | None]:
+    def _snapshot(self, agent: AgentId) -> Iterator[_Snapshot | None]:
         """Open a snapshot and find the agent and its head; None for an unknown agent.
 
         The writer's head is read before the snapshot is opened, so the snapshot has that event.
@@ -162,15 +162,15 @@ class Reader:
                 yield None
             else:
                 key, seq, arrival, *row = found
-                yield _Place(key, max(recent, Head(seq, arrival)), to_agent_row(tuple(row)))
+                yield _Snapshot(key, max(recent, Head(seq, arrival)), to_agent_row(tuple(row)))
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _span(
+    def _events(
         self,
         agent: AgentId,
-        place: _Place,
+        snapshot: _Snapshot,
         after: int,
         *,
         until: int | None = None,
@@ -183,34 +183,37 @@ class Reader:
         """
         found: list[Stored] = []
         room = UNLIMITED if size is None else size
-        last = place.head.seq if until is None else min(until, place.head.seq)
+        head = snapshot.head
+        last = head.seq if until is None else min(until, head.seq)
         low = after
         while low < last and len(found) < limit:
-            entries = self._all("marks_after", place.key, low, place.head.seq, MARKS_AT_ONCE)
-            for entry in entries if len(entries) == MARKS_AT_ONCE else [*entries, (place.head.seq, place.head.id)]:
-                for each in self._walk(agent, place.key, Head(*entry), low, is_page=size is not None):
+            marks = [Head(*mark) for mark in self._all("marks_after", snapshot.key, low, head.seq, MARKS_AT_ONCE)]
+            if len(marks) < MARKS_AT_ONCE:
+                marks.append(head)
+            for mark in marks:
+                for each in self._walk(agent, snapshot.key, mark, low, is_page=size is not None):
                     if len(found) >= limit or (found and len(each.body) > room):
-                        return _until(found, last)
+                        return _without_later(found, last)
                     room -= len(each.body)
                     found.append(each)
-                low = entry[0]
+                low = mark.seq
                 if low >= last or len(found) >= limit:
                     break
-        return _until(found, last)
+        return _without_later(found, last)
 
-    def _walk(self, agent: AgentId, key: int, entry: Head, low: int, *, is_page: bool) -> Iterator[Stored]:
+    def _walk(self, agent: AgentId, key: int, mark: Head, low: int, *, is_page: bool) -> Iterator[Stored]:
         """Yield the events after `low` up to a mark or the head. A page reads each body when it is needed."""
-        rows = self._all("walk_places" if is_page else "walk", key, entry.id, low)
+        rows = self._all("walk_places" if is_page else "walk", key, mark.id, low)
         for more, seq, *_ in rows:
             if type(more) is not int or type(seq) is not int or not 0 <= more < min(seq, MAX_PACKED_BYTES):
-                raise LogCorrupt(f"unable to read the log of {agent!r}; what is stored of event {seq!r} is damaged")
-        if rows and (rows[0][1] != entry.seq or _count(rows) != entry.seq - rows[-1][1] + rows[-1][0] + 1):
-            raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {entry.seq} are not in order")
+                raise LogCorrupt(f"unable to read the log of {agent!r}; the row of event {seq!r} is damaged")
+        if rows and (rows[0][1] != mark.seq or _count(rows) != mark.seq - rows[-1][1] + rows[-1][0] + 1):
+            raise LogCorrupt(f"unable to read the log of {agent!r}; its events before seq {mark.seq} are not in order")
         for more, seq, *rest in reversed(rows):
             stored: Sequence[Any] | None = self._one("event_at", *rest) if is_page else rest
             assert stored is not None, "the same snapshot has the row"
             if more:
-                yield from _unpacked(more, seq, stored, low)
+                yield from _unpack_after(more, seq, stored, low)
             else:
                 yield Stored(seq, *stored)
 
@@ -222,7 +225,7 @@ class Reader:
         return record
 
 
-def _until(found: list[Stored], last: int) -> list[Stored]:
+def _without_later(found: list[Stored], last: int) -> list[Stored]:
     while found and found[-1].seq > last:
         found.pop()
     return found
@@ -233,7 +236,7 @@ def _count(rows: Iterable[Record]) -> int:
     return sum(more + 1 for more, *_ in rows)
 
 
-def _unpacked(more: int, last: int, rest: Sequence[Any], low: int) -> Iterator[Stored]:
+def _unpack_after(more: int, last: int, rest: Sequence[Any], low: int) -> Iterator[Stored]:
     """Yield the events of a packed row that come after seq `low`."""
     at, kind, turn, body = rest
     for seq, each in enumerate(unpack(body, more), start=last - more):

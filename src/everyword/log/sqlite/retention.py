@@ -26,7 +26,7 @@ REMOVE: Final = ("mark_cuts", "remove_marks", "remove_events", "clear_doomed")
 """The statements that delete the events listed in the table `doomed`, in this order."""
 
 
-class _Place(NamedTuple):
+class _Progress(NamedTuple):
     """The progress of a sweep. `waiting` is the first event that it had to keep, `since` its first `before`."""
 
     cursor: int
@@ -51,44 +51,44 @@ class Retention:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._place: _Place | None = None
+        self._progress: _Progress | None = None
 
     def advance(self, sweep: Sweep) -> Pruned | None:
         """Run one slice; return the result when the sweep is over. The caller must commit the transaction afterwards.
 
         If the commit fails, the caller must call `forget`.
         """
-        place = self._place or self._start(sweep)
-        found = self._connection.execute(SQL["first_event_after"], (place.cursor,)).fetchone()
+        progress = self._progress or self._start(sweep)
+        found = self._connection.execute(SQL["first_event_after"], (progress.cursor,)).fetchone()
         if found is None or found[1] >= sweep.before:
-            return self._turn_back(place, sweep)
+            return self._turn_back(progress, sweep)
         (last,) = self._connection.execute(SQL["last_arrival"]).fetchone()
-        return self._slice(place, sweep, until=min(found[0] + SLICE - 1, last))
+        return self._slice(progress, sweep, until=min(found[0] + SLICE - 1, last))
 
     def forget(self) -> None:
         """Start the next sweep at the position that is stored in the file."""
-        self._place = None
+        self._progress = None
 
-    def _start(self, sweep: Sweep) -> _Place:
+    def _start(self, sweep: Sweep) -> _Progress:
         (_, pruned) = self._connection.execute(SQL["store_row"]).fetchone()
-        return _Place(pruned, None, sweep.before)
+        return _Progress(pruned, None, sweep.before)
 
-    def _turn_back(self, place: _Place, sweep: Sweep) -> Pruned | None:
+    def _turn_back(self, progress: _Progress, sweep: Sweep) -> Pruned | None:
         """Store where the next sweep starts. It starts at once if `before` has moved on since this one started."""
-        begin = place.cursor if place.waiting is None else place.waiting - 1
+        begin = progress.cursor if progress.waiting is None else progress.waiting - 1
         self._connection.execute(SQL["set_pruned"], (begin,))
-        if place.waiting is not None and place.since < sweep.before:
-            self._place = _Place(begin, None, sweep.before)
+        if progress.waiting is not None and progress.since < sweep.before:
+            self._progress = _Progress(begin, None, sweep.before)
             return None
-        self._place = None
+        self._progress = None
         return sweep.result(more=False)
 
-    def _slice(self, place: _Place, sweep: Sweep, until: int) -> Pruned | None:
+    def _slice(self, progress: _Progress, sweep: Sweep, until: int) -> Pruned | None:
         execute = self._connection.execute
-        rows = execute(SQL["doom"], (place.cursor, until, sweep.before, max(sweep.room, 1), MAX_BYTES)).rowcount
+        rows = execute(SQL["doom"], (progress.cursor, until, sweep.before, max(sweep.room, 1), MAX_BYTES)).rowcount
         if rows and not sweep.room:
             execute(SQL["clear_doomed"])
-            self._place = place
+            self._progress = progress
             return sweep.result(more=True)
         if rows:
             last, count, states, size = execute(SQL["last_doomed"]).fetchone()
@@ -101,9 +101,9 @@ class Retention:
             sweep.room = max(0, sweep.room - count)
             sweep.chunks += count - states
             sweep.states += states
-        execute(SQL["pass_states"], (place.cursor, until, sweep.before))
-        waiting = place.waiting
+        execute(SQL["pass_states"], (progress.cursor, until, sweep.before))
+        waiting = progress.waiting
         if waiting is None:
-            (waiting,) = execute(SQL["first_waiting"], (place.cursor, until, sweep.before)).fetchone()
-        self._place = _Place(until, waiting, place.since)
+            (waiting,) = execute(SQL["first_waiting"], (progress.cursor, until, sweep.before)).fetchone()
+        self._progress = _Progress(until, waiting, progress.since)
         return None
