@@ -13,7 +13,7 @@ from everyword.agents import Agent, AIChatAgent
 from everyword.agents.agent import get_current_agent
 from everyword.agents.chat import responder_for
 from everyword.agents.fibers import FiberContext
-from everyword.core.fibers import MOST_ATTEMPTS
+from everyword.core.fibers import MAX_ATTEMPTS
 from everyword.errors import AgentStopped, FiberCancelled, LogUnavailable, Rejected, UsageError
 from everyword.events import FiberEnded, FiberStarted, FiberStashed
 from everyword.ids import AgentId
@@ -317,7 +317,7 @@ async def test_a_fiber_that_nobody_takes_up_ends_as_interrupted() -> None:
 async def test_a_fiber_that_ends_every_process_is_set_aside() -> None:
     store = MemoryLog()
     Worker.hook = start_it
-    for attempt in range(1, MOST_ATTEMPTS + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         async with doomed(store) as agent:
             if attempt == 1:
                 await agent.fibers.start("count", agent.count)
@@ -325,8 +325,8 @@ async def test_a_fiber_that_ends_every_process_is_set_aside() -> None:
     async with working(store) as agent:
         await quiet()
         (found,) = await agent.fibers.list()
-        assert (found.status, found.attempts) == ("set-aside", MOST_ATTEMPTS)
-    assert (MOST_ATTEMPTS + 1, 2) not in Worker.heard
+        assert (found.status, found.attempts) == ("set-aside", MAX_ATTEMPTS)
+    assert (MAX_ATTEMPTS + 1, 2) not in Worker.heard
 
 
 async def test_a_beginning_that_is_being_committed_at_a_stop_counts_for_nothing() -> None:
@@ -348,13 +348,13 @@ async def test_a_beginning_that_is_being_committed_at_a_stop_counts_for_nothing(
 async def test_a_stop_in_good_order_counts_for_nothing() -> None:
     store = MemoryLog()
     Worker.hook = start_it
-    for stop in range(2 * MOST_ATTEMPTS):
+    for stop in range(2 * MAX_ATTEMPTS):
         async with working(store) as agent:
             if not stop:
                 await agent.fibers.start("count", agent.count)
             await until(lambda stop=stop: Worker.heard.count((1, 2)) == stop + 1)
     Worker.hook, Worker.heard = think, []  # now it is stopped while it is being handed back
-    for stop in range(2 * MOST_ATTEMPTS):
+    for stop in range(2 * MAX_ATTEMPTS):
         async with working(store):
             await until(lambda stop=stop: len(Worker.heard) == stop + 1)
     Worker.hook = start_it
@@ -376,14 +376,14 @@ async def test_a_hook_that_raises_is_asked_again_after_a_pause_and_not_for_ever(
 
     Worker.hook, Worker.heard = fail, []
     async with working(store, clock) as agent:
-        for asked in range(1, MOST_ATTEMPTS):
+        for asked in range(1, MAX_ATTEMPTS):
             await until(lambda asked=asked: len(Worker.heard) == asked)
             await quiet()
             assert len(Worker.heard) == asked
             clock.advance(30)
         await quiet()
         (found,) = await agent.fibers.list()
-        assert (found.status, len(Worker.heard)) == ("set-aside", MOST_ATTEMPTS - 1)
+        assert (found.status, len(Worker.heard)) == ("set-aside", MAX_ATTEMPTS - 1)
 
 
 async def test_a_fiber_can_be_cancelled_while_it_is_handed_back() -> None:

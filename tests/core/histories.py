@@ -153,7 +153,7 @@ def fingerprint(state: State) -> dict[str, Any]:
             "message": turn.fold.message().to_dict() if turn.fold is not None else None,
             "ending": (turn.outcome, turn.reason, turn.error, turn.detail, turn.finish_reason, turn.usage),
             "times": (turn.accepted_at, turn.ended_at, turn.hook_due, turn.progressed_at),
-            "tries": (turn.recovers_with, dict(turn.calls), sorted(turn.held)),
+            "tries": (turn.recovers_with, dict(turn.started_calls), sorted(turn.held_calls)),
         }
 
     nodes = {n: (p.parent, p.id, p.role, p.at, p.body, p.draft) for n, p in sorted(state.tree.nodes.items())}
@@ -292,7 +292,7 @@ def start_or_settle(choices: Choices, turn: TurnState, call: CallId) -> Command:
     attempt = Attempt(turn.attempt)
     if choices.rarely():
         return BeginAttempt(turn.id, "crash")
-    if turn.calls.get(call) != attempt and not choices.rarely():
+    if turn.started_calls.get(call) != attempt and not choices.rarely():
         return RecordCallStart(turn.id, attempt, call, "pay")
     output = {"type": "tool-output-available", "toolCallId": call, "output": "paid"}
     return EmitChunks(turn.id, attempt, emitted(output))

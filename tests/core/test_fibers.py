@@ -16,7 +16,7 @@ from everyword.core.commands import (
     StartFiber,
     StashFiber,
 )
-from everyword.core.fibers import KEPT_FIBERS, MOST_ATTEMPTS
+from everyword.core.fibers import KEPT_FIBERS, MAX_ATTEMPTS
 from everyword.core.project import all_rows
 from everyword.core.restore import restore
 from everyword.core.state import State
@@ -77,7 +77,7 @@ def test_a_fiber_ends_once_and_the_first_word_counts() -> None:
 
 def test_a_fiber_is_handed_back_so_often_and_then_set_aside() -> None:
     history = started(A)
-    for attempt in range(2, MOST_ATTEMPTS + 1):
+    for attempt in range(2, MAX_ATTEMPTS + 1):
         assert history.tell(RecoverFiber(A)) == [FiberStarted(A, "name of a", attempt)]
     (ended,) = history.tell(RecoverFiber(A))
     assert isinstance(ended, FiberEnded) and ended.outcome == "set-aside"
@@ -87,7 +87,7 @@ def test_a_fiber_is_handed_back_so_often_and_then_set_aside() -> None:
 
 def test_an_attempt_that_was_stopped_in_good_order_does_not_count() -> None:
     history = started(A)
-    for _ in range(3 * MOST_ATTEMPTS):
+    for _ in range(3 * MAX_ATTEMPTS):
         assert history.tell(PauseFiber(A)) == [FiberPaused(A)]
         assert history.tell(RecoverFiber(A)) == [FiberStarted(A, "name of a", 1)]
     history.tell(EndFiber(A, "done"))
@@ -174,7 +174,7 @@ def test_rows_restore_to_what_the_log_folds_to_and_nothing_follows_an_end(histor
         assert event.fiber not in over
         if isinstance(event, FiberStarted):
             attempts[event.fiber] = attempts.get(event.fiber, 0) + 1
-            assert attempts[event.fiber] == event.attempt <= MOST_ATTEMPTS
+            assert attempts[event.fiber] == event.attempt <= MAX_ATTEMPTS
         elif isinstance(event, FiberPaused):
             attempts[event.fiber] -= 1
         elif isinstance(event, FiberEnded):

@@ -448,7 +448,7 @@ def test_a_late_call_cut_off_behind_its_start_is_not_started_again() -> None:
     told.begin(3)
     start(told, 3, "k1")
     state, _ = told.restored()
-    assert state.open[TurnId(3)].calls == {"k1": 1}
+    assert state.open[TurnId(3)].started_calls == {"k1": 1}
     assert told.wanted() == Wanted(calls=TurnId(3), wake=NOW)
     told.begin(3, "crash")
     with pytest.raises(Rejected):

@@ -31,7 +31,7 @@ from ..messages.message import is_part
 from ..messages.server_fields import fields_of, with_fields, without_fields
 from .client_lists import changes_of, check_questions
 from .commands import ContinueTurn, OpenStream, PlaceMessages, PutMessages, Submit
-from .continuations import asker_of
+from .continuations import principal_of_answer
 from .sanitize import sanitized
 from .stamps import Stamp, stamped_change
 from .state import Rules, State
@@ -62,12 +62,12 @@ def accept_submit(state: State, command: Submit, now: Millis, rules: Rules) -> l
         return []
     _refuse_when_full(state, rules)
     if not command.trusted:
-        check_questions(_taken(command.messages or (), state.tree.known_ids(), trusted=False))
+        check_questions(_new_messages(command.messages or (), state.tree.known_ids(), trusted=False))
     before, superseded, merged = _apply_policy(state, command)
     if command.policy.name == "drop" and superseded is None:
         return _drop(state, command)
     messages = command.messages or ()
-    continued = _continued(state, command)
+    continued = _continued_answer(state, command)
     if continued is not None:
         return [*before, _continuation(state, command, continued)]
     stamp = Stamp(now, command.principal, believes="answers" if command.trusted else "nothing")
@@ -127,11 +127,11 @@ def _continuation(state: State, command: Submit | ContinueTurn, node: NodeId) ->
         owner=command.owner,
         body=command.body,
         client_tools=command.client_tools,
-        principal=asker_of(state, node) or command.principal,
+        principal=principal_of_answer(state, node) or command.principal,
     )
 
 
-def _continued(state: State, command: Submit) -> NodeId | None:
+def _continued_answer(state: State, command: Submit) -> NodeId | None:
     """Return the node of the answer that a client continues by sending the conversation up to that answer.
 
     The AI SDK extends that message on the client, so a new message would show its parts twice.
@@ -206,7 +206,7 @@ def _refuse_when_full(state: State, rules: Rules) -> None:
 
 def _plan(state: State, messages: Sequence[JsonObject], stamp: Stamp, *, trusted: bool, rules: Rules) -> _Plan:
     known = state.tree.known_ids()
-    taken = _taken(messages, known, trusted=trusted)
+    taken = _new_messages(messages, known, trusted=trusted)
     if taken:
         return _Plan(state.tree.leaf, _chain(state, taken, state.tree.leaf, stamp, rules))
     last = next((message for message in reversed(messages) if message["id"] in known), None)
@@ -231,7 +231,7 @@ def _is_edit(message: JsonObject, place: Node, rules: Rules) -> bool:
     return True
 
 
-def _taken(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, trusted: bool) -> list[JsonObject]:
+def _new_messages(messages: Sequence[JsonObject], known: AbstractSet[MessageId], *, trusted: bool) -> list[JsonObject]:
     if trusted:
         return [message for message in messages if message["id"] not in known]
     taken: list[JsonObject] = []
@@ -333,9 +333,11 @@ def _apply_policy(state: State, command: Submit) -> tuple[list[Event], list[Turn
         case "drop":
             return [], None, []
         case "latest" | "debounce":
-            superseded = [turn for turn in overlapping if _supersedable(turn) and _is_askers(turn, command)]
+            superseded = [
+                turn for turn in overlapping if _may_be_superseded(turn) and _has_same_principal(turn, command)
+            ]
         case "merge":
-            superseded = _mergeable_tail(state, overlapping, command) if _brings_news(state, command) else []
+            superseded = _mergeable_tail(state, overlapping, command) if _adds_question(state, command) else []
         case _:
             assert_never(command.policy.name)
     endings: list[Event] = [TurnEnded(turn.id, Outcome.SKIPPED, reason="superseded") for turn in superseded]
@@ -353,24 +355,24 @@ def is_steered(state: State, turn: TurnState, rules: Rules) -> bool:
         return False
     questions = (each for each in state.chat_turns() if not each.is_continuation)
     waiting = next((each for each in questions if each.status is TurnStatus.ACCEPTED), None)
-    return waiting is not None and _supersedable(waiting)
+    return waiting is not None and _may_be_superseded(waiting)
 
 
-def _supersedable(turn: TurnState) -> bool:
+def _may_be_superseded(turn: TurnState) -> bool:
     accepted = turn.accepted
     waits = turn.status is TurnStatus.ACCEPTED and accepted.kind is TurnKind.CHAT and not accepted.deferred
     return waits and not accepted.trusted and accepted.trigger == "submit-message" and bool(accepted.messages)
 
 
-def _is_askers(turn: TurnState, command: Submit) -> bool:
+def _has_same_principal(turn: TurnState, command: Submit) -> bool:
     """Return whether a turn has the principal of the command. Questions of others stay as they are (R-35)."""
     before, now = turn.accepted.principal, command.principal
     return (before.id if before is not None else None) == (now.id if now is not None else None)
 
 
-def _brings_news(state: State, command: Submit) -> bool:
+def _adds_question(state: State, command: Submit) -> bool:
     """Return whether a submit adds a question. An edit or a shorter list makes a branch, which is never merged."""
-    return bool(_taken(command.messages or (), state.tree.known_ids(), trusted=False))
+    return bool(_new_messages(command.messages or (), state.tree.known_ids(), trusted=False))
 
 
 def _mergeable_tail(state: State, overlapping: list[TurnState], command: Submit) -> list[TurnState]:
@@ -378,7 +380,7 @@ def _mergeable_tail(state: State, overlapping: list[TurnState], command: Submit)
     tail: list[TurnState] = []
     below = state.tree.leaf
     for turn in reversed(overlapping):
-        if not _supersedable(turn) or turn.node != below or not _is_askers(turn, command):
+        if not _may_be_superseded(turn) or turn.node != below or not _has_same_principal(turn, command):
             break
         tail.append(turn)
         below = state.tree.nodes[turn.accepted.messages[0].node].parent

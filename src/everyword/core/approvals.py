@@ -13,7 +13,7 @@ from ..rows import KeptRow
 from .commands import AnswerToolCall
 from .state import Approved, State
 
-__all__ = ["APPROVAL", "approval_row", "approval_rows", "evolve_approval", "forgotten_by", "restore_approval"]
+__all__ = ["APPROVAL", "approval_row", "approval_rows", "approval_to_remove", "evolve_approval", "restore_approval"]
 
 APPROVAL: Final = "approval"
 """The kind of the rows of approvals."""
@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     at: Millis
 
 
-def forgotten_by(state: State, command: AnswerToolCall) -> CallId | None:
+def approval_to_remove(state: State, command: AnswerToolCall) -> CallId | None:
     """Return the call whose approval is removed to make room for a new one; None if there is room."""
     if command.principal is None or not isinstance(command.answer, ApprovalAnswer) or not command.answer.approved:
         return None

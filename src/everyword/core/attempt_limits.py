@@ -19,7 +19,7 @@ def cause_of(turn: TurnState, cause: AttemptCause) -> AttemptCause:
 
 def may_try_again(turn: TurnState, rules: Rules) -> bool:
     """Return whether another attempt may follow if the running one fails."""
-    return _why_too_often(turn, rules) is None
+    return _why_out_of_attempts(turn, rules) is None
 
 
 def why_given_up(turn: TurnState, heard_at: Millis | None, now: Millis, rules: Rules) -> str | None:
@@ -27,7 +27,7 @@ def why_given_up(turn: TurnState, heard_at: Millis | None, now: Millis, rules: R
 
     Time without output does not count after a single attempt: the process may not have been running.
     """
-    too_often = _why_too_often(turn, rules)
+    too_often = _why_out_of_attempts(turn, rules)
     if too_often is not None:
         return too_often
     idle = now - max(turn.progressed_at, heard_at or 0)
@@ -36,7 +36,7 @@ def why_given_up(turn: TurnState, heard_at: Millis | None, now: Millis, rules: R
     return None
 
 
-def _why_too_often(turn: TurnState, rules: Rules) -> str | None:
+def _why_out_of_attempts(turn: TurnState, rules: Rules) -> str | None:
     counter = turn.attempt_counter
     if counter.counted >= rules.max_attempts:
         return f"{counter.counted} attempts did not end"

@@ -30,14 +30,15 @@ from .turn_state import TurnState
 
 __all__ = [
     "accept_late_calls",
-    "asker_of",
     "continuation_is_due",
+    "end_approved_calls",
+    "events_before_first_attempt",
     "is_held",
-    "leave_behind",
     "may_continue",
+    "principal_of_answer",
     "runs_here",
+    "waiting_continuations",
 ]
-__all__ += ["stop_calls", "waiting_continuations"]
 
 APPROVED: Final = b'"approval-responded"'
 """A stored message without these bytes has no approved call. Most messages need not be decoded to know that."""
@@ -103,10 +104,10 @@ def is_held(state: State, turn: TurnState) -> bool:
     A client gave one of them with `autoContinue: false`, and continues by itself. Another answer to the same message
     that asks for a continuation outweighs it, as it does for a stored message.
     """
-    if not turn.held or turn.fold is None or any(each.node == turn.node for each in waiting_continuations(state)):
+    if not turn.held_calls or turn.fold is None or any(each.node == turn.node for each in waiting_continuations(state)):
         return False
     parts = turn.fold.message().parts
-    return any(part.get("toolCallId") in turn.held for part in parts[last_step(parts) :])
+    return any(part.get("toolCallId") in turn.held_calls for part in parts[last_step(parts) :])
 
 
 # -- late calls -------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAcc
     if request in state.requests:
         raise Rejected(f"unable to run approved calls as {request!r}; that request id is taken")
     place = state.tree.nodes[node]
-    wrote = _writer(state, node)
+    wrote = _turn_of(state, node)
     return TurnAccepted(
         turn=TurnId(state.last_turn + 1),
         request=request,
@@ -142,22 +143,22 @@ def accept_late_calls(state: State, node: NodeId, request: RequestId) -> TurnAcc
         message_id=place.id,
         body=wrote.accepted.body if wrote is not None else ABSENT,
         client_tools=wrote.accepted.client_tools if wrote is not None else ABSENT,
-        principal=asker_of(state, node),
+        principal=principal_of_answer(state, node),
     )
 
 
-def asker_of(state: State, node: NodeId) -> Identity | None:
+def principal_of_answer(state: State, node: NodeId) -> Identity | None:
     """Return the principal that asked for the answer at `node`. Its continuations work for the same one (R-35)."""
-    wrote = _writer(state, node)
+    wrote = _turn_of(state, node)
     return wrote.accepted.principal if wrote is not None else None
 
 
-def _writer(state: State, node: NodeId) -> TurnState | None:
+def _turn_of(state: State, node: NodeId) -> TurnState | None:
     """Return the newest turn of the message at `node`; None if the state has forgotten it."""
-    return _newest(turn for turns in (state.open, state.ended) for turn in turns.values() if turn.node == node)
+    return _newest_turn(turn for turns in (state.open, state.ended) for turn in turns.values() if turn.node == node)
 
 
-def leave_behind(state: State, turn: TurnState, request: RequestId | None, rules: Rules) -> list[Event]:
+def events_before_first_attempt(state: State, turn: TurnState, request: RequestId | None, rules: Rules) -> list[Event]:
     """Return the events that come before the first attempt of a turn.
 
     A question skips continuations that still wait for an answer to another call. A continuation that has nothing to
@@ -173,8 +174,8 @@ def leave_behind(state: State, turn: TurnState, request: RequestId | None, rules
     elif turn.is_continuation and (reason := _why_skipped(state, turn)) is not None:
         skipped = [(turn, reason)]
     events: list[Event] = [TurnEnded(each.id, Outcome.SKIPPED, reason=reason) for each, reason in skipped]
-    node = next((each.node for each, _ in skipped if _approved_in(state, each.node, rules)), None)
-    if node is None and before is not None and any(map(_is_asked_by_us, _approved_in(state, before, rules))):
+    node = next((each.node for each, _ in skipped if _approved_calls_at(state, each.node, rules)), None)
+    if node is None and before is not None and any(map(_is_asked_by_us, _approved_calls_at(state, before, rules))):
         node = before  # an imported message may have calls that were approved elsewhere
     if node is None:
         return events
@@ -183,7 +184,7 @@ def leave_behind(state: State, turn: TurnState, request: RequestId | None, rules
     return [*events, accept_late_calls(state, node, request)]
 
 
-def stop_calls(state: State, stopped: Collection[TurnState], by: str | None, rules: Rules) -> list[Event]:
+def end_approved_calls(state: State, stopped: Collection[TurnState], by: str | None, rules: Rules) -> list[Event]:
     """Return the events that end the approved calls of turns which are stopped before they began.
 
     Without them the calls would stay approved, and the next question would run them.
@@ -196,31 +197,31 @@ def stop_calls(state: State, stopped: Collection[TurnState], by: str | None, rul
 def _stopped_calls(state: State, node: NodeId, by: str | None, rules: Rules) -> list[Event]:
     answer, writer = ErrorAnswer(rules.stopped_text), state.writer(node)
     if writer is None or writer.fold is None:
-        calls = [CallId(part["toolCallId"]) for part in _approved_in(state, node, rules)]
+        calls = [CallId(part["toolCallId"]) for part in _approved_calls_at(state, node, rules)]
         return [CallAnswered(node, call, "error", to_raw(answer.error_text), by=by) for call in calls]
     events: list[Event] = []
-    calls = [CallId(part["toolCallId"]) for part in _approved(writer.fold.message(), rules)]
-    for index, call in enumerate((call for call in calls if call not in writer.calls), writer.chunks):
+    calls = [CallId(part["toolCallId"]) for part in _approved_calls(writer.fold.message(), rules)]
+    for index, call in enumerate((call for call in calls if call not in writer.started_calls), writer.chunks):
         (chunk,) = answer_chunks(call, answer)
         events.append(CallAnswered(node, call, "error", to_raw(answer.error_text), turn=writer.id, by=by))
         events.append(Chunk(writer.id, Attempt(writer.attempt), index, to_raw(chunk)))
     return events
 
 
-def _approved_in(state: State, node: NodeId, rules: Rules) -> list[Part]:
+def _approved_calls_at(state: State, node: NodeId, rules: Rules) -> list[Part]:
     """Return the approved calls of a stored message."""
     place = state.tree.nodes.get(node)
     if place is None or place.body is None or APPROVED not in place.body:
         return []
-    return _approved(UIMessage.decode(place.body), rules)
+    return _approved_calls(UIMessage.decode(place.body), rules)
 
 
-def _approved(message: UIMessage, rules: Rules) -> list[Part]:
+def _approved_calls(message: UIMessage, rules: Rules) -> list[Part]:
     """Return the approved calls of server tools that have not run."""
     responded = [part for part in tool_parts(message) if part.get("state") == "approval-responded"]
     approved = [part for part in responded if (part.get("approval") or {}).get("approved") is True]
     return [part for part in approved if runs_here(part, rules)]
 
 
-def _newest(turns: Iterable[TurnState]) -> TurnState | None:
+def _newest_turn(turns: Iterable[TurnState]) -> TurnState | None:
     return max(turns, key=lambda turn: turn.id, default=None)

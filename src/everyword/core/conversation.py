@@ -14,8 +14,17 @@ from ..messages.message import UIMessage
 from .state import State
 from .tree import Node
 
-__all__ = ["RunningAnswer", "Shown", "conversation", "has_gap", "is_followed", "running_answer", "stored_messages"]
-__all__ += ["with_reserved", "with_running"]
+__all__ = [
+    "RunningAnswer",
+    "Shown",
+    "conversation",
+    "has_gap",
+    "is_followed",
+    "running_answer",
+    "stored_messages",
+    "with_reserved",
+    "with_running",
+]
 
 Shown = tuple[NodeId, bytes, bool]
 """A message that is shown: its node, its JSON, and whether its turn still writes it."""

@@ -38,9 +38,7 @@ from ..ids import Attempt, Generation, Millis, NodeId
 from ..messages.server_fields import fields_of, with_fields
 from ..messages.tool_calls import find_call
 from .accept import accept_continuation, accept_stream, accept_submit, place_deferred, put_messages
-from .answers import answer_call
 from .attempt_limits import cause_of, why_given_up
-from .calls import interrupted_calls, start_call, with_errors
 from .commands import (
     AddJob,
     AnswerToolCall,
@@ -78,12 +76,14 @@ from .commands import (
     StashFiber,
     Submit,
 )
-from .continuations import leave_behind, stop_calls
+from .continuations import end_approved_calls, events_before_first_attempt
 from .fibers import decide_fiber
 from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
+from .server_tool_calls import interrupted_calls, start_call, with_errors
 from .stamps import is_start, stamped_start
 from .state import Rules, State
+from .tool_call_answers import answer_call
 from .transitions import TurnStatus
 from .turn_state import TurnState
 from .usage import usage_of_turn
@@ -108,7 +108,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case Submit():
             return accept_submit(state, command, now, rules)
         case RecordCallStart():
-            return start_call(_speaker(state, command), command)
+            return start_call(_running_turn(state, command), command)
         case BeginAttempt():
             return _begin(state, command, now, rules)
         case DelayAttempt():
@@ -116,7 +116,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case InterruptAttempt():
             return _interrupt(state, command)
         case FinishTurn():
-            return _finish_speaker(state, command, now, rules)
+            return _finish_turn(state, command, now, rules)
         case CancelTurns():
             return _cancel(state, command, rules)
         case AnswerToolCall():
@@ -132,7 +132,7 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case PutMessages():
             return put_messages(state, command, now, rules)
         case RemoveMessages():
-            known = [node for node in command.nodes if node in state.tree.nodes and not _is_busy(state, node)]
+            known = [node for node in command.nodes if node in state.tree.nodes and not _is_in_open_turn(state, node)]
             return [MessagesRemoved(known, cause=command.cause)] if known else []
         case MoveLeaf():
             return _move_leaf(state, command)
@@ -168,9 +168,9 @@ def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -
     return [*questions, *accepted, *(decide_job(state, command.job) if command.job is not None else [])]
 
 
-def _finish_speaker(state: State, command: FinishTurn, now: Millis, rules: Rules) -> list[Event]:
+def _finish_turn(state: State, command: FinishTurn, now: Millis, rules: Rules) -> list[Event]:
     """Return the end of a turn; of a managed stream, with its last chunks and its message (R-20)."""
-    turn = _speaker(state, command)
+    turn = _running_turn(state, command)
     if turn.accepted.kind is not TurnKind.RSM:
         return _finish(state, turn, command, rules)
     last = _emit(state, EmitChunks(command.turn, command.attempt, list(command.chunks)), now) if command.chunks else []
@@ -181,7 +181,7 @@ def _finish_speaker(state: State, command: FinishTurn, now: Millis, rules: Rules
     return [*last, *put, *before, replace(ended, chunks=ended.chunks + len(last))]
 
 
-def _speaker(state: State, command: EmitChunks | RecordCallStart | FinishTurn) -> TurnState:
+def _running_turn(state: State, command: EmitChunks | RecordCallStart | FinishTurn) -> TurnState:
     """Return the turn that a runner writes.
 
     Raises:
@@ -194,7 +194,7 @@ def _speaker(state: State, command: EmitChunks | RecordCallStart | FinishTurn) -
 
 
 def _emit(state: State, command: EmitChunks, now: Millis) -> list[Event]:
-    turn = _speaker(state, command)
+    turn = _running_turn(state, command)
     if turn.status is TurnStatus.ACCEPTED:
         raise StaleAttempt(f"unable to write to turn {turn.id}; it has not begun")
     chunks, speaker, attempt = command.chunks, command.turn, command.attempt
@@ -227,11 +227,11 @@ def _begin(state: State, command: BeginAttempt, now: Millis, rules: Rules) -> li
         raise UnknownTurn(f"unable to begin turn {command.turn}; it is not open")
     if turn.status is TurnStatus.CANCELLING:
         raise StaleAttempt(f"unable to begin turn {command.turn}; it is being cancelled")
-    if (other := _in_the_way(state, turn)) is not None:
+    if (other := _blocking_turn(state, turn)) is not None:
         raise Rejected(f"unable to begin turn {command.turn}; turn {other.id} comes first")
     if turn.accepted.deferred:
         raise Rejected(f"unable to begin turn {command.turn}; its messages are not known yet")
-    left = leave_behind(state, turn, command.calls, rules) if turn.attempt == 0 else []
+    left = events_before_first_attempt(state, turn, command.calls, rules) if turn.attempt == 0 else []
     if left and (isinstance(left[-1], TurnAccepted) or turn.is_continuation):
         return left
     if (spent := why_given_up(turn, command.heard_at, now, rules)) is not None:
@@ -267,7 +267,7 @@ def _interrupt(state: State, command: InterruptAttempt) -> list[Event]:
     return [] if turn.attempt_counter.is_interrupted else [AttemptInterrupted(turn.id, command.attempt)]
 
 
-def _in_the_way(state: State, turn: TurnState) -> TurnState | None:
+def _blocking_turn(state: State, turn: TurnState) -> TurnState | None:
     """Return an open turn that has to end before this one may begin, or None.
 
     One chat turn runs at a time. Late calls run beside it, but no other turn begins before they have ended, because the
@@ -298,7 +298,7 @@ def _finish(state: State, turn: TurnState, command: FinishTurn, rules: Rules) ->
     """Return the end of a turn in one batch (I-8): the ends of open parts (R-23), the message, the cap, the outcome."""
     aborted = turn.status is TurnStatus.CANCELLING
     if command.forget is not None and turn.status is TurnStatus.RUNNING and turn.accepted.kind is TurnKind.CHAT:
-        return _forget(state, turn, command, rules)
+        return _finish_without_answer(state, turn, command, rules)
     interrupted = interrupted_calls(state, turn, Outcome.ABORTED if aborted else command.outcome, rules)
     closing = _closing(turn, Attempt(turn.attempt), interrupted)
     events: list[Event] = list(closing)
@@ -311,7 +311,7 @@ def _finish(state: State, turn: TurnState, command: FinishTurn, rules: Rules) ->
             text, detail = rules.unsanitized_text, f"{type(exc).__name__}: {exc}"
             command = replace(command, outcome=Outcome.ERROR, error=text, detail=detail, reason="not-sanitized")
         events.append(MessageEnded(turn.id, turn.node, to_raw(message), sanitized=message != folded))
-    excess = _excess(state, turn, rules, saved=saved)
+    excess = _nodes_beyond_cap(state, turn, rules, saved=saved)
     if excess:
         events.append(MessagesRemoved(excess, cause="cap"))
     ended = TurnEnded(
@@ -328,14 +328,14 @@ def _finish(state: State, turn: TurnState, command: FinishTurn, rules: Rules) ->
     return [*events, ended]
 
 
-def _forget(state: State, turn: TurnState, command: FinishTurn, rules: Rules) -> list[Event]:
+def _finish_without_answer(state: State, turn: TurnState, command: FinishTurn, rules: Rules) -> list[Event]:
     """Return the end of a turn whose answer is discarded: a fresh attempt that ends before its first chunk.
 
     Readers only need to know that a fresh attempt discards the answer so far.
     """
     assert command.forget is not None
     begun = AttemptStarted(turn.id, Attempt(turn.attempt + 1), cause_of(turn, command.forget), fresh=True)
-    excess = _excess(state, turn, rules, saved=False)
+    excess = _nodes_beyond_cap(state, turn, rules, saved=False)
     ended = TurnEnded(
         turn.id,
         command.outcome,
@@ -352,7 +352,7 @@ def _hook_due(turn: TurnState, rules: Rules) -> bool:
     return rules.has_response_hook and turn.accepted.kind.is_chat
 
 
-def _excess(state: State, turn: TurnState, rules: Rules, *, saved: bool) -> list[NodeId]:
+def _nodes_beyond_cap(state: State, turn: TurnState, rules: Rules, *, saved: bool) -> list[NodeId]:
     """Return the nodes that `max_persisted_messages` removes when this turn ends. `saved`: the turn has a message.
 
     These are the oldest nodes of the active path, with the branches below them. Messages that an open turn answers, and
@@ -384,7 +384,9 @@ def _cancel(state: State, command: CancelTurns, rules: Rules) -> list[Event]:
     else:
         found = state.by_request(command.request)
         turns = [found] if found is not None and found.id in state.open else []
-    events = stop_calls(state, [turn for turn in turns if turn.status is TurnStatus.ACCEPTED], command.by, rules)
+    events = end_approved_calls(
+        state, [turn for turn in turns if turn.status is TurnStatus.ACCEPTED], command.by, rules
+    )
     for turn in turns:
         if turn.status is TurnStatus.ACCEPTED:
             hook = _hook_due(turn, rules)
@@ -409,7 +411,7 @@ def _clear(state: State, command: ClearConversation, rules: Rules) -> list[Event
     return [*cancelled, *events, ChatCleared(Generation(state.generation + 1), origin=command.origin)]
 
 
-def _is_busy(state: State, node: NodeId) -> bool:
+def _is_in_open_turn(state: State, node: NodeId) -> bool:
     """Return whether an open turn writes this node, or answers the message there."""
     asked = (placed.node for turn in state.chat_turns() for placed in turn.accepted.messages)
     return node in asked or any(turn.node == node for turn in state.message_turns())

@@ -73,7 +73,7 @@ def evolve(state: State, event: Event, at: Millis) -> None:
     if isinstance(event, Chunk):  # nearly all events are
         turn = state.open.get(event.turn)
         if turn is None or turn.status is not _RUNNING:  # a chunk leaves a running turn running (`TRANSITIONS`)
-            turn = _step(state, event)
+            turn = _transition(state, event)
         if turn.apply_chunk(event, at) == "tool-approval-request":
             _save_draft(state, turn)
         return
@@ -81,21 +81,21 @@ def evolve(state: State, event: Event, at: Millis) -> None:
         case TurnAccepted():
             _accepted(state, event, at)
         case TurnRetargeted():
-            _retargeted(state, _step(state, event), event)
+            _retargeted(state, _transition(state, event), event)
         case AttemptStarted() | AttemptDelayed() | AttemptInterrupted() | CallStarted():
-            turn = _step(state, event)
+            turn = _transition(state, event)
             turn.apply(event, at, state.tree.stored(turn.node))
         case CallAnswered():
             _answered(state, event, at)
         case MessageEnded():
-            _step(state, event)
+            _transition(state, event)
             state.tree.write(event.node, bytes(event.message))
         case CancelRequested():
-            _step(state, event)
+            _transition(state, event)
         case TurnEnded():
             _ended(state, event, at)
         case HookDone():
-            _step(state, event).hook_due = False
+            _transition(state, event).hook_due = False
             state.hooks_due.discard(event.turn)
         case MessagesPut():
             _put(state, event, at)
@@ -131,7 +131,7 @@ def without_bodies(event: TurnAccepted) -> TurnAccepted:
     return replace(event, messages=[replace(placed, message=_NULL) for placed in event.messages])
 
 
-def _step(
+def _transition(
     state: State,
     event: Chunk
     | TurnRetargeted
@@ -193,7 +193,7 @@ def _answered(state: State, event: CallAnswered, at: Millis) -> None:
 
 
 def _ended(state: State, event: TurnEnded, at: Millis) -> None:
-    turn = _step(state, event)
+    turn = _transition(state, event)
     node = state.tree.nodes.get(turn.node)
     # A continuation that never began leaves the draft of another turn alone.
     if node is not None and node.draft is not None and turn.fold is not None:

@@ -20,19 +20,23 @@ from .state import FiberState, State
 __all__ = [
     "FIBER",
     "KEPT_FIBERS",
-    "MOST_ATTEMPTS",
+    "MAX_ATTEMPTS",
     "decide_fiber",
     "end_fiber",
     "evolve_fiber",
     "fiber_row",
     "fiber_rows",
+    "open_fibers",
+    "recover_fiber",
+    "restore_fiber",
+    "start_fiber",
+    "stash_fiber",
 ]
-__all__ += ["open_fibers", "recover_fiber", "restore_fiber", "start_fiber", "stash_fiber"]
 
 FIBER: Final = "fiber"
 """The kind of the rows of fibers."""
 
-MOST_ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 5
 """How often a fiber is started and recovered before it is set aside: it may be the fiber that crashes the process."""
 
 KEPT_FIBERS: Final = 100
@@ -87,7 +91,7 @@ def start_fiber(state: State, command: StartFiber) -> list[Event]:
 def recover_fiber(state: State, command: RecoverFiber) -> list[Event]:
     """Return the next start of a fiber whose process crashed, or its end after too many attempts."""
     fiber = _open(state, command.fiber)
-    if fiber.attempt >= MOST_ATTEMPTS:
+    if fiber.attempt >= MAX_ATTEMPTS:
         detail = f"{fiber.attempt} attempts began and none of them ended"
         return [_ended(state, fiber, "set-aside", detail)]
     return [FiberStarted(fiber.id, fiber.name, fiber.attempt + 1)]

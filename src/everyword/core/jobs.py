@@ -20,13 +20,15 @@ __all__ = [
     "add_job",
     "cancel_jobs",
     "decide_job",
+    "declare_jobs",
     "due_jobs",
     "end_job",
     "evolve_job",
     "job_row",
     "restore_job",
+    "same_job",
+    "start_job",
 ]
-__all__ += ["declare_jobs", "same_job", "start_job"]
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,7 +77,7 @@ def add_job(state: State, command: AddJob) -> list[Event]:
     found = same_job(state, command)
     if found is None:
         return [_added(command, state.last_job + 1)]
-    if found.added.key is None or (_said(found.added), _date(found.added)) == (_said(command), _date(command)):
+    if found.added.key is None or (_contents(found.added), _date(found.added)) == (_contents(command), _date(command)):
         return []
     return [_cancelled(found), _added(command, state.last_job + 1)]
 
@@ -87,8 +89,8 @@ def same_job(state: State, command: AddJob) -> JobState | None:
         return next((job for job in named if job.added.job != command.within or job.added.kind != "once"), None)
     if command.kind not in ("cron", "every"):
         return None
-    said = _said(command)
-    return next((job for job in state.jobs.values() if job.added.key is None and _said(job.added) == said), None)
+    said = _contents(command)
+    return next((job for job in state.jobs.values() if job.added.key is None and _contents(job.added) == said), None)
 
 
 def declare_jobs(state: State, command: DeclareJobs) -> list[Event]:
@@ -96,9 +98,9 @@ def declare_jobs(state: State, command: DeclareJobs) -> list[Event]:
 
     A job that the agent's code has scheduled, and that its class now declares, becomes a declared one with its time.
     """
-    wanted = {(_said(each), each.max_attempts): each for each in command.jobs}
+    wanted = {(_contents(each), each.max_attempts): each for each in command.jobs}
     declared = [job for job in state.jobs.values() if job.added.is_declared]
-    stale = [job for job in declared if wanted.pop((_said(job.added), job.added.max_attempts), None) is None]
+    stale = [job for job in declared if wanted.pop((_contents(job.added), job.added.max_attempts), None) is None]
     events: list[Event] = [_cancelled(job) for job in stale]
     for number, each in enumerate(wanted.values(), state.last_job + 1):
         found = same_job(state, each)
@@ -130,7 +132,7 @@ def _cancelled(job: JobState) -> JobEnded:
     return JobEnded(job.added.job, job.run, "cancelled")
 
 
-def _said(job: AddJob | JobAdded) -> tuple[str, str, str | None, str | None, bytes]:
+def _contents(job: AddJob | JobAdded) -> tuple[str, str, str | None, str | None, bytes]:
     """Return the contents by which two jobs are the same. The order of members in the payload does not matter."""
     payload = msgspec.json.encode(msgspec.json.decode(bytes(job.payload)), order="deterministic")
     return job.kind, job.callback, job.rule, job.zone, payload

@@ -30,8 +30,17 @@ from ..rows import TurnRow
 from .state import State
 from .turn_state import TurnState
 
-__all__ = ["BEFORE_ALL", "Chunks", "TurnReplay", "announced", "few_chunks", "message_chunks", "numbered", "replay_row"]
-__all__ += ["replay_turn"]
+__all__ = [
+    "BEFORE_ALL",
+    "Chunks",
+    "TurnReplay",
+    "call_inputs",
+    "few_chunks",
+    "message_chunks",
+    "numbered_chunks",
+    "replay_row",
+    "replay_turn",
+]
 
 BEFORE_ALL = -1
 """The cursor of a reader that has no chunk of a turn."""
@@ -75,12 +84,12 @@ def replay_turn(state: State, turn: TurnState, head: Seq) -> TurnReplay:
         head,
         turn.request,
         turn=turn.id,
-        chunks=few_chunks(turn) if turn.fold is not None else _left_by(state, turn),
+        chunks=few_chunks(turn) if turn.fold is not None else _ended_chunks(state, turn),
         count=turn.chunks,
         is_continuation=turn.is_continuation,
-        message=_standing(state, turn) if turn.is_continuation else None,
+        message=_message_so_far(state, turn) if turn.is_continuation else None,
         begins_empty=turn.is_continuation and _begins_empty(state, turn),
-        denied=_denied(state, turn) if turn.is_continuation else frozenset(),
+        denied=_denied_calls(state, turn) if turn.is_continuation else frozenset(),
         outcome=turn.outcome,
         error=turn.error,
         reason=turn.reason,
@@ -125,16 +134,16 @@ def message_chunks(body: bytes | None, outcome: Outcome | None, finish_reason: s
     return [(None, encode_chunk(chunk)) for chunk in chunks]
 
 
-def _left_by(state: State, turn: TurnState) -> Chunks:
+def _ended_chunks(state: State, turn: TurnState) -> Chunks:
     return message_chunks(state.tree.stored(turn.node), turn.outcome, turn.finish_reason)
 
 
-def numbered(events: Iterable[Event], after: int, count: int) -> list[Chunk]:
+def numbered_chunks(events: Iterable[Event], after: int, count: int) -> list[Chunk]:
     """Return a turn's chunks after the index `after` that are among the events. Others may have been pruned."""
     return [event for event in events if isinstance(event, Chunk) and after < event.index < count]
 
 
-def announced(message: UIMessage | None, chunks: Chunks, denied: Collection[CallId] = ()) -> Chunks:
+def call_inputs(message: UIMessage | None, chunks: Chunks, denied: Collection[CallId] = ()) -> Chunks:
     """Return the inputs of the message's calls whose outputs are among the chunks, or may still come.
 
     A page that joins a continuation may start with an empty message, and throws at the output of an unknown call. For a
@@ -173,7 +182,7 @@ def _has_output(part: Part) -> bool:
     return part.get("state") in ("output-available", "output-error") and part.get("approval") is None
 
 
-def _denied(state: State, turn: TurnState) -> frozenset[CallId]:
+def _denied_calls(state: State, turn: TurnState) -> frozenset[CallId]:
     body = state.tree.stored(turn.node)
     if turn.fold is None or body is None:
         return frozenset()
@@ -184,7 +193,7 @@ def _denied(state: State, turn: TurnState) -> frozenset[CallId]:
     )
 
 
-def _standing(state: State, turn: TurnState) -> UIMessage | None:
+def _message_so_far(state: State, turn: TurnState) -> UIMessage | None:
     if turn.fold is not None:
         return turn.fold.message()
     body = state.tree.stored(turn.node)

@@ -17,8 +17,19 @@ from ..rows import KeptRow
 from .commands import EndRun, MarkRunTold, StartRun
 from .state import Rules, RunState, State
 
-__all__ = ["RECENT_RUNS", "RUN", "DueRuns", "due_runs", "end_run", "evolve_run", "mark_run_told", "restore_run"]
-__all__ += ["run_row", "run_rows", "start_run"]
+__all__ = [
+    "RECENT_RUNS",
+    "RUN",
+    "DueRuns",
+    "due_runs",
+    "end_run",
+    "evolve_run",
+    "mark_run_told",
+    "restore_run",
+    "run_row",
+    "run_rows",
+    "start_run",
+]
 
 RUN: Final = "run"
 """The kind of the rows of runs."""
@@ -78,7 +89,7 @@ def start_run(state: State, command: StartRun, rules: Rules) -> list[Event]:
     if refusal is None:
         return [started]
     hook = rules.has_run_hook
-    return [started, RunEnded(command.run, "error", error=refusal, hook_due=hook, forgets=_forgettable(state))]
+    return [started, RunEnded(command.run, "error", error=refusal, hook_due=hook, forgets=_run_to_remove(state))]
 
 
 def _why_too_many(state: State, rules: Rules) -> str | None:
@@ -103,7 +114,7 @@ def end_run(state: State, command: EndRun, rules: Rules) -> list[Event]:
             reason=command.reason,
             is_child_running=command.is_child_running,
             hook_due=rules.has_run_hook,
-            forgets=_forgettable(state),
+            forgets=_run_to_remove(state),
             usage=command.usage,
         )
     ]
@@ -126,18 +137,18 @@ def _is_orphaned(state: State, run: RunState) -> bool:
     return within is not None and within not in state.open and not run.started.is_detached
 
 
-def _forgettable(state: State) -> RunId | None:
+def _run_to_remove(state: State) -> RunId | None:
     """Return the ended run to remove when there are too many: the oldest whose hook is not due.
 
     Not a run of an open turn: its usage is part of the turn's usage.
     """
     ended = [
-        run.id for run in _runs(state) if not run.is_open and not run.hook_due and not _is_counted_later(state, run)
+        run.id for run in _runs(state) if not run.is_open and not run.hook_due and not _is_of_open_turn(state, run)
     ]
     return ended[0] if len(ended) >= RECENT_RUNS else None
 
 
-def _is_counted_later(state: State, run: RunState) -> bool:
+def _is_of_open_turn(state: State, run: RunState) -> bool:
     return run.started.within in state.open
 
 

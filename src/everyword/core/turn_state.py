@@ -69,9 +69,9 @@ class TurnState:
     fold: MessageFold | None = None
     transients: list[bytes] = field(default_factory=list)
     """The newest transient parts: replayed while the turn is open, never in its message (R-12)."""
-    calls: dict[CallId, int] = field(default_factory=dict)
+    started_calls: dict[CallId, int] = field(default_factory=dict)
     """The calls of server tools that were started, with the attempt that started each of them last."""
-    held: set[CallId] = field(default_factory=set)
+    held_calls: set[CallId] = field(default_factory=set)
     """Calls that a client answered with `autoContinue: false` while the turn ran: the turn must not go on (R-3)."""
     progressed_at: Millis = Millis(0)
     """When the last chunk was written; before the first one, when the turn was accepted."""
@@ -104,7 +104,7 @@ class TurnState:
             case AttemptInterrupted():
                 self.attempt_counter.interrupt(at)
             case CallStarted():
-                self.calls[event.call] = event.attempt
+                self.started_calls[event.call] = event.attempt
             case CallAnswered():
                 self._apply_answer(event)
             case Chunk():
@@ -131,7 +131,7 @@ class TurnState:
             return None
         kind: str = chunk["type"]
         if kind in _COUNTED or self.chunks - self.attempt_counter.chunks >= PROGRESS_CHUNKS:
-            is_own_call = self.calls.get(chunk.get("toolCallId", "")) == event.attempt
+            is_own_call = self.started_calls.get(chunk.get("toolCallId", "")) == event.attempt
             self.attempt_counter.count_chunk(chunk, self.chunks, is_own_call=is_own_call)
         return kind
 
@@ -139,7 +139,7 @@ class TurnState:
         if self.fold is None:
             return
         if not event.auto_continue:
-            self.held.add(event.call)
+            self.held_calls.add(event.call)
         # AI SDK 6 has no chunk for an approval, and a draft is read before the answer's chunk is folded (R-1, R-2).
         self.fold.answer(event.call, answer_of(event))
 
@@ -156,8 +156,8 @@ class TurnState:
         self.chunks, self.ended_at, self.hook_due, self.fold = event.chunks, at, event.hook_due, None
         self.progressed_at, self.recovers_with, self.attempt_counter = Millis(0), None, AttemptCounter()
         self.transients.clear()
-        self.calls.clear()
-        self.held.clear()
+        self.started_calls.clear()
+        self.held_calls.clear()
 
     @property
     def id(self) -> TurnId:

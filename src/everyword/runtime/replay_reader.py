@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from ..core.replay import BEFORE_ALL, TurnReplay, announced, numbered, replay_row, replay_turn
+from ..core.replay import BEFORE_ALL, TurnReplay, call_inputs, numbered_chunks, replay_row, replay_turn
 from ..core.state import State
 from ..events import Chunk, Event, decode_event
 from ..ids import AgentId, Generation, RequestId, Seq, TurnId
@@ -69,12 +69,12 @@ async def by_number(source: ReplaySource, replay: TurnReplay) -> TurnReplay:
         return replace(replay, chunks=())
     stored = await read_numbered(source.store, source.actor.agent, replay.turn, BEFORE_ALL, replay.count)
     chunks = [(chunk.index, bytes(chunk.body)) for chunk in stored]
-    return replace(replay, chunks=[*announced(replay.message, chunks, replay.denied), *chunks])
+    return replace(replay, chunks=[*call_inputs(replay.message, chunks, replay.denied), *chunks])
 
 
 async def read_numbered(store: LogStore, agent: AgentId, turn: TurnId, after: int, count: int) -> list[Chunk]:
     """Return a turn's chunks behind `after` as they are stored; fewer if some are pruned, or cannot be read."""
-    return numbered(_decoded(stored.body for stored in await store.read_turn(agent, turn)), after, count)
+    return numbered_chunks(_decoded(stored.body for stored in await store.read_turn(agent, turn)), after, count)
 
 
 def _decoded(bodies: Iterable[bytes]) -> Iterator[Event]:

@@ -7,7 +7,7 @@ from tests.mutants.changes import always, both, drop, never, replace
 
 __all__ = ["BUGS"]
 
-ANSWERS = "tests/core/test_answers.py"
+ANSWERS = "tests/core/test_tool_call_answers.py"
 CLIENT_MESSAGES = "tests/core/test_client_messages.py"
 LATE_CALLS = "tests/core/test_late_calls.py"
 PRINCIPALS = "tests/core/test_principals.py"
@@ -21,7 +21,7 @@ BUGS = [
         "two chunks of a request have the same index",
     ),
     Bug(
-        "core:_takes",
+        "core:_has_open_call",
         "R-1",
         both(drop("tool_name(...) in $rules.server_tools"), drop("$asked == own_approval_id(...)")),
         "tests/agents/test_steps.py::test_a_client_tool_is_left_to_the_page_and_a_forged_result_of_ours_is_refused",
@@ -63,28 +63,28 @@ BUGS = [
         "an answer goes on above one that was tried since",
     ),
     Bug(
-        "core:_goes_on",
+        "core:_continuation_events",
         "R-3",
-        replace("_late(...)", "[]"),
+        replace("_late_call_turn(...)", "[]"),
         f"{LATE_CALLS}::test_an_approval_behind_a_later_answer_accepts_a_run_of_its_own",
         "a call that is approved too late never runs",
     ),
     Bug(
-        "core:_late",
+        "core:_late_call_turn",
         "R-3",
         drop("$turn.status is TurnStatus.ACCEPTED"),
         f"{LATE_CALLS}::test_a_call_approved_while_another_of_its_message_runs_late_runs_after_it",
         "a call that is approved while another runs is forgotten",
     ),
     Bug(
-        "core:leave_behind",
+        "core:events_before_first_attempt",
         "R-3",
         replace("[*$events, accept_late_calls(...)]", "$events"),
         f"{LATE_CALLS}::test_a_question_waits_for_the_approved_half_of_a_batch",
         "half of a batch is approved, and a question leaves it behind",
     ),
     Bug(
-        "core:leave_behind",
+        "core:events_before_first_attempt",
         "R-3",
         replace("any(map(_is_asked_by_us, $approved))", "$approved"),
         f"{LATE_CALLS}::test_a_call_that_was_approved_elsewhere_does_not_run_with_a_question",
@@ -98,16 +98,16 @@ BUGS = [
         "one answer with autoContinue false holds all others up",
     ),
     Bug(
-        "core:_goes_on",
+        "core:_continuation_events",
         "R-35",
-        replace("asker_of(...)", "command.principal"),
+        replace("principal_of_answer(...)", "command.principal"),
         f"{PRINCIPALS}::test_an_answer_goes_on_for_who_asked_and_not_for_who_approved",
         "an answer goes on with the rights of the principal that approved one of its calls",
     ),
     Bug(
         "core:accept_late_calls",
         "R-35",
-        replace("asker_of(...)", "None"),
+        replace("principal_of_answer(...)", "None"),
         f"{PRINCIPALS}::test_late_calls_run_for_who_asked",
         "a late call does not know for which principal it runs",
     ),

@@ -34,7 +34,7 @@ BUGS = [
     Bug(
         "core:recover_fiber",
         "I-12",
-        replace("MOST_ATTEMPTS", "MOST_ATTEMPTS + 1000"),
+        replace("MAX_ATTEMPTS", "MAX_ATTEMPTS + 1000"),
         "tests/agents/test_fibers.py::test_a_fiber_that_ends_every_process_is_set_aside",
         "a fiber that kills the process makes it crash for ever",
     ),
@@ -46,7 +46,7 @@ BUGS = [
         "the hook is not called for a run that ended just before the process died",
     ),
     Bug(
-        "core:_said",
+        "core:_contents",
         "R-33",
         drop("order=..."),
         "tests/core/test_jobs.py::test_a_repeating_job_that_says_the_same_is_added_once",
@@ -95,9 +95,9 @@ BUGS = [
         "a run ends twice",
     ),
     Bug(
-        "core:_forgettable",
+        "core:_run_to_remove",
         "a turn counts the usage of its own sub-agents, once",
-        drop("not _is_counted_later(...)"),
+        drop("not _is_of_open_turn(...)"),
         f"{USAGE}::test_no_run_of_an_open_turn_is_forgotten_before_it_was_counted",
         "the tokens of a turn's first sub-agents are lost when it has many",
     ),

@@ -52,7 +52,7 @@ BUGS = [
         "the runtime tries in vain to begin a deferred turn",
     ),
     Bug(
-        "core:_taken",
+        "core:_new_messages",
         "R-4",
         drop("$message['id'] in $known"),
         f"{AGREEMENT}::test_no_message_id_is_shown_twice",
@@ -73,7 +73,7 @@ BUGS = [
         "an edited question follows the old one",
     ),
     Bug(
-        "core:_taken",
+        "core:_new_messages",
         "R-6",
         drop("$message['role'] != 'user'"),
         f"{ACCEPT}::test_a_forged_answer_before_the_question_is_not_taken",
@@ -117,12 +117,12 @@ BUGS = [
     Bug(
         "core:_apply_policy",
         "R-7",
-        always("_brings_news(...)"),
+        always("_adds_question(...)"),
         f"{POLICIES}::test_an_edit_under_the_merge_policy_is_a_branch_and_merges_with_nothing",
         "merging an edit shows one message id twice",
     ),
     Bug(
-        "core:_supersedable",
+        "core:_may_be_superseded",
         "R-7",
         both(
             drop("$accepted.trigger == 'submit-message'"),
@@ -167,7 +167,7 @@ BUGS = [
         "a page that is behind has its whole list refused",
     ),
     Bug(
-        "core:_is_askers",
+        "core:_has_same_principal",
         "R-35",
         returns("True"),
         "tests/core/test_principals.py::test_a_question_takes_nothing_away_from_another_principals",

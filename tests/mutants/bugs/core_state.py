@@ -7,7 +7,7 @@ from tests.mutants.changes import before, drop, never, replace
 
 __all__ = ["BUGS"]
 
-ANSWERS = "tests/core/test_answers.py"
+ANSWERS = "tests/core/test_tool_call_answers.py"
 INVARIANTS = "tests/core/test_invariants.py"
 RESTORE = "tests/core/test_restore.py"
 

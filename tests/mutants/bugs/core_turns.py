@@ -15,7 +15,7 @@ TURNS = "tests/core/test_turns.py"
 
 BUGS = [
     Bug(
-        "core:_speaker",
+        "core:_running_turn",
         "I-1",
         replace("$state.open.get", "$state.find"),
         f"{INVARIANTS}::test_a_turn_ends_at_most_once_and_nothing_of_it_follows",
@@ -36,7 +36,7 @@ BUGS = [
         "an impatient second click on stop breaks the agent",
     ),
     Bug(
-        "core:_speaker",
+        "core:_running_turn",
         "I-7",
         replace("$turn.attempt != $command.attempt", "$turn.attempt < $command.attempt"),
         f"{INVARIANTS}::test_a_stale_attempt_cannot_speak",
@@ -85,7 +85,7 @@ BUGS = [
         "what a cancelled turn said lives in its chunks only",
     ),
     Bug(
-        "core:_why_too_often",
+        "core:_why_out_of_attempts",
         "I-12",
         replace("$rules.max_attempts", "$rules.max_attempts + 1000"),
         f"{TURNS}::test_attempts_are_bounded_and_the_turn_then_ends_with_an_error_that_may_be_shown",
@@ -113,7 +113,7 @@ BUGS = [
         "a turn that starts anew each time and dies behind its first step is tried a hundred times",
     ),
     Bug(
-        "core:announced",
+        "core:call_inputs",
         "R-2",
         drop("$told += ..."),
         "tests/server/test_late_calls.py::test_a_denial_is_told_again_to_a_client_that_joins_the_continuation",
@@ -123,7 +123,7 @@ BUGS = [
         "core:_next_turn",
         "R-3",
         replace("$due or islice($questions, 1)", "list(islice($questions, 1)) or $due"),
-        "tests/core/test_answers.py::test_a_continuation_goes_before_a_question_that_follows_its_answer_at_once",
+        "tests/core/test_tool_call_answers.py::test_a_continuation_goes_before_a_question_that_follows_its_answer_at_once",
         "a question that follows an approval at once leaves the call approved for ever",
     ),
     Bug(
@@ -134,14 +134,14 @@ BUGS = [
         "a call that was stopped runs with the next question",
     ),
     Bug(
-        "core:_in_the_way",
+        "core:_blocking_turn",
         "R-3",
         replace("next($state.late_calls(), None)", "None"),
         f"{LATE_CALLS}::test_the_next_question_waits_for_a_late_call_so_that_the_model_reads_its_output",
         "the model reads that a call was interrupted while it runs",
     ),
     Bug(
-        "core:_excess",
+        "core:_nodes_beyond_cap",
         "R-6",
         replace("other is not turn", "other is not None"),
         f"{TURNS}::test_the_cap_is_kept_exactly_once_nothing_is_open",
@@ -177,7 +177,7 @@ BUGS = [
         "an answer that is being given is shown as being recovered to its end",
     ),
     Bug(
-        "core:_finish_speaker",
+        "core:_finish_turn",
         "R-20",
         drop("*put"),
         "tests/agents/test_stream_manager.py::test_a_question_is_answered_chunk_by_chunk_and_the_whole_answer_is_kept",
@@ -219,7 +219,7 @@ BUGS = [
         "an agent that waits in small steps fills its log",
     ),
     Bug(
-        "core:_in_the_way",
+        "core:_blocking_turn",
         "a message has one writer",
         never("$writer is not None and $writer is not $turn"),
         f"{LATE_CALLS}::test_a_late_call_waits_while_its_message_is_being_written",
@@ -233,14 +233,14 @@ BUGS = [
         "an answer after an approval has its first parts twice",
     ),
     Bug(
-        "core:_forget",
+        "core:_finish_without_answer",
         "an observer of the log shows what is stored",
         drop("begun"),
         "tests/parity/test_forgotten.py::test_an_answer_forgotten_while_clients_watch_is_shown_by_none",
         "clients that watch keep showing an answer that was forgotten",
     ),
     Bug(
-        "core:_in_the_way",
+        "core:_blocking_turn",
         "one chat turn runs at a time",
         replace(
             "state.current if ... else None",

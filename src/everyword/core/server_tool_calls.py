@@ -30,7 +30,7 @@ def start_call(turn: TurnState, command: RecordCallStart) -> list[Event]:
         raise Rejected(f"unable to start call {command.call!r}; the answer has no such call. Announce its input first.")
     if not _is_ready(part):
         raise Rejected(f"unable to start call {command.call!r}; it is {part.get('state')}")
-    started = turn.calls.get(command.call)
+    started = turn.started_calls.get(command.call)
     if started is not None and (started == command.attempt or not command.is_idempotent):
         raise Rejected(f"unable to start call {command.call!r} again; attempt {started} started it")
     return [CallStarted(turn.id, command.attempt, command.call, command.tool)]
@@ -38,7 +38,7 @@ def start_call(turn: TurnState, command: RecordCallStart) -> list[Event]:
 
 def interrupted_calls(state: State, turn: TurnState, outcome: Outcome, rules: Rules) -> list[Chunk]:
     """Return error chunks for the calls that will never have an output when the turn ends with this outcome."""
-    if turn.fold is None or not (turn.calls or rules.server_tools):
+    if turn.fold is None or not (turn.started_calls or rules.server_tools):
         return []
     error = {"type": "tool-output-error", "errorText": rules.interrupted_text}
     return [
@@ -72,7 +72,7 @@ def _has_output(part: Part) -> bool:
 
 
 def _is_abandoned(state: State, turn: TurnState, part: Part, outcome: Outcome, rules: Rules) -> bool:
-    if CallId(part["toolCallId"]) in turn.calls:
+    if CallId(part["toolCallId"]) in turn.started_calls:
         return True
     if tool_name(part) not in rules.server_tools or part.get("providerExecuted"):
         return False

@@ -33,9 +33,9 @@ from ..messages.tool_calls import (
     own_approval_id,
     tool_name,
 )
-from .approvals import forgotten_by
+from .approvals import approval_to_remove
 from .commands import AnswerToolCall
-from .continuations import accept_late_calls, asker_of, may_continue, runs_here, waiting_continuations
+from .continuations import accept_late_calls, may_continue, principal_of_answer, runs_here, waiting_continuations
 from .state import Rules, State
 from .transitions import TurnStatus
 from .turn_state import TurnState
@@ -57,13 +57,13 @@ def answer_call(state: State, command: AnswerToolCall, now: Millis, rules: Rules
             return []
         node = stored
         events = [_answered(state, command, node, None)]
-    return [*events, *_goes_on(state, command, node, streaming, now, rules)]
+    return [*events, *_continuation_events(state, command, node, streaming, now, rules)]
 
 
 def _streaming_call(state: State, command: AnswerToolCall, rules: Rules) -> TurnState | None:
     """Return the turn that writes the message with this call, if the call is open."""
     for turn in state.message_turns():
-        if turn.fold is not None and _takes(turn.fold.message(), command, rules, turn.calls):
+        if turn.fold is not None and _has_open_call(turn.fold.message(), command, rules, turn.started_calls):
             return turn
     return None
 
@@ -82,12 +82,12 @@ def _stored_call(state: State, command: AnswerToolCall, rules: Rules) -> NodeId 
         body = place.body
         if place.role != "assistant" or body is None or node in busy or quoted not in body:
             continue
-        if _takes(UIMessage.decode(body), command, rules):
+        if _has_open_call(UIMessage.decode(body), command, rules):
             return node
     return None
 
 
-def _takes(message: UIMessage, command: AnswerToolCall, rules: Rules, running: Container[CallId] = ()) -> bool:
+def _has_open_call(message: UIMessage, command: AnswerToolCall, rules: Rules, running: Container[CallId] = ()) -> bool:
     """Return whether the message has this call, open for this answer. Clients cannot answer calls of server tools."""
     part = find_call(message, command.call)
     if part is None:
@@ -100,7 +100,7 @@ def _takes(message: UIMessage, command: AnswerToolCall, rules: Rules, running: C
 
 
 def _answered(state: State, command: AnswerToolCall, node: NodeId, turn: TurnId | None) -> CallAnswered:
-    kind, value = _encoded(command.answer)
+    kind, value = _encode_answer(command.answer)
     return CallAnswered(
         node=node,
         call=command.call,
@@ -111,11 +111,11 @@ def _answered(state: State, command: AnswerToolCall, node: NodeId, turn: TurnId 
         origin=command.origin,
         auto_continue=command.auto_continue,
         principal=command.principal,
-        forgets=forgotten_by(state, command),
+        forgets=approval_to_remove(state, command),
     )
 
 
-def _encoded(answer: CallAnswer) -> tuple[AnswerKind, object]:
+def _encode_answer(answer: CallAnswer) -> tuple[AnswerKind, object]:
     match answer:
         case OutputAnswer():
             return "result", answer.output
@@ -134,12 +134,12 @@ def _client_tools(command: AnswerToolCall, last: TurnState | None) -> Raw:
     return last.accepted.client_tools
 
 
-def _goes_on(
+def _continuation_events(
     state: State, command: AnswerToolCall, node: NodeId, streaming: TurnState | None, now: Millis, rules: Rules
 ) -> list[Event]:
     """Return the event that an answer causes: a new continuation, the delay of a waiting one, or a late call's turn."""
     if not may_continue(state, node):
-        return _late(state, command, node, streaming, rules)
+        return _late_call_turn(state, command, node, streaming, rules)
     not_before = Millis(now + rules.continuation_delay)
     waiting = next((turn for turn in waiting_continuations(state) if turn.node == node), None)
     place = state.tree.nodes[node]
@@ -169,12 +169,12 @@ def _goes_on(
             client_tools=_client_tools(command, last),
             not_before=not_before,
             during=writer.id if writer is not None else None,
-            principal=asker_of(state, node),
+            principal=principal_of_answer(state, node),
         )
     ]
 
 
-def _late(
+def _late_call_turn(
     state: State, command: AnswerToolCall, node: NodeId, streaming: TurnState | None, rules: Rules
 ) -> list[Event]:
     """Return the turn that runs an approved call of a message which may not be continued. Other answers cause none.
