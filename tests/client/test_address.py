@@ -39,7 +39,7 @@ def test_a_base_path_may_begin_and_end_with_slashes(base_path: str) -> None:
         ("Chat_", "chat"),
     ],
 )
-def test_a_class_s_name_is_written_as_paths_have_it(agent: str, kind: str) -> None:
+def test_class_names_become_kebab_case_in_urls(agent: str, kind: str) -> None:
     assert Address("http://h", agent, "n").http("") == f"http://h/agents/{kind}/n/"
 
 
@@ -48,6 +48,6 @@ def test_a_name_may_have_any_characters() -> None:
 
 
 @pytest.mark.parametrize(("url", "name"), [("ftp://h", "ann"), ("http://", "ann"), ("http://h", "")])
-def test_what_is_no_address_is_refused(url: str, name: str) -> None:
+def test_invalid_addresses_are_refused(url: str, name: str) -> None:
     with pytest.raises(UsageError, match="unable to connect"):
         Address(url, "chat", name)

@@ -23,7 +23,7 @@ async def back(me: AgentClient) -> None:
     await patiently(me.connection.until(lambda: me.is_connected and me.protocol.frames >= 2))
 
 
-async def test_it_knows_who_it_talks_to_and_the_state() -> None:
+async def test_a_client_knows_the_agents_identity_and_state() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         await back(me)
         assert me.identity is not None
@@ -32,7 +32,7 @@ async def test_it_knows_who_it_talks_to_and_the_state() -> None:
         assert agent.requests[0].path.startswith("/agents/counter/ann%2Fb?_pk=")
 
 
-async def test_a_state_that_is_set_is_everybody_s_once_set_state_returns() -> None:
+async def test_every_client_has_the_state_once_set_state_returns() -> None:
     async with fake_agent() as agent, counter(agent) as me, counter(agent) as other:
         told: list[Any] = []
         forget = other.on_state_changed(told.append)
@@ -65,7 +65,7 @@ async def test_states_yields_the_newest_state_to_a_slow_reader() -> None:
             assert await patiently(anext(states)) == 3
 
 
-async def test_a_refused_state_is_raised_and_taken_back() -> None:
+async def test_a_refused_state_raises_and_is_undone() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         await back(me)
         with pytest.raises(StateRefused, match="State update rejected"):
@@ -73,7 +73,7 @@ async def test_a_refused_state_is_raised_and_taken_back() -> None:
         assert me.state == agent.state == {"count": 0}
 
 
-async def test_a_state_set_into_a_dying_socket_is_set_on_the_next() -> None:
+async def test_a_state_sent_on_a_lost_socket_is_sent_again_on_the_next() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         await back(me)
         agent.is_deaf = True
@@ -91,7 +91,7 @@ async def test_a_call_returns_its_result() -> None:
         assert await patiently(me.call("old_add", 3, 4)) == 7
 
 
-async def test_a_call_that_fails_raises_the_agent_s_text() -> None:
+async def test_a_failed_call_raises_the_agents_error_text() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         with pytest.raises(CallFailed, match="Method nothing does not exist"):
             await patiently(me.call("nothing"))
@@ -110,7 +110,7 @@ async def test_a_streaming_call_yields_what_it_sends(last: Any, yielded: list[An
         assert [each async for each in me.stream("count", 3, last)] == yielded
 
 
-async def test_a_streaming_call_that_breaks_raises_after_what_it_sent() -> None:
+async def test_a_streaming_call_that_fails_raises_after_its_chunks() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         async with aclosing(me.stream("break")) as stream:
             assert await patiently(anext(stream)) == 0
@@ -118,7 +118,7 @@ async def test_a_streaming_call_that_breaks_raises_after_what_it_sent() -> None:
                 await patiently(anext(stream))
 
 
-async def test_a_call_whose_connection_is_lost_is_not_made_again() -> None:
+async def test_a_call_is_not_sent_again_after_its_connection_was_lost() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         calling = asyncio.create_task(me.call("hang"))
         await agent.until_heard(1)
@@ -130,7 +130,7 @@ async def test_a_call_whose_connection_is_lost_is_not_made_again() -> None:
         assert agent.calls == ["hang", "add"]
 
 
-async def test_what_is_said_without_a_connection_waits_for_one() -> None:
+async def test_frames_and_calls_without_a_connection_wait_for_one() -> None:
     clock = ManualClock()
     async with fake_agent() as agent, counter(agent, clock=clock) as me:
         await agent.drop()
@@ -143,7 +143,7 @@ async def test_what_is_said_without_a_connection_waits_for_one() -> None:
         assert {frame["type"] for frame in agent.frames} == {"hello", "rpc"}
 
 
-async def test_frames_of_the_agent_s_own_are_handed_on() -> None:
+async def test_frames_of_the_application_reach_messages() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         async with aclosing(me.messages()) as frames:
             first = asyncio.create_task(anext(frames))
@@ -154,7 +154,7 @@ async def test_frames_of_the_agent_s_own_are_handed_on() -> None:
             assert await patiently(anext(frames)) == "plain text"
 
 
-async def test_the_client_keeps_its_own_id_over_reconnects_and_asks_for_fresh_fields() -> None:
+async def test_reconnects_keep_the_clients_id_and_ask_for_fresh_fields() -> None:
     tokens = iter(["one", "two"])
 
     async def query() -> dict[str, str]:
@@ -170,7 +170,7 @@ async def test_the_client_keeps_its_own_id_over_reconnects_and_asks_for_fresh_fi
 
 
 @pytest.mark.parametrize("status", [1008, 4001, 4403, 4999])
-async def test_a_terminal_close_ends_it_with_the_server_s_reason(status: int) -> None:
+async def test_a_terminal_close_raises_the_servers_reason(status: int) -> None:
     async with fake_agent() as agent:
         agent.close_with = (status, "you may not")
         with pytest.raises(TurnedAway, match="you may not") as raised:
@@ -180,7 +180,7 @@ async def test_a_terminal_close_ends_it_with_the_server_s_reason(status: int) ->
         assert len(agent.requests) == 1
 
 
-async def test_a_terminal_close_later_on_is_told_to_everybody_who_waits() -> None:
+async def test_a_later_terminal_close_raises_in_everything_that_waits() -> None:
     async with fake_agent() as agent, counter(agent) as me:
         calling = asyncio.create_task(me.call("hang"))
         await agent.until_heard(1)
@@ -193,7 +193,7 @@ async def test_a_terminal_close_later_on_is_told_to_everybody_who_waits() -> Non
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_an_upgrade_that_is_refused_ends_it(status: int) -> None:
+async def test_a_refused_upgrade_raises(status: int) -> None:
     async with fake_agent() as agent:
         agent.reject = status
         with pytest.raises(TurnedAway, match="not you") as raised:
@@ -211,7 +211,7 @@ async def test_every_other_close_is_followed_by_a_reconnect(status: int) -> None
         assert await patiently(me.call("add", 1, 1)) == 2
 
 
-async def test_reconnects_wait_longer_each_time_by_the_clock_that_was_given() -> None:
+async def test_reconnects_wait_longer_each_time_by_the_given_clock() -> None:
     clock = ManualClock()
     backoff = Backoff(first=1.0, factor=2.0, most=3.0)
     async with fake_agent() as agent, counter(agent, clock=clock, backoff=backoff, random=lambda: 1.0) as me:
@@ -234,7 +234,7 @@ async def slept(clock: ManualClock) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_closed_client_says_so() -> None:
+async def test_a_closed_client_raises() -> None:
     async with fake_agent() as agent:
         async with counter(agent) as me:
             calling = asyncio.create_task(me.call("hang"))

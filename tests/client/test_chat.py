@@ -35,7 +35,7 @@ async def test_a_reply_can_be_awaited_for_its_last_snapshot() -> None:
         assert message.text == "Hello"
 
 
-async def test_a_question_is_sent_although_nobody_iterates_its_answer() -> None:
+async def test_a_question_is_sent_even_if_its_reply_is_not_iterated() -> None:
     async with serving(chat(scripted(["Hello"]))) as url, client(url) as me:
         me.send("hi")
         await until_text(me, "Hello")
@@ -50,7 +50,7 @@ async def test_a_question_is_sent_although_nobody_iterates_its_answer() -> None:
         (ValueError("secret"), "Something went wrong while answering. Please try again."),
     ],
 )
-async def test_a_failure_is_raised_with_the_public_text_and_what_was_said_is_kept(failure: Any, text: str) -> None:
+async def test_a_failure_raises_the_public_text_and_keeps_the_partial_answer(failure: Any, text: str) -> None:
     async with serving(chat(scripted(["Half", failure]))) as url, client(url) as me:
         with pytest.raises(ChatFailed, match=text) as raised:
             await snapshots(me.send("hi"))
@@ -62,7 +62,7 @@ async def test_a_failure_is_raised_with_the_public_text_and_what_was_said_is_kep
             assert await shown_is_stored(late)
 
 
-async def test_a_stopped_answer_ends_aborted_and_is_kept_as_far_as_it_went() -> None:
+async def test_a_stopped_answer_ends_aborted_and_keeps_its_text() -> None:
     async with serving(chat(scripted(["Half", Gate(), "never"]))) as url, client(url) as me:
         reply = me.send("hi")
         async with asyncio.timeout(20):
@@ -111,7 +111,7 @@ async def test_nothing_is_followed_when_nothing_runs() -> None:
         assert await snapshots(me.follow()) == []
 
 
-async def test_watching_shows_the_conversation_as_others_talk() -> None:
+async def test_watch_yields_the_conversation_when_other_clients_talk() -> None:
     async with serving(chat(scripted(["Hel", "lo"]))) as url, client(url) as me, client(url) as other:
         watching = other.watch()
         assert await patiently(anext(watching)) == []
@@ -124,7 +124,7 @@ async def test_watching_shows_the_conversation_as_others_talk() -> None:
         assert await shown_is_stored(other)
 
 
-async def test_clear_forgets_the_conversation_here_and_there_and_ends_what_runs() -> None:
+async def test_clear_clears_client_and_server_and_ends_running_turns() -> None:
     gate = Gate()
     async with serving(chat(scripted(["One ", gate, "two"]))) as url, client(url) as me, client(url) as other:
         reply = me.send("hi")
@@ -149,7 +149,7 @@ async def test_regenerating_replaces_the_last_answer() -> None:
         assert await shown_is_stored(me)
 
 
-async def test_editing_a_question_leaves_what_followed_it() -> None:
+async def test_editing_a_question_removes_the_messages_after_it() -> None:
     answers = iter([["A."], ["B."], ["C."]])
     async with serving(chat(scripted(lambda turn: next(answers)))) as url, client(url) as me:
         await patiently(me.send("one"))
@@ -159,7 +159,7 @@ async def test_editing_a_question_leaves_what_followed_it() -> None:
         assert await shown_is_stored(me)
 
 
-async def test_what_cannot_be_found_or_sent_is_refused_before_anything_is_sent() -> None:
+async def test_unknown_messages_and_reserved_fields_are_refused_before_sending() -> None:
     async with serving(chat(scripted([]))) as url, client(url) as me:
         with pytest.raises(UsageError, match="unable to find"):
             me.edit("nobody's", "x")
@@ -168,7 +168,7 @@ async def test_what_cannot_be_found_or_sent_is_refused_before_anything_is_sent()
         assert me.messages == []
 
 
-async def test_what_is_sent_along_reaches_the_agent() -> None:
+async def test_the_body_reaches_the_agent() -> None:
     agent = scripted(["ok"])
     async with serving(chat(agent)) as url, client(url, body={"tone": "dry", "n": 1}) as me:
         await patiently(me.send([{"type": "text", "text": "hi"}], body={"n": 2}))
@@ -190,7 +190,7 @@ def two_steps(first: list[Any], second: list[Any]) -> Any:
 FINISH = {"type": "finish", "finishReason": "tool-calls"}
 
 
-async def test_a_client_tool_runs_and_the_answer_goes_on_in_the_same_iteration() -> None:
+async def test_a_client_tool_runs_and_the_same_iteration_continues() -> None:
     def add(a: int, b: int = 1) -> int:
         """Add two numbers."""
         return a + b
@@ -223,7 +223,7 @@ async def test_a_client_tool_runs_and_the_answer_goes_on_in_the_same_iteration()
         (LookupError("no key for satellite 7"), "The tool locate failed."),
     ],
 )
-async def test_a_client_tool_that_fails_tells_the_model_what_is_public(error: Exception, text: str) -> None:
+async def test_a_failing_client_tool_sends_the_model_only_public_text(error: Exception, text: str) -> None:
     async def locate() -> str:
         raise error
 
@@ -256,7 +256,7 @@ async def test_only_the_client_that_asked_runs_its_tool() -> None:
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-async def test_an_approval_inside_the_loop_goes_on_in_the_same_iteration(is_approved: bool) -> None:
+async def test_after_an_approval_in_the_loop_the_same_iteration_continues(is_approved: bool) -> None:
     agent = scripted(two_steps(["May I? ", call("pay", {"amount": 5}), asks(), FINISH], ["Thanks."]))
     async with serving(chat(agent)) as url, client(url) as me:
         seen = []

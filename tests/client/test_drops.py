@@ -53,7 +53,7 @@ async def converse(me: ChatClient) -> tuple[str, str | None]:
 
 @pytest.mark.parametrize("kind", SCRIPTS)
 @pytest.mark.parametrize("direction", ["down", "up"])
-async def test_an_answer_arrives_whole_and_once_wherever_the_connection_breaks(kind: str, direction: str) -> None:
+async def test_an_answer_is_complete_wherever_the_connection_breaks(kind: str, direction: str) -> None:
     """The connection is reset before the n-th frame after the hello, for every n there is."""
     script, text = SCRIPTS[kind]
     cuts = 0
@@ -77,7 +77,7 @@ async def test_an_answer_arrives_whole_and_once_wherever_the_connection_breaks(k
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["idle again", "another answer runs"])
-async def test_an_answer_that_ended_while_the_client_was_away_is_whole(others: bool) -> None:
+async def test_an_answer_that_ended_during_a_disconnect_is_complete(others: bool) -> None:
     gate, second = Gate(), Gate()
 
     def script(turn: Any) -> list[Any]:
@@ -106,7 +106,7 @@ async def test_an_answer_that_ended_while_the_client_was_away_is_whole(others: b
             assert await shown_is_stored(me)
 
 
-async def test_a_question_asked_without_a_network_is_sent_once_there_is_one() -> None:
+async def test_a_question_without_a_network_is_sent_once_there_is_one() -> None:
     agent = scripted(["Hello"])
     async with serving(chat(agent)) as url, network(port_of(url)) as between, client(between.url) as me:
         between.is_down = True
@@ -120,7 +120,7 @@ async def test_a_question_asked_without_a_network_is_sent_once_there_is_one() ->
         assert await shown_is_stored(me)
 
 
-async def test_a_conversation_cleared_while_the_client_was_away_ends_its_question() -> None:
+async def test_a_clear_during_a_disconnect_ends_the_clients_question() -> None:
     gate = Gate()
     async with (
         serving(chat(scripted(["One ", gate]))) as url,
@@ -144,7 +144,7 @@ COMMANDS: dict[str, Callable[[ChatClient], Any]] = {"stop": lambda me: me.stop()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-async def test_a_command_given_without_a_network_is_carried_out_once_there_is_one(command: str) -> None:
+async def test_a_command_without_a_network_is_sent_once_there_is_one(command: str) -> None:
     gate = Gate()
     async with serving(chat(scripted(["One ", gate]))) as url, network(port_of(url)) as between:
         async with client(between.url) as me:
@@ -163,7 +163,7 @@ async def test_a_command_given_without_a_network_is_carried_out_once_there_is_on
             assert (me.messages == []) is (command == "clear")
 
 
-async def test_server_sent_events_go_on_from_the_cursor_after_a_drop() -> None:
+async def test_server_sent_events_resume_from_the_cursor() -> None:
     gate = Gate()
     async with serving(chat(scripted(["Hel", "lo ", gate, "wor", "ld"]))) as url, network(port_of(url)) as between:
         async with client(url) as asking, client(between.url) as me:
@@ -181,7 +181,7 @@ async def test_server_sent_events_go_on_from_the_cursor_after_a_drop() -> None:
             assert seen[-1] == asking.messages[-1]
 
 
-async def test_server_sent_events_that_were_pruned_meanwhile_are_told_once() -> None:
+async def test_server_sent_events_that_were_pruned_are_not_repeated() -> None:
     """What is left of an ended turn is its message: it comes whole, and only its rest is news."""
     gate = Gate()
     app = chat(scripted(["Hel", "lo ", gate, "wor", "ld"]))

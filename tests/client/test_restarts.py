@@ -42,7 +42,7 @@ async def test_an_answer_survives_a_killed_server(tmp_path: Path, is_stopped_mea
 
 
 @pytest.mark.crash
-async def test_a_client_waits_for_a_server_that_comes_up_and_says_so_when_none_does(tmp_path: Path) -> None:
+async def test_a_client_waits_for_its_server_and_raises_if_none_starts(tmp_path: Path) -> None:
     server = Killable(tmp_path / "log.db")
     with pytest.raises(Unreachable, match="Is the server running"):
         async with client(server.url, connect_timeout=0.2):

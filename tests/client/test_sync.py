@@ -41,7 +41,7 @@ async def test_a_script_asks_and_reads_the_growing_answer() -> None:
     await with_script(["Hello ", "world"], work)
 
 
-async def test_a_script_is_told_of_a_failure() -> None:
+async def test_a_failure_raises_in_a_script() -> None:
     def work(url: str) -> str:
         with opened(url) as chat:
             with pytest.raises(ChatFailed, match="shown") as raised:
@@ -81,11 +81,11 @@ async def test_a_script_regenerates_and_edits() -> None:
     assert await with_script(lambda turn: next(answers), work) == ["ho", "C."]
 
 
-def test_a_client_that_is_not_open_says_how_to_open_it() -> None:
+def test_using_a_client_that_is_not_open_raises() -> None:
     with pytest.raises(ClientError, match="open it with"):
         opened("http://127.0.0.1:1").send("hi")
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_a_missing_server_raises_unreachable() -> None:
     with pytest.raises(Unreachable, match="Is the server running"):
         opened("http://127.0.0.1:1", connect_timeout=0.1).__enter__()

@@ -28,11 +28,11 @@ async def typed(script: Any, lines: str, **options: Any) -> tuple[int, str]:
     return status, out.getvalue()
 
 
-async def test_an_answer_is_written_once_as_it_grows() -> None:
+async def test_a_growing_answer_is_printed_once() -> None:
     assert await typed(["Hel", "lo ", "world"], "hi\n") == (0, "Hello world\n")
 
 
-async def test_a_failure_is_written_and_is_the_exit_status() -> None:
+async def test_a_failure_is_printed_and_sets_the_exit_status() -> None:
     assert await typed(["Half", ChatError("shown")], "hi\n") == (1, "Half\n[error] shown\n")
 
 
@@ -46,7 +46,7 @@ async def test_an_approval_is_asked_for(word: str, outcome: str) -> None:
     assert out.endswith("Thanks.\n")
 
 
-async def test_tools_are_shown_as_they_run() -> None:
+async def test_tool_calls_are_printed_as_they_run() -> None:
     def locate() -> str:
         return "at sea"
 
@@ -57,13 +57,13 @@ async def test_tools_are_shown_as_they_run() -> None:
     assert out.endswith("There.\n")
 
 
-async def test_commands_clear_ask_again_and_leave() -> None:
+async def test_commands_clear_regenerate_and_quit() -> None:
     answers = iter([["A."], ["B."], ["C."]])
     status, out = await typed(lambda turn: next(answers), "hi\n/again\n/history\n/clear\n/history\n/quit\nnever\n")
     assert (status, out) == (0, "A.\nB.\nuser: hi\nassistant: B.\n")
 
 
-async def test_the_first_interrupt_stops_the_turn_and_the_second_leaves() -> None:
+async def test_the_first_interrupt_stops_the_turn_and_the_second_quits() -> None:
     out, gate = Screen(), Gate()
     async with serving(chat(scripted(["Half", gate]))) as url, client(url) as me:
         reading, writing = piped()
@@ -105,19 +105,19 @@ def piped() -> tuple[Any, Any]:
     return os.fdopen(reading, "r"), os.fdopen(writing, "w")
 
 
-async def test_the_command_talks_to_a_server_over_pipes_and_ends_with_its_input() -> None:
+async def test_the_command_works_over_pipes_and_ends_with_its_input() -> None:
     async with serving(chat(scripted(["Hello ", "you"]))) as url:
         status, out, _ = await command(url, "chat", "ann", lines=b"hi\n")
     assert (status, out) == (0, b"Hello you\n")
 
 
-async def test_the_command_says_what_is_wrong_when_it_cannot_connect() -> None:
+async def test_the_command_prints_why_it_cannot_connect() -> None:
     status, out, complaint = await command("gopher://nowhere", "chat", "ann")
     assert (status, out) == (1, b"")
     assert b"give a URL such as" in complaint
 
 
-async def test_an_interrupt_of_the_command_stops_the_turn_and_the_next_one_leaves() -> None:
+async def test_an_interrupt_of_the_command_stops_the_turn_the_next_one_quits() -> None:
     gate = Gate()
     async with serving(chat(scripted(["Half", gate]))) as url, client(url) as me:
         process = await start(url, "chat", "ann")

@@ -57,7 +57,7 @@ async def test_a_result_that_is_no_json_is_refused() -> None:
         await ClientTool(odd).run(None)
 
 
-def test_what_a_model_cannot_call_is_refused() -> None:
+def test_functions_that_a_model_cannot_call_are_refused() -> None:
     def loose(*things: str) -> None: ...
 
     with pytest.raises(UsageError, match="a model cannot pass"):

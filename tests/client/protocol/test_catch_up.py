@@ -25,7 +25,7 @@ def text(moment: str, name: str = "t", **fields: object) -> Chunk:
 
 
 @given(seeded())
-def test_every_state_of_a_message_is_led_to_every_later_one(rng: Random) -> None:
+def test_the_missing_chunks_lead_from_any_state_to_any_later_one(rng: Random) -> None:
     chunks = legal_sequence(rng)
     cut = rng.randrange(1, len(chunks) + 1)
     held, told = folded(chunks[: rng.randrange(1, cut + 1)]), folded(chunks[:cut])
@@ -38,7 +38,7 @@ def test_every_state_of_a_message_is_led_to_every_later_one(rng: Random) -> None
 
 
 @given(seeded())
-def test_looking_for_what_is_missing_changes_nothing(rng: Random) -> None:
+def test_looking_for_missing_chunks_changes_nothing(rng: Random) -> None:
     chunks = legal_sequence(rng)
     held, told = folded(chunks[: len(chunks) // 2]), folded(chunks)
     before = held.message(), held.open_parts, told.message(), told.open_parts

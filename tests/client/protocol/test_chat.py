@@ -6,11 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from everyword.client.protocol.chat import ChatProtocol, Ended
-from everyword.client.protocol.unconfirmed_frames import MARK, UnconfirmedFrames
+from everyword.client.protocol.unconfirmed_frames import MARK
 
 Frame = dict[str, Any]
 QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
@@ -56,7 +54,7 @@ def asked() -> ChatProtocol:
     return protocol
 
 
-def test_a_question_is_said_again_under_its_id_until_it_has_ended() -> None:
+def test_a_question_is_sent_again_under_its_id_until_it_has_ended() -> None:
     """P-16: the server takes it once."""
     protocol = asked()
     for _ in range(2):
@@ -71,7 +69,7 @@ def test_a_question_is_said_again_under_its_id_until_it_has_ended() -> None:
     assert kinds(said(protocol)) == ["stream_resume_request"]
 
 
-def test_commands_are_said_again_in_order_until_the_call_behind_them_is_answered() -> None:
+def test_commands_are_sent_again_in_order_until_they_are_confirmed() -> None:
     """P-48."""
     protocol = asked()
     mark = protocol.stop("r1")
@@ -107,7 +105,7 @@ def test_an_answer_does_not_shrink_while_it_is_replayed() -> None:
     assert shown(protocol) == ["hi", "Hello you two"]
 
 
-def test_what_ended_while_the_client_was_away_is_known_to_be_unsure() -> None:
+def test_a_request_that_ended_during_a_disconnect_is_unsure() -> None:
     protocol = asked()
     text(protocol, "Half")
     protocol.disconnected()
@@ -119,7 +117,7 @@ def test_what_ended_while_the_client_was_away_is_known_to_be_unsure() -> None:
     assert shown(protocol) == ["hi", "Half and half"]
 
 
-def test_what_was_under_way_is_asked_for_when_there_is_nothing_to_resume() -> None:
+def test_open_requests_are_asked_for_if_there_is_nothing_to_resume() -> None:
     protocol = asked()
     protocol.disconnected()
     protocol.connected()
@@ -151,7 +149,7 @@ def test_the_first_end_of_a_request_counts() -> None:
     assert protocol.endings == {"r1": Ended("error", "broken")}
 
 
-def test_what_was_on_its_way_before_a_clear_is_not_shown() -> None:
+def test_frames_from_before_a_clear_are_not_shown() -> None:
     protocol = asked()
     text(protocol, "Half")
     mark = protocol.clear()
@@ -164,7 +162,7 @@ def test_what_was_on_its_way_before_a_clear_is_not_shown() -> None:
     assert protocol.messages == []
 
 
-def test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared() -> None:
+def test_a_clear_of_another_client_during_our_own_clear_holds() -> None:
     protocol = asked()
     mark = protocol.clear()
     hear(protocol, "chat_messages", messages=[])  # ours was heard
@@ -192,7 +190,7 @@ def test_an_approval_during_a_stream_is_not_undone_by_the_next_chunk() -> None:
     assert updated["parts"][-1]["state"] == "approval-responded"
 
 
-def test_a_chunk_that_does_not_fit_is_left_out_and_told() -> None:
+def test_a_chunk_that_does_not_fit_is_left_out_and_reported() -> None:
     protocol = asked()
     text(protocol, "Hello")
     chunk(protocol, "r1", {"type": "text-delta", "id": "nobody's", "delta": "x"})
@@ -201,25 +199,8 @@ def test_a_chunk_that_does_not_fit_is_left_out_and_told() -> None:
     assert len(protocol.problems) == 1
 
 
-@given(st.lists(st.one_of(st.just("command"), st.integers(0, 5)), max_size=30))
-def test_exactly_what_is_unconfirmed_is_said_again_in_the_order_it_was_said(steps: list[Any]) -> None:
-    """A number confirms the command of that place among those that are open, if there is one."""
-    unheard, expected = UnconfirmedFrames("m"), dict[str, str]()
-    for number, step in enumerate(steps):
-        if step == "command":
-            mark, frames = unheard.command(f"frame {number}")
-            assert [frames[0], json.loads(frames[1])["id"]] == [f"frame {number}", mark]
-            expected[mark] = frames[0]
-        elif step < len(expected):
-            mark = list(expected)[step]
-            assert unheard.confirm(mark)
-            del expected[mark]
-            assert not unheard.confirm(mark)
-        assert unheard.frames()[::2] == list(expected.values())
-
-
 @pytest.mark.parametrize("kind", ["unknown", "cf_agent_chat_recovering", "cf_agent_mcp_servers"])
-def test_frames_that_say_nothing_to_it_change_nothing(kind: str) -> None:
+def test_frames_of_other_types_change_nothing(kind: str) -> None:
     protocol = asked()
     protocol.receive(json.dumps({"type": kind, "recovering": True}))
     assert (shown(protocol), protocol.endings, said(protocol)) == (["hi"], {}, [])

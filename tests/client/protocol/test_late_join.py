@@ -49,17 +49,17 @@ def test_joining_inside_a_text_gives_start_step_and_the_text_from_there() -> Non
     ],
     ids=lambda chunk: chunk["type"],
 )
-def test_content_is_preceded_by_what_was_missed(chunk: Chunk) -> None:
+def test_missed_starts_are_added_before_content(chunk: Chunk) -> None:
     assert joined([chunk]) == [START, STEP, chunk]
 
 
 @pytest.mark.obligation("002-11", "002-12")
-def test_a_real_start_and_step_are_not_made_up_again() -> None:
+def test_a_start_and_step_that_came_are_not_added_again() -> None:
     chunks = [START, STEP, text("start"), text("delta", delta="a")]
     assert joined(chunks) == chunks
 
 
-def test_joining_at_a_step_makes_up_the_start_only() -> None:
+def test_joining_at_a_step_adds_only_the_start() -> None:
     assert joined([STEP, text("start")]) == [START, STEP, text("start")]
 
 
@@ -77,7 +77,7 @@ def test_an_ending_forgets_the_message(end: str) -> None:
     assert join.feed(text("start")) == [START, STEP, text("start")]
 
 
-def test_what_cannot_be_shown_without_its_beginning_is_left_out() -> None:
+def test_chunks_that_need_a_missed_one_are_left_out() -> None:
     missed = [
         text("end"),
         END_STEP,
@@ -103,14 +103,14 @@ def normalised(items: list[Any]) -> list[Chunk]:
 
 
 @given(seeded())
-def test_from_the_first_chunk_on_nothing_is_changed(rng: Random) -> None:
+def test_a_stream_from_its_first_chunk_is_not_changed(rng: Random) -> None:
     chunks = normalised(hostile_sequence(rng))
     assert joined(chunks) == chunks
 
 
 @pytest.mark.obligation("002-15")
 @given(seeded())
-def test_whatever_was_missed_the_rest_folds_and_no_word_of_it_is_lost(rng: Random) -> None:
+def test_the_rest_of_a_stream_folds_and_is_complete(rng: Random) -> None:
     chunks = normalised(legal_sequence(rng))
     rest = chunks[rng.randrange(len(chunks)) :]
     fold = MessageFold("m")

@@ -90,7 +90,7 @@ def assert_nothing_lost(heard: list[Chunk], chunks: list[Chunk]) -> None:
 
 @pytest.mark.obligation("002-15")
 @given(seeded())
-def test_a_newcomer_who_joins_at_any_cut_ends_with_the_whole_message(rng: Random) -> None:
+def test_a_reader_that_joins_anywhere_ends_with_the_whole_message(rng: Random) -> None:
     chunks = normalised(rng)
     cut = rng.randrange(len(chunks) + 1)
     replay = unindexed(replay_from_fold(folded(chunks[:cut])))
@@ -99,7 +99,7 @@ def test_a_newcomer_who_joins_at_any_cut_ends_with_the_whole_message(rng: Random
 
 
 @given(seeded())
-def test_whoever_saw_a_part_of_it_hears_only_the_rest_of_a_replay(rng: Random) -> None:
+def test_a_reader_gets_only_the_rest_of_a_replay(rng: Random) -> None:
     chunks = normalised(rng)
     cut = rng.randrange(len(chunks) + 1)
     seen = chunks[: rng.randrange(cut + 1)]
@@ -126,7 +126,7 @@ def test_a_replay_whose_last_chunk_has_an_index_needs_no_other_end(rng: Random) 
 
 
 @given(seeded())
-def test_a_compacted_stream_adds_only_what_lies_behind_the_cursor(rng: Random) -> None:
+def test_a_compacted_stream_adds_only_chunks_after_the_cursor(rng: Random) -> None:
     chunks = normalised(rng)
     seen = chunks[: rng.randrange(len(chunks) + 1)]
     heard = fed(reader_of(seen), [*compact(enumerate(chunks))])
@@ -135,7 +135,7 @@ def test_a_compacted_stream_adds_only_what_lies_behind_the_cursor(rng: Random) -
 
 
 @given(seeded())
-def test_the_compacted_rest_behind_the_cursor_fits_on(rng: Random) -> None:
+def test_the_compacted_rest_after_the_cursor_fits(rng: Random) -> None:
     chunks = normalised(rng)
     cursor = rng.randrange(len(chunks) + 1)
     rest = compact(indexed(chunks)[cursor:])  # type: ignore[arg-type]
@@ -178,7 +178,7 @@ def test_a_reader_from_the_first_chunk_on_gets_every_chunk_as_it_is(rng: Random)
 
 
 @given(seeded())
-def test_a_continuation_told_chunk_by_chunk_goes_on_where_its_reader_stopped(rng: Random) -> None:
+def test_a_continuation_in_single_chunks_resumes_where_its_reader_is(rng: Random) -> None:
     base = folded(normalised(rng)).message()
     normaliser = Normaliser("m", base=base)
     chunks = [START, *(chunk for item in legal_sequence(rng) for chunk in normaliser.feed(item))]
@@ -194,7 +194,7 @@ def test_a_continuation_told_chunk_by_chunk_goes_on_where_its_reader_stopped(rng
 
 
 @given(seeded())
-def test_parts_known_by_other_ids_go_on_under_those(rng: Random) -> None:
+def test_parts_that_the_reader_has_under_other_ids_keep_those(rng: Random) -> None:
     chunks = [chunk for chunk in normalised(rng) if not chunk["type"].startswith("reasoning-")]
     cut = rng.randrange(1, len(chunks) + 1)
     told = folded(chunks[:cut])
@@ -212,13 +212,13 @@ OPENING = [START, STEP, text("start"), delta("Hel"), delta("lo")]
 
 
 @pytest.mark.obligation("002-15")
-def test_without_any_replay_the_rest_begins_with_what_was_missed() -> None:
+def test_without_a_replay_missed_starts_are_added() -> None:
     reader = StreamJoiner("m")
     assert reader.feed(4, delta("lo")) == [START, STEP, text("start"), delta("lo")]
     assert reader.cursor == 4
 
 
-def test_a_text_so_far_adds_only_what_goes_beyond_the_known_one() -> None:
+def test_a_longer_text_adds_only_its_rest() -> None:
     reader = reader_of(OPENING)
     assert fed(reader, unindexed([START, STEP, text("start"), delta("Hello wor")])) == []
     assert reader.replayed(7) == [delta(" wor")]
@@ -226,26 +226,26 @@ def test_a_text_so_far_adds_only_what_goes_beyond_the_known_one() -> None:
     assert reader.feed(8, delta("ld")) == [delta("ld")]
 
 
-def test_a_replay_ends_at_the_next_chunk_behind_the_cursor() -> None:
+def test_a_replay_ends_at_the_next_chunk_after_the_cursor() -> None:
     reader = reader_of(OPENING)
     fed(reader, unindexed([START, STEP, text("start"), delta("Hello")]))
     assert reader.feed(5, delta("!")) == [delta("!")]
     assert reader.cursor == 5
 
 
-def test_a_compacted_chunk_across_the_cursor_is_cut_where_the_reader_stands() -> None:
+def test_a_compacted_chunk_across_the_cursor_is_cut_at_the_cursor() -> None:
     reader = reader_of(OPENING[:4])
     assert fed(reader, [(0, START), (1, STEP), (2, text("start")), (6, delta("Hello you"))]) == [delta("lo you")]
 
 
-def test_a_compacted_chunk_that_may_repeat_something_is_refused() -> None:
+def test_a_compacted_chunk_that_may_repeat_chunks_is_refused() -> None:
     reader = reader_of(OPENING)
     reader.feed(2, text("start"))
     with pytest.raises(FoldError, match="unable to join at chunk 6; it may repeat chunks up to 4"):
         reader.feed(6, delta("Hello you"))
 
 
-def test_a_replaced_text_is_told_anew_from_the_start() -> None:
+def test_a_replaced_text_is_sent_anew_from_the_start() -> None:
     reader = reader_of(OPENING)
     fed(reader, unindexed([START, STEP, text("start"), delta("Bye")]))
     assert reader.replayed() == [START, STEP, text("start"), delta("Bye")]
@@ -253,13 +253,13 @@ def test_a_replaced_text_is_told_anew_from_the_start() -> None:
     assert reader.held.message().text == "Bye!"
 
 
-def test_a_part_that_the_reader_took_for_closed_is_told_anew() -> None:
+def test_a_part_that_the_reader_has_closed_is_sent_anew() -> None:
     reader = reader_of([*OPENING, text("end")])
     fed(reader, unindexed([START, STEP, text("start"), delta("Hello")]))
     assert reader.replayed() == [START, STEP, text("start"), delta("Hello")]
 
 
-def test_an_older_replay_is_passed_over() -> None:
+def test_an_older_replay_is_ignored() -> None:
     reader = reader_of(OPENING)
     fed(reader, unindexed([START, STEP, text("start"), delta("H")]))
     assert reader.replayed(3) == []
@@ -270,7 +270,7 @@ def test_without_a_replay_there_is_nothing_to_add() -> None:
     assert reader_of(OPENING).replayed(4) == []
 
 
-def test_a_call_is_led_from_its_half_input_to_its_output() -> None:
+def test_a_call_gets_from_half_an_input_to_its_output() -> None:
     start = call("input-start", toolName="x")
     whole = call("input-available", toolName="x", input={"a": 1})
     output = call("output-available", output=2)
@@ -303,7 +303,7 @@ def test_a_part_of_newer_clients_that_a_replay_leaves_out_is_kept() -> None:
     assert [part["type"] for part in reader.held.message().parts] == ["step-start", "custom", "text"]
 
 
-def test_transient_parts_of_a_replay_are_shown_once() -> None:
+def test_transient_parts_of_a_replay_are_delivered_once() -> None:
     first, second = ({"type": "data-note", "data": n, "transient": True} for n in (1, 2))
     reader = StreamJoiner("m")
     assert fed(reader, unindexed([START, STEP, first])) == [START, STEP, first]
@@ -313,7 +313,7 @@ def test_transient_parts_of_a_replay_are_shown_once() -> None:
     assert reader.replayed() == []
 
 
-def test_a_transient_part_behind_a_replay_ends_it_and_is_shown() -> None:
+def test_a_transient_part_after_a_replay_ends_it_and_is_delivered() -> None:
     note: Chunk = {"type": "data-note", "data": 1, "transient": True}
     reader = reader_of(OPENING)
     fed(reader, unindexed([START, STEP, text("start"), delta("Hello!")]))
@@ -321,7 +321,7 @@ def test_a_transient_part_behind_a_replay_ends_it_and_is_shown() -> None:
 
 
 @pytest.mark.parametrize("ending", ["finish", "abort", "error"])
-def test_an_ending_ends_the_replay_and_everything_else(ending: str) -> None:
+def test_an_ending_ends_the_replay_and_the_stream(ending: str) -> None:
     over = {"type": ending, "errorText": "x"}
     reader = reader_of(OPENING)
     said = fed(reader, unindexed([START, STEP, text("start"), delta("Hello!"), text("end"), over]))
@@ -338,13 +338,13 @@ def test_an_ending_that_the_reader_has_is_the_end_of_a_replay_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["finish-step", "reset-step"])
-def test_the_end_of_a_step_behind_a_replay_is_passed_on(kind: str) -> None:
+def test_the_end_of_a_step_after_a_replay_is_delivered(kind: str) -> None:
     reader = reader_of(OPENING)
     fed(reader, unindexed([START, STEP, text("start"), delta("Hello!")]))
     assert reader.feed(6, {"type": kind}) == [delta("!"), {"type": kind}]
 
 
-def test_metadata_that_lost_something_is_emptied_first() -> None:
+def test_metadata_that_lost_a_field_is_emptied_first() -> None:
     def told(value: Any) -> Chunk:
         return {"type": "message-metadata", "messageMetadata": {"k": value}}
 

@@ -134,8 +134,7 @@ BUGS = [
         "ChatProtocol._cleared_elsewhere",
         "a client shows the stored conversation",
         drop("self._clear.transcript = []"),
-        "tests/client/protocol/test_chat.py"
-        "::test_what_somebody_else_cleared_while_a_clear_of_ours_was_on_its_way_stays_cleared",
+        "tests/client/protocol/test_chat.py::test_a_clear_of_another_client_during_our_own_clear_holds",
         "messages that two clients clear at a time come back on one screen",
     ),
     Bug(
