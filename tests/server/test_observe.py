@@ -20,6 +20,7 @@ from everyword.events import TurnEnded
 from everyword.ids import AgentId, Millis, Seq, TurnId
 from everyword.log.base import Batch, Entry
 from everyword.log.memory import MemoryLog
+from everyword.log.receipt import Receipt, settle
 from everyword.observe import Happened, JsonFormatter, Observer
 from everyword.observe.dispatcher import EventDispatcher
 from everyword.observe.logs import PlainFormatter, configure_logging
@@ -114,9 +115,8 @@ async def test_what_a_slow_hook_has_no_room_for_is_counted_and_said_once(caplog:
         if len(told) == 4:
             is_through.set()
 
-    store = MemoryLog()
     dispatcher = EventDispatcher([hear], [], room=3)
-    dispatcher.attach(store)
+    dispatcher.start()
     body = b'{"t":"hook.done","turn":1}'
     for seq in range(1, 11):
         dispatcher.hear(Batch(AgentId("chat/ann"), 1, Seq(seq), Millis(seq), [Entry("hook.done", TurnId(1), body)]))  # type: ignore[arg-type]
@@ -130,15 +130,28 @@ async def test_what_a_slow_hook_has_no_room_for_is_counted_and_said_once(caplog:
     assert sum("too slow" in record.message for record in caplog.records) == 1
 
 
-async def test_nobody_who_watches_means_that_the_log_is_left_alone(tmp_path: Path) -> None:
-    store = MemoryLog()
-    plain = store.append.__func__  # type: ignore[attr-defined]
-    async with Everyword([chatting("x")], store=store):
-        assert store.append.__func__ is plain  # type: ignore[attr-defined]
-    async with Everyword([chatting("x")], store=store, on_event=lambda happened: None):
-        assert hasattr(store.append, "untapped")
-    async with Everyword([chatting("x")], store=store, on_event=lambda happened: None):
-        assert not hasattr(store.append.untapped, "untapped"), "a store that is used again is heard once"
+async def test_a_store_that_is_used_again_is_observed_once() -> None:
+    store, chat, seen = MemoryLog(), chatting("one", "two"), list[tuple[str, int]]()
+    for text in ("first", "second"):
+        observe = lambda happened: seen.append((happened.agent, happened.seq))  # noqa: E731
+        async with Everyword([chat], store=store, on_event=observe) as app:
+            question = {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]}
+            await app.get(chat, "ann").save_messages([question])
+    assert len(seen) == len(set(seen)) > 4
+
+
+@pytest.mark.parametrize("error", [None, LogUnavailable("unable to write; the disk is full")])
+async def test_only_committed_batches_are_delivered(error: LogUnavailable | None) -> None:
+    seen: list[int] = []
+    dispatcher = EventDispatcher([lambda happened: seen.append(happened.seq)], [])
+    dispatcher.start()
+    receipt, entry = Receipt(), Entry("hook.done", TurnId(1), b'{"t":"hook.done","turn":1}')
+    dispatcher.watch(Batch(AgentId("chat/ann"), 1, Seq(1), Millis(1), [entry]), receipt)  # type: ignore[arg-type]
+    assert not seen
+    receipt.error = error
+    settle([receipt])
+    await dispatcher.aclose()
+    assert seen == ([1] if error is None else [])
 
 
 async def test_an_observer_that_wants_some_events_hears_those_and_knows_the_turn_from_its_beginning() -> None:

@@ -6,17 +6,16 @@ import asyncio
 import inspect
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from ..events import AttemptStarted, Event, TurnAccepted, TurnEnded, decode_event
 from ..ids import AgentId, Seq, TurnId
 from ..log.base import Batch, Entry
-from ..log.receipt import Receipt, receipt_for
+from ..log.receipt import Receipt
 from .api import EventHook, Happened, Observer, TurnFacts
 
 __all__ = ["EventDispatcher"]
@@ -57,25 +56,18 @@ class EventDispatcher:
         self._turns: OrderedDict[tuple[AgentId, TurnId], TurnFacts] = OrderedDict()
         self._is_full = False
 
-    def attach(self, store: Any) -> None:
-        """Deliver everything that is appended to the store from now on."""
-        append = getattr(store.append, "untapped", store.append)
-
-        def append_and_hear(batch: Batch) -> Awaitable[None]:
-            begun: Awaitable[None] = append(batch)
-            if not self._wants_chunks and _is_chunks(batch.entries):
-                return begun  # no observer wants chunks
-            appending = receipt_for(begun)
-            appending.then(partial(self._appended, batch))
-            return appending
-
-        append_and_hear.untapped = append  # type: ignore[attr-defined]
-        store.append = append_and_hear
+    def start(self) -> None:
+        """Start the task that calls the event hooks, if there are any."""
         if self._hooks:
             self._task = asyncio.create_task(self._run(), name="event hooks")
 
-    def _appended(self, batch: Batch, appending: Receipt) -> None:
-        if appending.error is None:
+    def watch(self, batch: Batch, receipt: Receipt) -> None:
+        """Deliver the events of a batch once its receipt says that it is committed."""
+        if self._wants_chunks or not _is_chunks(batch.entries):
+            receipt.then(partial(self._settled, batch))
+
+    def _settled(self, batch: Batch, receipt: Receipt) -> None:
+        if receipt.error is None:
             self.hear(batch)
 
     def hear(self, batch: Batch) -> None:

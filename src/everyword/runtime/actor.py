@@ -96,6 +96,8 @@ class Actor:
         """Names the turn that may begin as part of a commit, if there is one: a commit less before its first word."""
         self.on_commit: Callable[[State], None] | None = None
         """Called with the state after each commit, before anybody is told of it."""
+        self.on_append: Callable[[Batch, Receipt], None] | None = None
+        """Called with each batch that is handed to the store, and the receipt of its commit."""
         self.begun: TurnId | None = None
         """The turn that began with the last commit, or with the one that is under way, until it is run."""
         self._is_served = False
@@ -320,6 +322,8 @@ class Actor:
         begun = self._store.append(batch)  # commit …
         appending = begun if isinstance(begun, Receipt) else receipt_for(begun)
         self._flight = pending, appending
+        if self.on_append is not None:
+            self.on_append(batch, appending)
         appending.then(self._appended, self._context)
 
     def _appended(self, appending: Receipt) -> None:

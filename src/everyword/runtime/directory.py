@@ -23,7 +23,8 @@ from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
-from ..log.base import Activation, GatheringStore, LogStore
+from ..log.base import Activation, Batch, GatheringStore, LogStore
+from ..log.receipt import Receipt
 from .actor import Actor
 from .agent_tool_runs.watching import AgentToolRuns
 from .api import CanBeDestroyed, HasStartHook, Responder
@@ -37,7 +38,10 @@ from .stored_ids import Kinds, StoredIds
 from .subscription import Subscription
 from .wake_scheduler import WakeScheduler
 
-__all__ = ["Directory", "LoadedAgent", "Settings", "own_context", "starting_agents"]
+__all__ = ["Directory", "LoadedAgent", "OnAppend", "Settings", "own_context", "starting_agents"]
+
+OnAppend = Callable[[Batch, Receipt], None]
+"""Takes each batch that an agent commits, and the receipt of its commit."""
 
 log = logging.getLogger("everyword.runtime")
 
@@ -111,6 +115,7 @@ class Directory:
         settings: Settings | None = None,
         forget: Callable[[AgentId], Awaitable[None]] | None = None,
         kinds: Kinds | None = None,
+        on_append: OnAppend | None = None,
     ) -> None:
         self.store, self.clock = store, clock if clock is not None else SystemClock()
         self.settings = settings if settings is not None else Settings()
@@ -122,6 +127,8 @@ class Directory:
         self._failures: dict[AgentId, int] = {}
         self._forget = forget
         """Deletes what a destroyed agent keeps outside of the store."""
+        self._on_append = on_append
+        """Called with each batch that an agent commits, and the receipt of its commit."""
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
         self._departing: set[LoadedAgent] = set()
         """Destroyed agents of which something still runs."""
@@ -282,6 +289,7 @@ class Directory:
             runs=AgentToolRuns(self, actor, responder, rules.run_patience),
         )
         actor.begins = reconciler.begins
+        actor.on_append = self._on_append
         reconciler.reconcile(state)  # nobody has it yet: what was loaded is what is committed
         loaded = LoadedAgent(actor, reconciler, self.store, rules, responder, used_at=self.clock.now())
         self._loaded[agent] = loaded

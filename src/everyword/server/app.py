@@ -149,10 +149,15 @@ class Everyword(AppHandle):
     async def _open(self) -> Service:
         settings = Settings(retention=self._retention, grace=self.grace, max_queued=self.limits.queued_turns)
         store = open_store(self._store, self._durability)
-        self._watch.begin(store)
         forget = partial(drop_database, store)
         directory = Directory(
-            store, self._responder, clock=self.clock, settings=settings, forget=forget, kinds=self.kinds_of
+            store,
+            self._responder,
+            clock=self.clock,
+            settings=settings,
+            forget=forget,
+            kinds=self.kinds_of,
+            on_append=self._watch.begin(),
         )
         self._directory = directory
         try:

@@ -14,12 +14,11 @@ from starlette.responses import JSONResponse, Response
 from ..agents.tool_threads import ToolThreads
 from ..errors import EverywordError, LogError
 from ..ids import Millis
-from ..log.base import LogStore
 from ..observe.api import EventHook, LoopBlocked, Observer
 from ..observe.dispatcher import EventDispatcher
 from ..observe.logs import TurnLog
 from ..runtime.api import StreamFunction
-from ..runtime.directory import Directory
+from ..runtime.directory import Directory, OnAppend
 from .access import Door, why_not_local
 from .loop_watchdog import hear_blocks
 from .permissions import describe_verdict
@@ -49,14 +48,16 @@ class Watch:
 
     # -- hearing ----------------------------------------------------------------------------------------------------
 
-    def begin(self, store: LogStore) -> None:
-        """Hear what the store commits from now on; leaves it alone when nobody wants to."""
+    def begin(self) -> OnAppend | None:
+        """Start to deliver events; return the function that takes each batch, or None if nothing observes."""
         observers = [*self._observers, TurnLog()] if TurnLog.is_wanted() else self._observers
         if self._observers and self._unhear is None:
             self._unhear = hear_blocks(self._loop_blocked)
-        if self._hooks or observers:
-            self._dispatcher = EventDispatcher(self._hooks, observers)
-            self._dispatcher.attach(store)
+        if not self._hooks and not observers:
+            return None
+        self._dispatcher = EventDispatcher(self._hooks, observers)
+        self._dispatcher.start()
+        return self._dispatcher.watch
 
     async def end(self) -> None:
         if self._unhear is not None:

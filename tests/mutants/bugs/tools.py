@@ -77,11 +77,11 @@ BUGS = [
         "a slow hook fills the memory",
     ),
     Bug(
-        "EventDispatcher.attach",
-        "observers are told once",
-        replace("getattr($append, 'untapped', ...)", "$append"),
-        f"{OBSERVE}::test_nobody_who_watches_means_that_the_log_is_left_alone",
-        "a store that is opened again tells everything twice",
+        "EventDispatcher._settled",
+        "observers get committed events only",
+        always("$receipt.error is None"),
+        f"{OBSERVE}::test_only_committed_batches_are_delivered",
+        "observers get events of a batch that was not committed",
     ),
     Bug(
         "_ToolCallSpans.start",
