@@ -9,7 +9,7 @@ import pytest
 
 from everyword.cli.event_printer import Teller
 from everyword.cli.event_source import Happened, Here
-from everyword.cli.output import Screen
+from everyword.cli.output import Output
 from everyword.events import (
     AttemptDelayed,
     AttemptInterrupted,
@@ -59,7 +59,7 @@ T, N = TurnId(1), NodeId(1)
 
 def _told(*events: Event) -> tuple[str, Teller]:
     out = io.StringIO()
-    teller = Teller(Screen(out=out))
+    teller = Teller(Output(out=out))
     for number, event in enumerate(events, 1):
         teller.happened(Happened(Seq(number), event, Millis(number * 1000)))
     return out.getvalue(), teller
@@ -152,7 +152,7 @@ def test_background_work_that_fails_is_told_of() -> None:
 
 def test_who_joins_is_told_the_last_messages_and_what_the_open_turn_has_said() -> None:
     out = io.StringIO()
-    teller = Teller(Screen(out=out))
+    teller = Teller(Output(out=out))
     messages = [UIMessage(f"m{n}", "user", [{"type": "text", "text": f"number {n}"}]) for n in range(3)]
     teller.here(Here(messages, {T: [{"type": "text-delta", "id": "t", "delta": "So f"}]}), 1)
     teller.happened(Happened(Seq(9), Chunk(T, Attempt(1), 2, to_raw({"type": "text-delta", "id": "t", "delta": "ar"}))))

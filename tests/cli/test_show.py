@@ -50,7 +50,7 @@ def test_calls_that_wait_and_answers_that_are_being_written_say_so(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert '⚙ pay({"sum":7}) waits for approval' in _shown(capsys, "bob")
-    assert "still being written\n  Hel\n" in _shown(capsys, "cid")
+    assert "in progress\n  Hel\n" in _shown(capsys, "cid")
 
 
 def test_nothing_that_was_said_moves_the_terminal(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from everyword.cli import main
 from everyword.cli.commands.tail import tail
 from everyword.cli.event_source import events_url
-from everyword.cli.output import Screen
+from everyword.cli.output import Output
 from everyword.cli.parser import make_parser
 from everyword.errors import UsageError
 from everyword.testing import Gate
@@ -68,7 +68,7 @@ def test_scripts_get_where_it_stands_and_the_events(stored: Path, capsys: pytest
 async def _tailing(*arguments: str) -> AsyncIterator[Paper]:
     """Follow an agent in the test's own loop; yield what is written."""
     paper = Paper()
-    following = asyncio.create_task(tail(Screen(out=paper), make_parser().parse_args(["tail", *arguments])))
+    following = asyncio.create_task(tail(Output(out=paper), make_parser().parse_args(["tail", *arguments])))
     try:
         yield paper
     finally:

@@ -19,8 +19,8 @@ from ..ids import AgentId, Millis, Seq, TurnId
 from ..log.base import Stored
 from ..messages.message import UIMessage
 from ..runtime.rebuild import Projections
-from .output import count_of
 from .readonly_log import ReadOnlyLog
+from .text import count_of
 
 __all__ = ["Cure", "Examined", "Finding", "examine"]
 

@@ -38,7 +38,8 @@ from ..messages.message import Chunk as ChunkObject
 from ..messages.message import UIMessage
 from .event_source import Happened, Here
 from .message_lines import brief, other_line, render_message
-from .output import Screen, clean, count_of, one_line
+from .output import Output
+from .text import clean, count_of, one_line
 
 __all__ = ["Teller"]
 
@@ -63,10 +64,10 @@ CAUSES["shutdown"] = "the server was restarted"
 class Teller:
     """Writes what it is told. `open` are the turns that have not ended; `outcome` is how the last one did."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, output: Output) -> None:
         self.open: dict[TurnId, Millis | None] = {}
         self.outcome: Outcome | None = None
-        self._screen = screen
+        self._output = output
         self._tools: dict[str, str] = {}
         self._speaker = ""
         self._style: str | None = None
@@ -76,7 +77,7 @@ class Teller:
         """Tell the last messages, and what the open turns have said so far."""
         for message in list(here.messages)[-count:] if count else []:
             self._speak(message.role)
-            self._lines(list(render_message(self._screen, message)))
+            self._lines(list(render_message(self._output, message)))
         self.open = dict.fromkeys(here.open)
         for chunks in here.open.values():
             for chunk in chunks:
@@ -163,7 +164,7 @@ class Teller:
                 message = UIMessage.decode(bytes(placed.message))
             except BadMessage:
                 continue
-            self._lines(list(render_message(self._screen, message)))
+            self._lines(list(render_message(self._output, message)))
 
     def _ended(self, event: TurnEnded, at: Millis | None) -> None:
         begun = self.open.pop(event.turn, None)
@@ -211,34 +212,34 @@ class Teller:
         self._break()
         self._speaker = role
         colour = {"user": "blue", "assistant": "green"}.get(role, "dim")
-        self._screen.say(self._screen.style(one_line(role), colour, "bold"))
+        self._output.print(self._output.style(one_line(role), colour, "bold"))
 
     def _grow(self, text: str, style: str) -> None:
         self._speak("assistant")
         if self._style != style:
             self._break()
-            self._screen.write("  ")
+            self._output.write("  ")
             self._style = style
         shown = text.replace("\n", "\n  ")
-        self._screen.write(self._screen.style(shown, style) if style else shown)
+        self._output.write(self._output.style(shown, style) if style else shown)
 
     def _break(self) -> None:
         if self._style is not None:
             self._style = None
-            self._screen.write("\n")
+            self._output.write("\n")
 
     def _line(self, text: str, colour: str) -> None:
         self._speak("assistant")
         self._break()
-        self._screen.write(self._screen.style(text, colour) + "\n")
+        self._output.write(self._output.style(text, colour) + "\n")
 
     def _remark(self, text: str, colour: str, mark: str = "· ") -> None:
         self._break()
-        self._screen.write(self._screen.style(f"  {mark}{text}", colour) + "\n")
+        self._output.write(self._output.style(f"  {mark}{text}", colour) + "\n")
 
     def _lines(self, lines: Sequence[str]) -> None:
         self._break()
-        self._screen.write("".join(f"{line}\n" for line in lines))
+        self._output.write("".join(f"{line}\n" for line in lines))
 
 
 def _json(value: msgspec.Raw) -> str:

@@ -10,7 +10,8 @@ import msgspec
 
 from ..messages.message import Part, UIMessage
 from ..messages.tool_calls import is_tool_part, tool_name
-from .output import Screen, clean, one_line, size_of
+from .output import Output
+from .text import clean, one_line, size_of
 
 __all__ = ["brief", "call_line", "other_line", "render_message", "title_of"]
 
@@ -28,9 +29,9 @@ STATES = {
 }
 
 
-def render_message(screen: Screen, message: UIMessage, *, is_whole: bool = False) -> Iterator[str]:
+def render_message(output: Output, message: UIMessage, *, is_whole: bool = False) -> Iterator[str]:
     """Yield the lines of a message's parts; `is_whole` shows reasoning and values at full length."""
-    width = min(screen.width - 2, 110)
+    width = min(output.width - 2, 110)
     for part in message.parts:
         kind = part["type"]
         if kind == "text":
@@ -38,14 +39,14 @@ def render_message(screen: Screen, message: UIMessage, *, is_whole: bool = False
         elif kind == "reasoning":
             text = str(part.get("text") or "")
             lines = _paragraphs(text if is_whole else brief(text), width)
-            yield from (screen.style(line, "dim") for line in lines)
+            yield from (output.style(line, "dim") for line in lines)
         elif is_tool_part(part):
-            yield f"  {call_line(screen, part, is_whole=is_whole)}"
+            yield f"  {call_line(output, part, is_whole=is_whole)}"
         elif kind != "step-start":
-            yield f"  {screen.style(other_line(part, is_whole=is_whole), 'blue')}"
+            yield f"  {output.style(other_line(part, is_whole=is_whole), 'blue')}"
 
 
-def call_line(screen: Screen, part: Part, *, is_whole: bool = False) -> str:
+def call_line(output: Output, part: Part, *, is_whole: bool = False) -> str:
     """Return a call and how it stands: `forecast({"place": "here"}) → {"sky": "clear"}`."""
     state = str(part.get("state"))
     said = STATES.get(state, state)
@@ -55,7 +56,7 @@ def call_line(screen: Screen, part: Part, *, is_whole: bool = False) -> str:
     colour = {"output-error": "red", "approval-requested": "magenta", "output-denied": "yellow"}.get(state, "cyan")
     call = f"{one_line(tool_name(part))}({_value(part.get('input'), is_whole)})"
     tail = f" {_value(result, is_whole)}" if result != "" else ""
-    return f"{screen.style('⚙ ' + call, 'cyan')} {screen.style(said, colour)}{tail}"
+    return f"{output.style('⚙ ' + call, 'cyan')} {output.style(said, colour)}{tail}"
 
 
 def other_line(part: Part, *, is_whole: bool = False) -> str:

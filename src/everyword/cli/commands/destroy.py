@@ -15,8 +15,9 @@ from ...log.sqlite.store import SqliteLog
 from ...runtime.clock import SystemClock
 from ...server.stores import drop_database
 from ..arguments import add_store
-from ..output import Screen, count_of
+from ..output import Output
 from ..store_access import find_agent, writing
+from ..text import count_of
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -42,22 +43,22 @@ NOT_CONFIRMED = 2
 
 def run(chosen: argparse.Namespace) -> int:
     """Destroy an agent, if whoever asks confirms it."""
-    return asyncio.run(_destroy(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(_destroy(Output(is_json=chosen.json), chosen))
 
 
-async def _destroy(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _destroy(output: Output, chosen: argparse.Namespace) -> int:
     given = _named(chosen.agent, chosen.name)
     async with writing(chosen.db, "destroy an agent of") as store:
         agent = find_agent(await store.agents(), given, chosen.db)
         below = await store.agents(children_prefix(agent))
         if not chosen.yes and not _is_confirmed(agent, len(below)):
-            screen.note("nothing was deleted")
+            output.note("nothing was deleted")
             return NOT_CONFIRMED
         await _erase(store, agent, below)
-    if screen.is_json:
-        screen.document({"agent": agent, "below": below})
+    if output.is_json:
+        output.json({"agent": agent, "below": below})
     else:
-        screen.say(f"{agent} is gone{_with(len(below))}")
+        output.print(f"{agent} is gone{_with(len(below))}")
     return 0
 
 

@@ -19,9 +19,10 @@ from ..agent_check import Examined, examine
 from ..app_check import check_setup
 from ..app_import import DEFAULT_APP
 from ..arguments import add_store
-from ..output import Screen, count_of, one_line
+from ..output import Output
 from ..readonly_log import ReadOnlyLog
 from ..store_access import find_agent, reading, writing
+from ..text import count_of, one_line
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -67,7 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
     log = logging.getLogger("everyword.log")
     before = log.level
     named, setup, apps = _named_app(chosen.app), list[str](), list[Everyword]()
-    screen = Screen(is_json=chosen.json)
+    output = Output(is_json=chosen.json)
     if named is not None:
         setup, apps = check_setup(named)
         if chosen.app and not apps and not setup:
@@ -75,12 +76,12 @@ def run(chosen: argparse.Namespace) -> int:
                 f"unable to examine {named!r}; it is no Everyword, and none is mounted in it. "
                 f"Name the one that serves the agents: {named.partition(':')[0]}:name"
             )
-        for line in setup if not screen.is_json else ():
-            screen.say(f"{screen.style('✗', 'red')} {one_line(named)}: {one_line(line)}")
+        for line in setup if not output.is_json else ():
+            output.print(f"{output.style('✗', 'red')} {one_line(named)}: {one_line(line)}")
     # What the store says about rows that it leaves out is said here in full.
     log.setLevel(logging.CRITICAL)
     try:
-        return asyncio.run(_doctor(screen, chosen, named, setup, apps))
+        return asyncio.run(_doctor(output, chosen, named, setup, apps))
     finally:
         log.setLevel(before)
 
@@ -93,7 +94,7 @@ def _named_app(given: str | None) -> str | None:
 
 
 async def _doctor(
-    screen: Screen, chosen: argparse.Namespace, named: str | None, setup: Sequence[str], apps: Sequence[Everyword]
+    output: Output, chosen: argparse.Namespace, named: str | None, setup: Sequence[str], apps: Sequence[Everyword]
 ) -> int:
     if chosen.fix:
         async with writing(chosen.db, "mend"):
@@ -103,26 +104,26 @@ async def _doctor(
         known = await store.agents()
         twice = [agents for app in apps for agents in doubles(known, app.kinds_of)]
         agents = [find_agent(known, agent, chosen.db) for agent in chosen.agents] or known
-        examined = await _examine(screen, store, agents)
+        examined = await _examine(output, store, agents)
     fixed: list[AgentId] = []
     if chosen.fix and not damage:
         fixed = await _fix(chosen.db, [each for each in examined if each.findings and each.is_curable])
         async with reading(chosen.db) as store:
-            again = {each.agent: each for each in await _examine(screen, store, fixed)}
+            again = {each.agent: each for each in await _examine(output, store, fixed)}
         examined = [again.get(each.agent, each) for each in examined]
     is_healthy = not damage and not setup and not twice and not any(each.findings for each in examined)
-    if screen.is_json:
+    if output.is_json:
         found = _as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy)
-        screen.document({**found, "app": named, "setup": list(setup), "doubles": twice})
+        output.json({**found, "app": named, "setup": list(setup), "doubles": twice})
     else:
         for agents in twice:
-            screen.say(
-                f"{screen.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents, and one class has both kinds"
+            output.print(
+                f"{output.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents, and one class has both kinds"
             )
-            screen.say(
+            output.print(
                 "    every address leads to the one with its kind: keep one of them, or take the alias from the class"
             )
-        _print(screen, damage, examined, fixed)
+        _print(output, damage, examined, fixed)
     return 0 if is_healthy else 1
 
 
@@ -135,14 +136,14 @@ async def _damage(store: ReadOnlyLog) -> list[str]:
     return [*found, *([f"{count_of(strays[0], 'event')} of no agent"] if strays is not None else [])]
 
 
-async def _examine(screen: Screen, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[Examined]:
+async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[Examined]:
     now = SystemClock().now()
     try:
         counts = await store.stored_counts()
     except LogCorrupt:
         counts = {}
     examined: list[Examined] = []
-    with screen.progress("examining", len(agents)) as bar:
+    with output.progress("examining", len(agents)) as bar:
         for agent in agents:
             bar.step(agent)
             examined.append(await examine(store, agent, now, counts.get(agent, (0, 0))[0] or None))
@@ -158,26 +159,26 @@ async def _fix(db: str, examined: Sequence[Examined]) -> list[AgentId]:
     return [each.agent for each in examined]
 
 
-def _print(screen: Screen, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId]) -> None:
+def _print(output: Output, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId]) -> None:
     for line in damage:
-        screen.say(f"{screen.style('✗', 'red')} the file: {one_line(line)}")
-        screen.say("    restore it from a backup; `everyword export` may still read some agents")
+        output.print(f"{output.style('✗', 'red')} the file: {one_line(line)}")
+        output.print("    restore it from a backup; `everyword export` may still read some agents")
     for each in examined:
         if each.agent in fixed and not each.findings:
-            screen.say(f"{screen.style('✓', 'green')} {one_line(each.agent)}: mended")
+            output.print(f"{output.style('✓', 'green')} {one_line(each.agent)}: mended")
         for finding in each.findings:
-            screen.say(f"{screen.style('✗', 'red')} {one_line(each.agent)}: {one_line(finding.what)}")
+            output.print(f"{output.style('✗', 'red')} {one_line(each.agent)}: {one_line(finding.what)}")
         if each.findings:
-            screen.say(screen.style(f"    {CURES['rebuild' if each.is_curable else 'restore']}", "dim"))
+            output.print(output.style(f"    {CURES['rebuild' if each.is_curable else 'restore']}", "dim"))
         if each.is_busy:
-            screen.note(f"{each.agent} grew faster than it could be examined; try again when it rests")
+            output.note(f"{each.agent} grew faster than it could be examined; try again when it rests")
     sick = sum(1 for each in examined if each.findings)
     turns, events = sum(each.turns for each in examined), sum(each.events for each in examined)
     counted = f"{count_of(len(examined), 'agent')}, {count_of(turns, 'turn')}, {count_of(events, 'event')}"
     if sick or damage:
-        screen.say(f"{counted}: {screen.style(f'{sick} not as it should be', 'red')}")
+        output.print(f"{counted}: {output.style(f'{sick} not as it should be', 'red')}")
     else:
-        screen.say(f"{counted}: {screen.style('all as it should be', 'green')}")
+        output.print(f"{counted}: {output.style('all as it should be', 'green')}")
 
 
 def _as_json(

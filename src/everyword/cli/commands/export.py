@@ -18,8 +18,9 @@ from ...runtime.clock import SystemClock
 from ..agent_copy import read_log, without_detail
 from ..agent_file import opened_to_write, pack
 from ..arguments import add_agent, add_store
-from ..output import Screen, count_of, iso
+from ..output import Output
 from ..store_access import find_agent, reading
+from ..text import count_of, iso
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -46,16 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Write an agent to a file."""
-    return asyncio.run(_export(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(_export(Output(is_json=chosen.json), chosen))
 
 
-async def _export(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _export(output: Output, chosen: argparse.Namespace) -> int:
     async with reading(chosen.db) as store:
         agent = find_agent(await store.agents(), chosen.agent, chosen.db)
         family = [agent, *await store.agents(children_prefix(agent))]
         logs: list[tuple[AgentId, Sequence[Stored]]] = []
         left_out = 0
-        with screen.progress("reading", len(family)) as bar:
+        with output.progress("reading", len(family)) as bar:
             for member in family:
                 log = _checked(member, await read_log(store, member))
                 kept = log if chosen.with_details else [_without_detail(each) for each in log]
@@ -63,7 +64,7 @@ async def _export(screen: Screen, chosen: argparse.Namespace) -> int:
                 logs.append((member, kept))
                 bar.step(member)
     if left_out:
-        screen.note(f"left out: {count_of(left_out, 'exception text')}. Keep them with --with-details")
+        output.note(f"left out: {count_of(left_out, 'exception text')}. Keep them with --with-details")
     now = iso(SystemClock().now()) or ""
     if chosen.output == "-":
         pack(sys.stdout.buffer, logs, now)
@@ -72,11 +73,11 @@ async def _export(screen: Screen, chosen: argparse.Namespace) -> int:
     path = chosen.output or f"{agent.replace('/', '-')}.everyword.gz"
     with opened_to_write(path, may_replace=chosen.force) as out:
         events = pack(out, logs, now)
-    if screen.is_json:
-        screen.document({"file": path, "agents": family, "events": events})
+    if output.is_json:
+        output.json({"file": path, "agents": family, "events": events})
     else:
         below = f" and {count_of(len(family) - 1, 'sub-agent')}" if len(family) > 1 else ""
-        screen.say(f"{path}: {agent}{below}, {count_of(events, 'event')}")
+        output.print(f"{path}: {agent}{below}, {count_of(events, 'event')}")
     return 0
 
 

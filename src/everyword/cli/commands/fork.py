@@ -16,8 +16,9 @@ from ...ids import AgentId, MessageId, agent_id, can_name_a_root, split_agent_id
 from ...runtime.clock import SystemClock
 from ..agent_copy import fresh, write_agent
 from ..arguments import add_agent, add_store
-from ..output import Screen, count_of
+from ..output import Output
 from ..store_access import find_agent, reading, writing
+from ..text import count_of
 from .show import restore_loaded
 
 __all__ = ["HELP", "add_arguments", "run"]
@@ -41,10 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Copy a conversation."""
-    return asyncio.run(_fork(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(_fork(Output(is_json=chosen.json), chosen))
 
 
-async def _fork(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _fork(output: Output, chosen: argparse.Namespace) -> int:
     async with writing(chosen.db, "fork in"):
         pass  # says so at once when somebody uses the file, and makes an old one readable
     async with reading(chosen.db) as source:
@@ -59,10 +60,10 @@ async def _fork(screen: Screen, chosen: argparse.Namespace) -> int:
     events = decide(State(), PutMessages(path, cause="forked", is_copy=True), now, Rules())
     async with writing(chosen.db, "fork in") as store:
         await write_agent(store, target, fresh(events, now))
-    if screen.is_json:
-        screen.document({"agent": target, "forkedFrom": agent, "at": path[-1]["id"], "messages": len(path)})
+    if output.is_json:
+        output.json({"agent": target, "forkedFrom": agent, "at": path[-1]["id"], "messages": len(path)})
     else:
-        screen.say(f"{target} has the first {count_of(len(path), 'message')} of {agent}, up to {path[-1]['id']}")
+        output.print(f"{target} has the first {count_of(len(path), 'message')} of {agent}, up to {path[-1]['id']}")
     return 0
 
 

@@ -13,9 +13,10 @@ from ...ids import Millis
 from ...log.sqlite.lock import FileLock
 from ...runtime.clock import SystemClock
 from ..arguments import add_store, parse_duration
-from ..output import Screen, count_of, size_of
+from ..output import Output
 from ..readonly_log import Prunable
 from ..store_access import PATIENCE, path_of, reading, writing
+from ..text import count_of, size_of
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -45,24 +46,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Delete the chunks of turns that ended long enough ago, and the states that were replaced long enough ago."""
-    screen = Screen(is_json=chosen.json)
+    output = Output(is_json=chosen.json)
     before = Millis(SystemClock().now() - parse_duration(chosen.keep))
     if chosen.dry_run:
-        return asyncio.run(_foretell(screen, chosen.db, before))
-    return asyncio.run(_collect(screen, chosen, before))
+        return asyncio.run(_foretell(output, chosen.db, before))
+    return asyncio.run(_collect(output, chosen, before))
 
 
-async def _foretell(screen: Screen, db: str, before: Millis) -> int:
+async def _foretell(output: Output, db: str, before: Millis) -> int:
     async with reading(db) as store:
         found = await store.prunable(before)
-    if screen.is_json:
-        screen.document({**found._asdict(), "isDryRun": True})
+    if output.is_json:
+        output.json({**found._asdict(), "isDryRun": True})
     else:
-        screen.say(f"would delete {_counted(found)}; nothing was changed")
+        output.print(f"would delete {_counted(found)}; nothing was changed")
     return 0
 
 
-async def _collect(screen: Screen, chosen: argparse.Namespace, before: Millis) -> int:
+async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -> int:
     async with writing(chosen.db, "collect"):
         pass  # says so at once when somebody uses the file, and makes an old one readable
     async with reading(chosen.db) as file:
@@ -70,7 +71,7 @@ async def _collect(screen: Screen, chosen: argparse.Namespace, before: Millis) -
         size, _ = await file.pages()
     chunks = states = 0
     async with writing(chosen.db, "collect") as store:
-        with screen.progress("deleting", found.chunks + found.states) as bar:
+        with output.progress("deleting", found.chunks + found.states) as bar:
             more = True
             while more:
                 pruned = await store.prune(before)
@@ -81,15 +82,15 @@ async def _collect(screen: Screen, chosen: argparse.Namespace, before: Millis) -
         _shrink(path_of(chosen.db))
     async with reading(chosen.db) as file:
         new_size, free = await file.pages()
-    if screen.is_json:
-        screen.document({**done._asdict(), "fileBytes": new_size, "freeBytes": free, "wasBytes": size})
+    if output.is_json:
+        output.json({**done._asdict(), "fileBytes": new_size, "freeBytes": free, "wasBytes": size})
         return 0
-    screen.say(f"deleted {_counted(done)}")
+    output.print(f"deleted {_counted(done)}")
     if chosen.shrink:
-        screen.say(f"the file is {size_of(new_size)}, and was {size_of(size)}")
+        output.print(f"the file is {size_of(new_size)}, and was {size_of(size)}")
     elif free:
-        screen.say(f"the file stays {size_of(new_size)}, {size_of(free)} of it free for what comes")
-        screen.note("--shrink gives it back to the disk")
+        output.print(f"the file stays {size_of(new_size)}, {size_of(free)} of it free for what comes")
+        output.note("--shrink gives it back to the disk")
     return 0
 
 

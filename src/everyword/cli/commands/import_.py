@@ -10,8 +10,9 @@ from ...ids import AgentId, can_name_a_root, children_prefix
 from ..agent_copy import fold_events, write_agent
 from ..agent_file import Packed, unpack
 from ..arguments import add_store
-from ..output import Screen, count_of
+from ..output import Output
 from ..store_access import writing
+from ..text import count_of
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -34,29 +35,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Read an agent from a file."""
-    return asyncio.run(_import(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(_import(Output(is_json=chosen.json), chosen))
 
 
-async def _import(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _import(output: Output, chosen: argparse.Namespace) -> int:
     packed = _renamed(unpack(chosen.file), chosen.new)
     counts: dict[AgentId, int] = {}
     is_open = 0
     async with writing(chosen.db, "import into", may_make=True) as store:
-        with screen.progress("writing", sum(map(len, packed.agents.values()))) as bar:
+        with output.progress("writing", sum(map(len, packed.agents.values()))) as bar:
             for agent, events in packed.agents.items():
                 counts[agent] = await write_agent(store, agent, events)
                 is_open += len(fold_events(events, agent).open)
                 bar.step(agent, len(events))
     written = sum(counts.values())
-    if screen.is_json:
-        screen.document({"agents": list(counts), "events": written, "openTurns": is_open})
+    if output.is_json:
+        output.json({"agents": list(counts), "events": written, "openTurns": is_open})
         return 0
     names = ", ".join(counts)
-    screen.say(
+    output.print(
         f"{names}: {count_of(written, 'event')} written" if written else f"{names}: there already, nothing written"
     )
     if is_open:
-        screen.note(f"{count_of(is_open, 'turn')} had not ended, and will go on when a server is started")
+        output.note(f"{count_of(is_open, 'turn')} had not ended, and will go on when a server is started")
     return 0
 
 

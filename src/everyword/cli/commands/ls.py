@@ -16,9 +16,10 @@ from ...runtime.clock import SystemClock
 from ..agent_status import COLOURS, STATUSES, AgentStatus, status_of
 from ..arguments import add_store, parse_count, parse_duration
 from ..message_lines import title_of
-from ..output import Screen, age, count_of, iso, one_line
+from ..output import Output
 from ..readonly_log import AgentSummary, ReadOnlyLog, holder_of
 from ..store_access import reading
+from ..text import age, count_of, iso, one_line
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -67,10 +68,10 @@ TITLE = 60
 
 def run(chosen: argparse.Namespace) -> int:
     """List the agents of a file."""
-    return asyncio.run(_list(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(_list(Output(is_json=chosen.json), chosen))
 
 
-async def _list(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _list(output: Output, chosen: argparse.Namespace) -> int:
     now, silent = SystemClock().now(), parse_duration(chosen.stuck_after)
     async with reading(chosen.db) as store:
         is_served = holder_of(store.path) is not None
@@ -79,13 +80,13 @@ async def _list(screen: Screen, chosen: argparse.Namespace) -> int:
         found = _sorted(_wanted(listed, chosen), chosen.sort, is_reversed=chosen.reverse)
         shown = found[: chosen.limit] if chosen.limit else found
         paths = [await _path(store, summary) for summary, _ in shown]
-    if screen.is_json:
+    if output.is_json:
         pairs = zip(shown, paths, strict=True)
-        screen.document([_as_json(summary, status, path) for (summary, status), path in pairs])
+        output.json([_as_json(summary, status, path) for (summary, status), path in pairs])
         return 0
     if shown:
-        _print(screen, shown, paths, now)
-    _sum_up(screen, listed, found, shown, db=chosen.db, is_served=is_served)
+        _print(output, shown, paths, now)
+    _sum_up(output, listed, found, shown, db=chosen.db, is_served=is_served)
     return 0
 
 
@@ -130,7 +131,7 @@ async def _path(store: ReadOnlyLog, summary: AgentSummary) -> list[UIMessage]:
     return found
 
 
-def _print(screen: Screen, shown: Sequence[Listed], paths: Sequence[list[UIMessage]], now: int) -> None:
+def _print(output: Output, shown: Sequence[Listed], paths: Sequence[list[UIMessage]], now: int) -> None:
     rows = [
         [
             status.word,
@@ -143,11 +144,11 @@ def _print(screen: Screen, shown: Sequence[Listed], paths: Sequence[list[UIMessa
         for (summary, status), path in zip(shown, paths, strict=True)
     ]
     styles = [[COLOURS[status.word], "bold", "", "", "dim", "" if status.why else "dim"] for _, status in shown]
-    screen.table(["STATE", "AGENT", "MESSAGES", "TURNS", "ACTIVE", "WHY, OR WHAT WAS SAID LAST"], rows, styles)
+    output.table(["STATE", "AGENT", "MESSAGES", "TURNS", "ACTIVE", "WHY, OR WHAT WAS SAID LAST"], rows, styles)
 
 
 def _sum_up(
-    screen: Screen,
+    output: Output,
     listed: Sequence[Listed],
     found: Sequence[Listed],
     shown: Sequence[Listed],
@@ -160,12 +161,12 @@ def _sum_up(
     server = "a server runs" if is_served else "no server runs"
     summary = f"{count_of(len(listed), 'agent')} in {db}; {server}"
     if not listed:
-        screen.note(f"{summary}. They come into being when somebody talks to them")
+        output.note(f"{summary}. They come into being when somebody talks to them")
     elif not found:
-        screen.note(f"{summary}: {words}; none as asked for")
+        output.note(f"{summary}: {words}; none as asked for")
     else:
         left = f"; {len(found) - len(shown)} more with --limit 0" if len(found) > len(shown) else ""
-        screen.note(f"{summary}: {words}{left}")
+        output.note(f"{summary}: {words}{left}")
 
 
 def _as_json(summary: AgentSummary, status: AgentStatus, path: Sequence[UIMessage]) -> dict[str, Any]:

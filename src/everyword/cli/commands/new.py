@@ -16,7 +16,7 @@ import msgspec
 
 from ... import __version__
 from ...errors import UsageError
-from ..output import Screen
+from ..output import Output
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -54,11 +54,11 @@ def run(chosen: argparse.Namespace) -> int:
         made = _copy(files("everyword.cli") / "template", folder, {"name": name, **_dependency(_installed_from())})
     except OSError as exc:
         raise UsageError(f"unable to make a project in {chosen.folder!r}; {exc.strerror}") from exc
-    screen = Screen()
+    output = Output()
     for path in made:
-        screen.say(f"  {path}")
+        output.print(f"  {path}")
     step = f"cd {shlex.quote(chosen.folder)} && " if folder.resolve() != Path.cwd() else ""
-    screen.say(f"\nTry it:  {step}everyword dev")
+    output.print(f"\nTry it:  {step}everyword dev")
     return 0
 
 

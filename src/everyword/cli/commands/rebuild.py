@@ -13,9 +13,10 @@ from ...log.sqlite.store import SqliteLog
 from ...runtime.clock import SystemClock
 from ...runtime.rebuild import rebuild
 from ..arguments import add_store
-from ..output import Screen, count_of
+from ..output import Output
 from ..readonly_log import ReadOnlyLog
 from ..store_access import find_agent, reading, writing
+from ..text import count_of
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -36,22 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Rebuild the agents, all if none is named, and say what was not as the log says; 1 when one could not be."""
-    return asyncio.run(_rebuild(Screen(is_json=chosen.json), chosen.db, chosen.agents))
+    return asyncio.run(_rebuild(Output(is_json=chosen.json), chosen.db, chosen.agents))
 
 
-async def _rebuild(screen: Screen, db: str, given: Sequence[str]) -> int:
+async def _rebuild(output: Output, db: str, given: Sequence[str]) -> int:
     async with writing(db, "rebuild") as store:
         known = await store.agents()
         agents = [find_agent(known, agent, db) for agent in given] or known
         async with reading(db) as file:
-            return await _rebuild_all(screen, store, file, agents)
+            return await _rebuild_all(output, store, file, agents)
 
 
-async def _rebuild_all(screen: Screen, store: SqliteLog, file: ReadOnlyLog, agents: Sequence[AgentId]) -> int:
+async def _rebuild_all(output: Output, store: SqliteLog, file: ReadOnlyLog, agents: Sequence[AgentId]) -> int:
     now = SystemClock().now()
     events = changed = failed = 0
     told: list[dict[str, Any]] = []
-    with screen.progress("rebuilding", len(agents)) as bar:
+    with output.progress("rebuilding", len(agents)) as bar:
         for agent in agents:
             bar.step(agent)
             try:
@@ -66,14 +67,14 @@ async def _rebuild_all(screen: Screen, store: SqliteLog, file: ReadOnlyLog, agen
             changed += bool(rebuilt.changes)
             if rebuilt.changes:
                 told.append({"agent": agent, "changes": list(rebuilt.changes), "error": None})
-    if screen.is_json:
+    if output.is_json:
         counts = {"agents": len(agents), "events": events, "changed": changed, "failed": failed}
-        screen.document({**counts, "told": told})
+        output.json({**counts, "told": told})
         return 1 if failed else 0
     for each in told:
-        screen.say(f"{each['error']}; its rows were left as they were" if each["error"] else _sentence(each))
+        output.print(f"{each['error']}; its rows were left as they were" if each["error"] else _sentence(each))
     counted = f"{count_of(len(agents), 'agent')}, {count_of(events, 'event')}"
-    screen.say(f"{counted}: {changed} changed, {failed} failed")
+    output.print(f"{counted}: {changed} changed, {failed} failed")
     return 1 if failed else 0
 
 

@@ -16,8 +16,9 @@ from ..arguments import add_agent, add_store, parse_count
 from ..event_printer import Teller
 from ..event_source import Happened
 from ..message_lines import brief
-from ..output import Screen, clean, count_of
+from ..output import Output
 from ..store_access import find_agent, find_turn, reading
+from ..text import clean, count_of
 from ..turn_replay import Frame, Play, read_play
 
 __all__ = ["HELP", "add_arguments", "run"]
@@ -67,24 +68,24 @@ LONGEST_WAIT = 5.0
 
 def run(chosen: argparse.Namespace) -> int:
     """Play a turn; 1 when the client would show another message than the stored one."""
-    return asyncio.run(_replay(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(_replay(Output(is_json=chosen.json), chosen))
 
 
-async def _replay(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _replay(output: Output, chosen: argparse.Namespace) -> int:
     async with reading(chosen.db) as store:
         agent = find_agent(await store.agents(), chosen.agent, chosen.db)
         row = await find_turn(store, agent, chosen.turn)
         play = await read_play(store, agent, row.turn, row.request)
         _check(chosen, play, row)
         if chosen.text:
-            await _tell(screen, play, chosen.speed)
+            await _tell(output, play, chosen.speed)
             return 0
         begun = before = play.events[play.first].at
         async for frame in play.frames(chosen.role, chosen.at, chosen.back):
             await _wait(frame.at - before, chosen.speed)
             before = frame.at
-            _print(screen, frame, frame.at - begun, row.request)
-        return _compare(screen, play, row)
+            _print(output, frame, frame.at - begun, row.request)
+        return _compare(output, play, row)
 
 
 def _check(chosen: argparse.Namespace, play: Play, row: TurnRow) -> None:
@@ -97,9 +98,9 @@ def _check(chosen: argparse.Namespace, play: Play, row: TurnRow) -> None:
         )
 
 
-async def _tell(screen: Screen, play: Play, speed: float | None) -> None:
+async def _tell(output: Output, play: Play, speed: float | None) -> None:
     """Tell the turn as `tail` would have, at its own pace."""
-    teller, before = Teller(screen), play.events[play.first].at
+    teller, before = Teller(output), play.events[play.first].at
     for committed in play.events[play.first : play.last + 1]:
         await _wait(committed.at - before, speed)
         before = committed.at
@@ -111,16 +112,16 @@ async def _wait(milliseconds: int, speed: float | None) -> None:
         await sleep(min(milliseconds / 1000 / speed, LONGEST_WAIT))
 
 
-def _print(screen: Screen, frame: Frame, after: int, request: str) -> None:
-    if screen.is_json:
+def _print(output: Output, frame: Frame, after: int, request: str) -> None:
+    if output.is_json:
         body = msgspec.Raw(frame.body) if frame.body else None
-        screen.line({"at": frame.at, "way": frame.way, "frame": body})
+        output.json_line({"at": frame.at, "way": frame.way, "frame": body})
         return
     arrow, colour = ARROWS[frame.way]
     text = SAID.get(frame.way) or clean(_brief(msgspec.json.decode(frame.body), request))
-    room = screen.width - 12
+    room = output.width - 12
     text = text if len(text) <= room else f"{text[: room - 1]}…"
-    screen.write(f"{screen.style(f'{after / 1000:7.3f} s', 'dim')} {screen.style(f'{arrow} {text}', colour)}\n")
+    output.write(f"{output.style(f'{after / 1000:7.3f} s', 'dim')} {output.style(f'{arrow} {text}', colour)}\n")
 
 
 def _brief(frame: dict[str, Any], request: str) -> str:
@@ -141,18 +142,18 @@ def _brief(frame: dict[str, Any], request: str) -> str:
             return " ".join([kind, *(f"{name} {brief(value)}" for name, value in frame.items())])
 
 
-def _compare(screen: Screen, play: Play, row: TurnRow) -> int:
+def _compare(output: Output, play: Play, row: TurnRow) -> int:
     """Say whether the client ended up with what was stored; a turn that is open has nothing to compare with."""
     if row.is_open:
-        screen.note(f"turn {row.turn} is still open: this is how far it is")
+        output.note(f"turn {row.turn} is still open: this is how far it is")
         return 0
     told, stored = f"turn {row.turn} ended {row.status}", play.stored
     if stored is None:
-        screen.note(f"{told}; it left no message")
+        output.note(f"{told}; it left no message")
         return 0
     seen = next((message for message in play.messages if message["id"] == stored.id), None)
     if seen is not None and UIMessage.from_dict(seen).to_dict() == stored.to_dict():
-        screen.note(f"{told}; the client shows the stored message")
+        output.note(f"{told}; the client shows the stored message")
         return 0
-    screen.note(f"{told}; the client shows something else than what was stored")
+    output.note(f"{told}; the client shows something else than what was stored")
     return 1

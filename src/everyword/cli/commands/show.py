@@ -23,9 +23,10 @@ from ...runtime.clock import SystemClock
 from ..agent_status import COLOURS, AgentStatus, status_of
 from ..arguments import add_agent, add_store, parse_count
 from ..message_lines import brief, render_message
-from ..output import Screen, age, count_of, iso, one_line
+from ..output import Output
 from ..readonly_log import AgentSummary, holder_of
 from ..store_access import find_agent, reading
+from ..text import age, count_of, iso, one_line
 
 __all__ = ["HELP", "add_arguments", "restore_loaded", "run"]
 
@@ -61,10 +62,10 @@ ROOMY, NARROW = 130, 9
 
 def run(chosen: argparse.Namespace) -> int:
     """Show one agent."""
-    return asyncio.run(_show(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(_show(Output(is_json=chosen.json), chosen))
 
 
-async def _show(screen: Screen, chosen: argparse.Namespace) -> int:
+async def _show(output: Output, chosen: argparse.Namespace) -> int:
     async with reading(chosen.db) as store:
         agent = find_agent(await store.agents(), chosen.agent, chosen.db)
         summary = next(summary for summary in await store.summaries() if summary.id == agent)
@@ -73,19 +74,19 @@ async def _show(screen: Screen, chosen: argparse.Namespace) -> int:
         status = status_of(summary, SystemClock().now(), is_served=holder_of(store.path) is not None)
         children = await store.agents(children_prefix(agent))
     state, problems = restore_loaded(loaded)
-    if screen.is_json:
-        screen.document(_as_json(agent, state, loaded, turns, status, children))
+    if output.is_json:
+        output.json(_as_json(agent, state, loaded, turns, status, children))
         return 0
     if chosen.state:
-        screen.say(msgspec.json.format(state.value or b"null", indent=2).decode())
+        output.print(msgspec.json.format(state.value or b"null", indent=2).decode())
         return 0
-    _print_head(screen, summary, state, status, children)
+    _print_head(output, summary, state, status, children)
     if not chosen.turns:
-        _print_messages(screen, state, chosen)
+        _print_messages(output, state, chosen)
     if not chosen.messages:
-        _print_turns(screen, turns if chosen.all or chosen.turns else turns[-10:], len(turns))
+        _print_turns(output, turns if chosen.all or chosen.turns else turns[-10:], len(turns))
     for problem in problems:
-        screen.note(f"{problem}; `everyword doctor` says more")
+        output.note(f"{problem}; `everyword doctor` says more")
     return 0
 
 
@@ -103,66 +104,68 @@ def restore_loaded(loaded: Activation) -> tuple[State, Sequence[str]]:
 
 
 def _print_head(
-    screen: Screen, summary: AgentSummary, state: State, status: AgentStatus, children: Sequence[str]
+    output: Output, summary: AgentSummary, state: State, status: AgentStatus, children: Sequence[str]
 ) -> None:
-    word = screen.style(status.word, *filter(None, [COLOURS[status.word], "bold"]))
+    word = output.style(status.word, *filter(None, [COLOURS[status.word], "bold"]))
     why = f": {one_line(status.why)}" if status.why else ""
-    screen.say(f"{screen.style(one_line(summary.id), 'bold')}  {word}{why}")
+    output.print(f"{output.style(one_line(summary.id), 'bold')}  {word}{why}")
     counts = [count_of(len(state.tree.shown_path()), "message"), count_of(summary.turns, "turn")]
     if state.generation:
         counts.append(f"cleared {count_of(state.generation, 'time')}")
     if state.jobs:
         counts.append(count_of(len(state.jobs), "job"))
     counts.append(f"active {age(summary.active_at, SystemClock().now())}")
-    screen.say(screen.style(", ".join(counts), "dim"))
+    output.print(output.style(", ".join(counts), "dim"))
     if state.value is not None:
-        screen.say(f"{screen.style('state', 'dim')} {brief(msgspec.json.decode(state.value))}")
+        output.print(f"{output.style('state', 'dim')} {brief(msgspec.json.decode(state.value))}")
     for child in children:
-        screen.say(f"{screen.style('child', 'dim')} {one_line(child)}")
+        output.print(f"{output.style('child', 'dim')} {one_line(child)}")
 
 
-def _print_messages(screen: Screen, state: State, chosen: argparse.Namespace) -> None:
+def _print_messages(output: Output, state: State, chosen: argparse.Namespace) -> None:
     path = state.tree.shown_path()
     shown = path if chosen.all or chosen.last is None else path[len(path) - min(chosen.last, len(path)) :]
     if len(shown) < len(path):
-        screen.say(screen.style(f"\n… {count_of(len(path) - len(shown), 'message')} before", "dim"))
+        output.print(output.style(f"\n… {count_of(len(path) - len(shown), 'message')} before", "dim"))
     places = list(state.tree.nodes.items()) if chosen.all else shown
     active = set(state.tree.active_path())
     for number, place in ((number, place) for number, place in places if place.shown is not None):
-        screen.say()
-        screen.say(_message_head(screen, state, number, place, is_left=number not in active))
-        for line in _lines(screen, place, is_whole=chosen.all):
-            screen.say(line)
+        output.print()
+        output.print(_message_head(output, state, number, place, is_left=number not in active))
+        for line in _lines(output, place, is_whole=chosen.all):
+            output.print(line)
     for turn in state.chat_turns():
         if turn.fold is not None and not turn.fold.is_empty and state.tree.nodes[turn.node].draft is None:
-            screen.say()
-            screen.say(f"{screen.style('assistant', 'green', 'bold')}  {screen.style('still being written', 'yellow')}")
-            for line in render_message(screen, turn.fold.message()):
-                screen.say(line)
+            output.print()
+            output.print(
+                f"{output.style('assistant', 'green', 'bold')}  {output.style('still being written', 'yellow')}"
+            )
+            for line in render_message(output, turn.fold.message()):
+                output.print(line)
 
 
-def _message_head(screen: Screen, state: State, number: NodeId, place: Node, *, is_left: bool) -> str:
+def _message_head(output: Output, state: State, number: NodeId, place: Node, *, is_left: bool) -> str:
     colour = {"user": "blue", "assistant": "green"}.get(place.role, "dim")
     there = state.tree.versions(number)
     version = f"version {there.index(number) + 1} of {len(there)}" if len(there) > 1 and number in there else ""
     marks = [version, "not shown" if is_left else "", "draft" if place.draft is not None else ""]
     about = "  ".join([one_line(place.id), _clock_time(place.at), *filter(None, marks)])
-    return f"{screen.style(place.role, colour, 'bold')}  {screen.style(about, 'dim')}"
+    return f"{output.style(place.role, colour, 'bold')}  {output.style(about, 'dim')}"
 
 
-def _lines(screen: Screen, place: Node, *, is_whole: bool) -> list[str]:
+def _lines(output: Output, place: Node, *, is_whole: bool) -> list[str]:
     try:
-        return list(render_message(screen, UIMessage.decode(place.shown or b""), is_whole=is_whole))
+        return list(render_message(output, UIMessage.decode(place.shown or b""), is_whole=is_whole))
     except BadMessage as exc:
-        return [f"  {screen.style(str(exc), 'red')}"]
+        return [f"  {output.style(str(exc), 'red')}"]
 
 
-def _print_turns(screen: Screen, turns: Sequence[TurnRow], total: int) -> None:
+def _print_turns(output: Output, turns: Sequence[TurnRow], total: int) -> None:
     if not turns:
         return
-    screen.say()
+    output.print()
     if len(turns) < total:
-        screen.say(screen.style(f"the newest {len(turns)} of {total} turns; --turns shows all", "dim"))
+        output.print(output.style(f"the newest {len(turns)} of {total} turns; --turns shows all", "dim"))
     rows = [
         [
             str(row.turn),
@@ -172,14 +175,14 @@ def _print_turns(screen: Screen, turns: Sequence[TurnRow], total: int) -> None:
             str(row.chunks) if not row.is_open else "-",
             _clock_time(row.accepted_at),
             f"{(row.ended_at - row.accepted_at) / 1000:.1f} s" if row.ended_at is not None else "-",
-            _cut(one_line(row.request), NARROW if screen.width < ROOMY else len(row.request)),
+            _cut(one_line(row.request), NARROW if output.width < ROOMY else len(row.request)),
             one_line(" ".join(filter(None, [row.error or row.reason or row.finish_reason, row.detail]))),
         ]
         for row in turns
     ]
     styles = [["", OUTCOMES.get(row.status, "cyan")] for row in turns]
     heads = ["TURN", "STATUS", "KIND", "TRIES", "CHUNKS", "ACCEPTED", "TOOK", "REQUEST", "HOW IT ENDED"]
-    screen.table(heads, rows, styles)
+    output.table(heads, rows, styles)
 
 
 def _cut(text: str, length: int) -> str:

@@ -15,8 +15,9 @@ from ...ids import Seq, TurnId
 from ..arguments import add_agent, add_store, parse_count
 from ..event_printer import Teller
 from ..event_source import CaughtUp, Happened, Here, News, follow_file, follow_url
-from ..output import Screen, iso
+from ..output import Output
 from ..store_access import find_agent, reading
+from ..text import iso
 
 __all__ = ["HELP", "add_arguments", "run", "tail"]
 
@@ -53,24 +54,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Follow an agent; 1 when `--until-idle` came to a turn that failed."""
-    return asyncio.run(tail(Screen(is_json=chosen.json), chosen))
+    return asyncio.run(tail(Output(is_json=chosen.json), chosen))
 
 
-async def tail(screen: Screen, chosen: argparse.Namespace) -> int:
-    """Follow an agent on a screen; returns the exit code, or never."""
+async def tail(output: Output, chosen: argparse.Namespace) -> int:
+    """Follow an agent on a output; returns the exit code, or never."""
     after = Seq(chosen.after) if chosen.after is not None else None
     if after is not None and after < 0:
         raise UsageError("unable to begin there; --after takes a seq, and 0 is before the first event")
     url, agent = (chosen.agent, "") if "://" in chosen.agent else (chosen.url, chosen.agent)
     if url is not None:
-        return await _follow(screen, chosen, follow_url(url, agent, after, _pairs(chosen.header)))
+        return await _follow(output, chosen, follow_url(url, agent, after, _pairs(chosen.header)))
     async with reading(chosen.db) as store:
         found = find_agent(await store.agents(), agent, chosen.db)
-        return await _follow(screen, chosen, follow_file(store, found, after))
+        return await _follow(output, chosen, follow_file(store, found, after))
 
 
-async def _follow(screen: Screen, chosen: argparse.Namespace, news: News) -> int:
-    shown: Teller | _Lines = _Lines(screen) if screen.is_json else Teller(screen)
+async def _follow(output: Output, chosen: argparse.Namespace, news: News) -> int:
+    shown: Teller | _Lines = _Lines(output) if output.is_json else Teller(output)
     is_behind = True
     async with aclosing(news) as pages:
         async for each in pages:
@@ -91,15 +92,15 @@ async def _follow(screen: Screen, chosen: argparse.Namespace, news: News) -> int
 class _Lines:
     """Writes what it is told as lines of JSON."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, output: Output) -> None:
         self.open: dict[TurnId, None] = {}
         self.outcome: Outcome | None = None
-        self._screen = screen
+        self._output = output
 
     def here(self, here: Here, count: int) -> None:
         self.open = dict.fromkeys(here.open)
         messages = [message.to_dict() for message in list(here.messages)[-count:]] if count else []
-        self._screen.line({"here": {"messages": messages, "open": {str(k): v for k, v in here.open.items()}}})
+        self._output.json_line({"here": {"messages": messages, "open": {str(k): v for k, v in here.open.items()}}})
 
     def happened(self, news: Happened) -> None:
         match news.event:
@@ -112,7 +113,7 @@ class _Lines:
                 self.outcome = ended.outcome
             case _:
                 pass
-        self._screen.line({"seq": news.seq, "at": iso(news.at), "event": msgspec.Raw(encode_event(news.event))})
+        self._output.json_line({"seq": news.seq, "at": iso(news.at), "event": msgspec.Raw(encode_event(news.event))})
 
 
 def _pairs(given: list[str]) -> dict[str, str]:
