@@ -57,7 +57,7 @@ def test_an_agent_is_deleted_with_its_database_and_all_below_it(
     before = listed(filled, capsys)
     files = {*filled.parent.rglob("log.db.agents/**/*.db")}
     assert main(["destroy", *typed, "--yes", "--db", str(filled)]) == 0
-    assert capsys.readouterr().out == "chat/ann is gone and 1 agent below it\n"
+    assert capsys.readouterr().out == "deleted chat/ann and 1 agent below it\n"
     gone = {"chat/ann", "chat/ann/sub/note/kid"}
     assert listed(filled, capsys) == [each for each in before if each not in gone]
     assert len(files - {*filled.parent.rglob("log.db.agents/**/*.db")}) == 1
@@ -75,7 +75,7 @@ def test_it_asks_first(
     monkeypatch.setattr("sys.stdin", Terminal(said))
     assert main(["destroy", "chat", "bob", "--db", str(filled)]) == (0 if is_done else 2)
     told = capsys.readouterr()
-    assert "Delete chat/bob and 1 agent below it, with all that is stored?" in told.err
+    assert "Delete chat/bob and 1 agent below it, with everything it stored?" in told.err
     assert ("nothing was deleted" in told.err) is not is_done
     assert ("chat/bob" in listed(filled, capsys)) is not is_done
 

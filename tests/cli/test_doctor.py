@@ -92,49 +92,49 @@ def test_an_event_that_is_taken_away_is_missed(history: History, data: st.DataOb
 
 DAMAGES = [
     ("DELETE FROM message WHERE agent = 1 AND node = 3", "the message at node 3 has no row", True),
-    ("UPDATE message SET body = CAST('{}' AS BLOB) WHERE agent = 1 AND node = 2", "node 2: the row's body", True),
-    ("UPDATE turn SET error = 'never said' WHERE agent = 1 AND turn = 4", "turn 4: the row's error", True),
+    ("UPDATE message SET body = CAST('{}' AS BLOB) WHERE agent = 1 AND node = 2", "node 2: body of the row", True),
+    ("UPDATE turn SET error = 'never said' WHERE agent = 1 AND turn = 4", "turn 4: error of the row", True),
     ("DELETE FROM turn WHERE agent = 1 AND turn = 2", "turn 2 has no row", True),
     ("UPDATE turn SET kind = 'odd' WHERE agent = 1 AND turn = 2", "turn 2 has no row", True),
     (
         "INSERT INTO message (agent, node, id, role, at) VALUES (1, 99, 'x', 'user', 1)",
-        "node 99 has a row, and is not in the log",
+        "node 99 has a row, but is not in the log",
         True,
     ),
-    ("UPDATE agent SET leaf = NULL WHERE key = 1", "the agent's own row", True),
-    ("INSERT INTO kept VALUES (1, 'state', '', x'31')", "what is kept as state has a row", True),
+    ("UPDATE agent SET leaf = NULL WHERE key = 1", "the agent's row differs", True),
+    ("INSERT INTO kept VALUES (1, 'state', '', x'31')", "the stored value state has a row", True),
     (
         "INSERT INTO wake SELECT key, -1 FROM agent WHERE id = 'chat/cid'",
-        "chat/cid: work of it is due, and a server would look at it never",
+        "chat/cid: work is due, but its wake-up time is missing",
         True,
     ),
     (
         "INSERT INTO wake SELECT key, 4102444800000 FROM agent WHERE id = 'chat/cid'",
-        "a server would look at it too late",
+        "its wake-up time is too late",
         True,
     ),
     ("UPDATE event SET body = x'7b' WHERE agent = 1 AND seq = 11", "event 3 cannot be read", False),
-    ("UPDATE event SET kind = 'chunk' WHERE agent = 1 AND seq = 1", "event 1 is filed as chunk of turn 1", False),
-    ("UPDATE event SET seq = 900 WHERE agent = 1 AND seq = 12", "event 13 comes behind event 900", False),
+    ("UPDATE event SET kind = 'chunk' WHERE agent = 1 AND seq = 1", "event 1 is stored as chunk of turn 1", False),
+    ("UPDATE event SET seq = 900 WHERE agent = 1 AND seq = 12", "event 13 is stored after event 900", False),
     ("UPDATE event SET more = 7 WHERE agent = 1 AND seq = 11", "events before seq 50 are not in order", False),
-    ("DELETE FROM event WHERE agent = 1 AND seq = 2", "does not fit behind those before it", False),
-    ("DELETE FROM event WHERE agent = 1 AND seq = 50", "its log ends at event 0, and should at 50", False),
+    ("DELETE FROM event WHERE agent = 1 AND seq = 2", "does not follow from the events before it", False),
+    ("DELETE FROM event WHERE agent = 1 AND seq = 50", "its log ends at event 0 instead of 50", False),
     (
         "INSERT INTO event SELECT -5, agent, seq, at, kind, turn, 0, body, 0 FROM event WHERE agent = 1 AND seq = 2",
         "1 event in the file cannot be reached",
         False,
     ),
-    ("UPDATE agent SET epoch = 0 WHERE key = 1", "nobody ever had its lease", False),
-    ("UPDATE event SET agent = 77 WHERE agent = 4", "events of no agent", False),
+    ("UPDATE agent SET epoch = 0 WHERE key = 1", "its lease was never taken", False),
+    ("UPDATE event SET agent = 77 WHERE agent = 4", "events without an agent", False),
     (
         "UPDATE event SET body = CAST(replace(CAST(body AS TEXT), 'clear.', 'cloudy.') AS BLOB) WHERE kind = 'chunk'",
-        "turn 3: its chunks fold to another message than the stored one",
+        "turn 3: its chunks add up to another message than the stored one",
         False,
     ),
     (
         """UPDATE event SET body = CAST(replace(CAST(body AS TEXT), '"index":0', '"index":40') AS BLOB)
         WHERE agent = 1 AND turn = 1""",
-        "turn 1: it counts 9 chunks, and its last is another",
+        "turn 1: it counts 9 chunks, but the last chunk has another number",
         False,
     ),
 ]
@@ -155,7 +155,7 @@ def test_a_chunk_that_has_the_place_of_another_is_found(stored: Path, tmp_path: 
 
     path = tmp_path / "wrong.db"
     asyncio.run(write_with_a_wrong_index(path))
-    assert "turn 1: chunk 40 comes where 4 belongs" in asyncio.run(_findings(path, 2**50))
+    assert "turn 1: chunk 40 found instead of chunk 4" in asyncio.run(_findings(path, 2**50))
 
 
 @pytest.mark.parametrize(("statement", "sentence", "is_curable"), DAMAGES)
@@ -173,7 +173,7 @@ def test_every_damage_is_found_and_mended_if_the_log_is_sound(
     assert not report["isHealthy"] and (report["findings"] or report["damage"])
     assert main(["doctor", "--fix"]) == (0 if is_curable else 1)
     fixed = capsys.readouterr().out
-    assert ("mended" in fixed) is is_curable
+    assert ("repaired" in fixed) is is_curable
     assert main(["doctor"]) == (0 if is_curable else 1)
 
 
@@ -181,7 +181,7 @@ def test_a_sound_store_is_said_to_be_and_only_what_is_named_is_examined(
     stored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor"]) == 0
-    assert "4 agents, 8 turns," in (told := capsys.readouterr().out) and "all as it should be" in told
+    assert "4 agents, 8 turns," in (told := capsys.readouterr().out) and "no problems found" in told
     damage(stored, "DELETE FROM message WHERE agent = 1")
     assert main(["doctor", "chat/bob"]) == 0
     assert main(["doctor", "ann", "bob"]) == 1
@@ -262,7 +262,7 @@ def test_two_agents_of_one_name_and_one_class_are_found_when_the_app_is_named(
     told_as_json = json.loads(capsys.readouterr().out)
     assert (told_as_json["doubles"], told_as_json["isHealthy"]) == ([["shop/ann", "store/ann"]], False)
     assert main(["doctor", "--db", database, "--app", f"{file}:other"]) == 2
-    assert "it is no Everyword" in capsys.readouterr().err
+    assert "it is not an Everyword" in capsys.readouterr().err
 
 
 async def _set_states(database: str, agents: list[str]) -> None:

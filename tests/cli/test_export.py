@@ -86,7 +86,7 @@ def test_an_agent_is_the_same_in_another_store(name: str, stored: Path, capsys: 
         assert main(["import", name, "--db", "other.db"]) == 0
         assert asyncio.run(_dump(Path("other.db"), f"chat/{agent}")) == asyncio.run(_dump(stored, f"chat/{agent}"))
     said = capsys.readouterr()
-    assert "1 turn had not ended, and will go on when a server is started" in said.err
+    assert "1 turn had not ended and will continue when a server is started" in said.err
     assert main(["doctor", "--db", "other.db"]) == 0
     assert main(["rebuild", "--db", "other.db"]) == 0
     assert "0 changed" in capsys.readouterr().out
@@ -110,13 +110,13 @@ def test_importing_twice_changes_nothing_and_another_agent_of_the_name_is_left_a
     assert main(["import", "chat-ann.everyword.gz", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["events"] == 0
     assert main(["import", "chat-ann.everyword.gz", "--as", "chat/bob"]) == 2
-    assert "there is another agent of that name" in capsys.readouterr().err
+    assert "another agent has this name" in capsys.readouterr().err
     assert asyncio.run(_dump(stored)) == before
 
 
 def test_a_file_has_no_texts_of_exceptions_unless_asked_for(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "ann", "-o", "ann.jsonl"]) == 0
-    assert "left out: 1 exception text. Keep them with --with-details" in capsys.readouterr().err
+    assert "1 exception text left out; --with-details keeps them" in capsys.readouterr().err
     assert main(["export", "ann", "-o", "whole.jsonl", "--with-details"]) == 0
     assert "left out" not in capsys.readouterr().err
     masked, whole = Path("ann.jsonl").read_text(), Path("whole.jsonl").read_text()
@@ -136,7 +136,7 @@ def test_the_same_log_with_and_without_details_is_one_log(
     for name in (first, "ann.jsonl", "whole.jsonl"):
         assert main(["import", name, "--db", "other.db"]) == 0
         assert main(["doctor", "--db", "other.db"]) == 0
-    assert capsys.readouterr().out.count("there already, nothing written") == 2
+    assert capsys.readouterr().out.count("exists already, nothing written") == 2
     for name in ("ann.jsonl", "whole.jsonl"):
         assert main(["import", name, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["events"] == 0
@@ -173,7 +173,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(stored: Path, capsys: py
     path = Path("kept.jsonl")
     path.write_text("mine", encoding="utf-8")
     assert main(["export", "ann", "-o", "kept.jsonl"]) == 2
-    assert "Replace it with --force" in capsys.readouterr().err
+    assert "Overwrite it with --force" in capsys.readouterr().err
     assert path.read_text(encoding="utf-8") == "mine"
     assert main(["export", "ann", "-o", "no/such/folder/x.jsonl"]) == 2
     assert main(["export", "ann", "-o", "kept.jsonl", "--force"]) == 0
@@ -213,17 +213,17 @@ def _without_a_line(lines: list[bytes]) -> bytes:
         (lambda lines: b"".join(lines[:7]), "its end is missing"),
         (lambda lines: b"".join(lines).replace(b"Hello", b"Hallo"), "changed or damaged"),
         (lambda lines: b"".join(lines).replace(b'"version":1', b'"version":2'), "Upgrade everyword"),
-        (lambda lines: gzip.compress(b"".join(lines))[:-20], "Was it cut short"),
+        (lambda lines: gzip.compress(b"".join(lines))[:-20], "Is the file incomplete"),
         (
             lambda lines: _summed([lines[0], lines[1], b'{"seq":1,"at":1,"event":{"t":"new.kind"}}\n', *lines[3:]]),
-            "is no event",
+            "is not an event",
         ),
-        (_without_a_line, "an agent has .* events where .* were written"),
+        (_without_a_line, "an agent has .* events instead of"),
         (
             lambda lines: _summed([lines[0], lines[1], *lines[3:-1], lines[2], lines[-1]]),
-            "does not fit behind the others",
+            "does not follow from the events before it",
         ),
-        (lambda lines: _summed([lines[0], lines[-1]]), "there is no agent in it"),
+        (lambda lines: _summed([lines[0], lines[-1]]), "it contains no agent"),
     ],
 )
 def test_a_file_that_is_not_what_was_exported_is_refused_whole(

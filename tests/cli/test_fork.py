@@ -53,7 +53,7 @@ async def test_the_conversation_goes_on_in_the_fork(stored: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["ann", "bob"], "there is an agent of that name"),
+        (["ann", "bob"], "an agent with this name exists"),
         (["ann", "copy", "--at", "nothing"], "it has no message 'nothing'"),
         (["ann", "a/sub/b/c"], "write a name, or kind/name"),
         (["ann", "chat/"], "write a name, or kind/name"),
@@ -82,7 +82,7 @@ async def test_a_file_that_a_server_uses_is_not_changed(tmp_path: Path, capsys: 
         for arguments in [*writing, ["import", str(tmp_path / "a.gz"), "--as", "chat/new"]]:
             assert await asyncio.to_thread(main, [*arguments, "--db", str(path)]) == 3, arguments
             said = capsys.readouterr().err
-            assert "serves it. Stop it first (`kill " in said and "then run this again" in said
+            assert "is using it. Stop it first (`kill " in said and "then run this again" in said
         for arguments in (["ls"], ["show", "ann"], ["replay", "ann"], ["doctor"], ["gc", "--dry-run"]):
             assert await asyncio.to_thread(main, [*arguments, "--db", str(path)]) == 0, arguments
         messages = (await client.get("get-messages")).json()

@@ -27,10 +27,10 @@ def test_every_agent_has_a_line_that_says_how_it_stands(stored: Path, capsys: py
     lines = {line.split()[1]: line for line in said.out.splitlines()[1:]}
     assert lines["chat/ann"].startswith("failed") and "Something went wrong" in lines["chat/ann"]
     assert lines["chat/bob"].startswith("asking") and "pay waits for an answer" in lines["chat/bob"]
-    assert lines["chat/cid"].startswith("stuck") and "goes on with the next start" in lines["chat/cid"]
+    assert lines["chat/cid"].startswith("stuck") and "continues after the next start" in lines["chat/cid"]
     assert lines["chat/dan"].startswith("idle") and "a [31mred[0m word" in lines["chat/dan"]
     assert "\033" not in said.out
-    assert "4 agents in everyword.db; no server runs: 1 stuck, 1 failed, 1 asking, 1 idle" in said.err
+    assert "4 agents in everyword.db; no server is running: 1 stuck, 1 failed, 1 asking, 1 idle" in said.err
 
 
 def test_scripts_get_the_same_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,9 +80,9 @@ def test_the_order_is_as_asked_for(order: str, names: str, stored: Path, capsys:
 def test_nothing_as_asked_for_is_said_and_is_no_failure(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "--running"]) == 0
     said = capsys.readouterr()
-    assert said.out == "" and "none as asked for" in said.err
+    assert said.out == "" and "none of them match" in said.err
     assert main(["ls", "--limit", "1"]) == 0
-    assert "3 more with --limit 0" in capsys.readouterr().err
+    assert "3 more; --limit 0 shows all" in capsys.readouterr().err
 
 
 async def test_beside_a_running_server_a_turn_that_streams_runs(
@@ -98,7 +98,7 @@ async def test_beside_a_running_server_a_turn_that_streams_runs(
         assert (ann["agent"], ann["state"]) == ("chat/ann", "running")
         assert await asyncio.to_thread(main, ["ls", "--db", str(path), "--stuck", "--stuck-after", "0s"]) == 0
         said = capsys.readouterr()
-        assert "nothing came since" in said.out and "a server runs" in said.err
+        assert "no event for" in said.out and "a server is running" in said.err
         gate.open()
 
 

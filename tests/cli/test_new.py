@@ -48,11 +48,11 @@ def test_a_project_is_made_in_an_empty_folder_and_in_no_other(
     assert "Try it:  everyword dev" in capsys.readouterr().out
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert main(["new", "."]) == 2
-    assert "there is something already" in capsys.readouterr().err
+    assert "is not an empty folder" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert main(["new", "app.py"]) == 2
     assert main(["new", "app.py/below"]) == 2
-    assert "unable to make a project in" in capsys.readouterr().err
+    assert "unable to create a project in" in capsys.readouterr().err
     assert main(["new", "!!!"]) == 2
 
 

@@ -158,7 +158,7 @@ def test_rebuild_restores_damaged_tables_exactly_and_says_what_it_changed(
     told = capsys.readouterr().out
     assert "chat/ann: 1 message missing, 1 message changed" in told
     assert "chat/bob: 1 turn missing, 1 turn changed, 1 message too many" in told
-    assert "chat/a/b ä: the agent's own row" in told
+    assert "chat/a/b ä: the agent's row differs" in told
     assert "3 agents," in told and "3 changed, 0 failed" in told
 
 
@@ -187,7 +187,7 @@ def test_an_agent_that_cannot_be_rebuilt_fails_and_the_others_are_rebuilt(
     )
     assert main(["rebuild", "--db", str(conversation)]) == 1
     told = capsys.readouterr().out
-    assert "unable to rebuild 'chat/ann'; event 1 cannot be used" in told and "left as they were" in told
+    assert "unable to rebuild 'chat/ann'; event 1 cannot be used" in told and "not changed" in told
     assert "1 changed, 1 failed" in told
     assert _dump(conversation, "message") == messages
 
@@ -198,7 +198,7 @@ def test_a_log_whose_end_is_gone_does_not_take_its_rows_along(
     before = _dump(conversation, "turn", "message")
     _damage(conversation, "DELETE FROM event WHERE id = (SELECT head_id FROM agent WHERE key = 1)")
     assert main(["rebuild", "--db", str(conversation), "chat/ann"]) == 1
-    assert "the last of its log, is not there; its rows were left as they were" in capsys.readouterr().out
+    assert "the last of its log, is missing; its rows were not changed" in capsys.readouterr().out
     assert _dump(conversation, "turn", "message") == before
 
 

@@ -41,7 +41,7 @@ def test_the_name_alone_will_do_and_what_is_asked_for_is_all_that_is_shown(
     assert "TURN" not in _shown(capsys, "ann", "--messages")
     assert "hello" not in _shown(capsys, "ann", "--turns")
     last = _shown(capsys, "ann", "-n", "1", "--messages")
-    assert "… 5 messages before" in last and "hello" not in last
+    assert "… 5 messages earlier" in last and "hello" not in last
     assert "not shown\n  hello\n" in _shown(capsys, "ann", "--all").replace("version 1 of 2  ", "")
     assert _shown(capsys, "ann", "--state") == "null\n"
 
@@ -74,6 +74,6 @@ def test_a_row_that_cannot_be_read_is_told_of_and_the_rest_is_shown(
     damage(stored, "UPDATE message SET body = CAST('{broken' AS BLOB) WHERE agent = 1 AND node = 4")
     assert main(["show", "ann"]) == 0
     said = capsys.readouterr()
-    assert "It is clear." in said.out and "`everyword doctor` says more" in said.err
+    assert "It is clear." in said.out and "run `everyword doctor`" in said.err
     assert main(["show", "ann", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agent"] == "chat/ann"

@@ -162,7 +162,7 @@ async def test_a_server_tells_the_log_from_a_cursor_and_says_when_that_was_all(
         (["chat/ann", "--url", "http://127.0.0.1:9"], "Is the server running?"),
         (["ann", "--url", "http://localhost:1"], "give kind/name"),
         (["chat/ann", "--url", "http://localhost:1", "--header", "x"], "--header NAME=VALUE"),
-        (["chat/ann", "--after", "-1"], "0 is before the first event"),
+        (["chat/ann", "--after", "-1"], "0 for the whole log"),
     ],
 )
 def test_what_cannot_be_followed_is_a_sentence(
@@ -180,7 +180,7 @@ def test_what_cannot_be_followed_is_a_sentence(
 async def test_a_server_that_does_not_let_us_in_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     async with serving(chat(speaker())) as url:
         assert await asyncio.to_thread(main, ["tail", "nothing/ann", "--url", url]) == 2
-        assert "the server says 404" in capsys.readouterr().err
+        assert "the server responded 404" in capsys.readouterr().err
 
 
 def test_an_agents_own_url_will_do() -> None:

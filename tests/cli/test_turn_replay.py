@@ -174,7 +174,7 @@ async def test_a_turn_that_is_not_there_or_cannot_be_read_is_a_sentence(stored: 
     await asyncio.to_thread(damage, stored, "UPDATE event SET body = x'7b' WHERE agent = 2 AND seq = 2")
     store = ReadOnlyLog(stored)
     await store.open()
-    with pytest.raises(UsageError, match="its log does not have it"):
+    with pytest.raises(UsageError, match="it is not in the log"):
         await read_play(store, ANN, TurnId(99), RequestId("x"))
     with pytest.raises(LogCorrupt, match="unable to read event 2 of 'chat/bob'"):
         await read_play(store, AgentId("chat/bob"), TurnId(1), RequestId("pay"))

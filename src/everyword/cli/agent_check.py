@@ -1,4 +1,4 @@
-"""Examining one stored agent: does the log read, does it fold, and is everything beside it what it folds to?"""
+"""Checks one stored agent: its log can be decoded and folded, and the tables beside it match the result."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Cure = Literal["rebuild", "restore"]
 
 PAGE = 1000
 TRIES = 5
-"""How often an agent is examined again because it grew meanwhile."""
+"""Attempts to check an agent that grew while it was checked."""
 
 MOST = 20
-"""How many findings of one agent are told; the rest is counted."""
+"""Findings reported per agent; the rest is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be. `rebuild` cures what is beside the log; the log itself, only a backup."""
+    """A problem. `rebuild` repairs the tables that are derived from the log; the log itself needs a backup."""
 
     what: str
     cure: Cure
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Examined:
-    """What was found of one agent; `is_busy` when it grew too fast to be looked at."""
+    """The findings of one agent; `is_busy` when it grew too fast to be checked."""
 
     agent: AgentId
     events: int = 0
@@ -54,19 +54,19 @@ class Examined:
 
     @property
     def is_curable(self) -> bool:
-        """Whether rebuilding is all that it takes."""
+        """True when rebuilding repairs all of it."""
         return all(finding.cure == "rebuild" for finding in self.findings)
 
 
 async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int | None = None) -> Examined:
-    """Read an agent's log and compare what is beside it; `stored` is how many events of it the file has, if known."""
+    """Read an agent's log and compare the tables with it; `stored` is the number of its events, if known."""
     for _ in range(TRIES):
         head = await store.head(agent)
         log = _Log(agent)
         try:
             await log.read(store)
             if not log.is_broken and log.last != head:
-                log.find(f"its log ends at event {log.last}, and should at {head}", "restore")
+                log.find(f"its log ends at event {log.last} instead of {head}", "restore")
             if not log.is_broken:
                 await _compare(store, agent, log, now)
         except LogCorrupt as exc:
@@ -80,7 +80,7 @@ async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int |
 
 
 class _Log:
-    """One agent's log as it is read: folded, and every step of it looked at."""
+    """One agent's log while it is read: folds the events and checks each of them."""
 
     def __init__(self, agent: AgentId) -> None:
         self.agent, self.state, self.rows = agent, State(), Projections()
@@ -113,7 +113,7 @@ class _Log:
 
     def _take(self, stored: Stored) -> None:
         if stored.seq <= self.last:
-            self.find(f"event {stored.seq} comes behind event {self.last}", "restore")
+            self.find(f"event {stored.seq} is stored after event {self.last}", "restore")
         self._missing += stored.seq - self.last - 1
         self.last = stored.seq
         self.count += 1
@@ -122,7 +122,9 @@ class _Log:
         except msgspec.DecodeError as exc:
             return self._break(f"event {stored.seq} cannot be read ({exc})")
         if (kind_of(event), turn_of(event)) != (stored.kind, stored.turn):
-            self.find(f"event {stored.seq} is filed as {stored.kind} of turn {stored.turn}, and is not", "restore")
+            self.find(
+                f"event {stored.seq} is stored as {stored.kind} of turn {stored.turn}, but its body differs", "restore"
+            )
         if isinstance(event, Chunk):
             self._count_chunk(event)
         elif isinstance(event, MessageEnded):
@@ -136,27 +138,27 @@ class _Log:
             evolve(self.state, event, stored.at)
             self.rows.put(project(self.state, event))
         except (AssertionError, KeyError, ValueError, BadMessage) as exc:
-            self._break(f"event {stored.seq} ({stored.kind}) does not fit behind those before it ({exc})")
+            self._break(f"event {stored.seq} ({stored.kind}) does not follow from the events before it ({exc})")
 
     def _break(self, what: str) -> None:
         self.is_broken = True
-        self.find(f"{what}; nothing behind it was examined", "restore")
+        self.find(f"{what}; later events were not checked", "restore")
 
     def _count_chunk(self, event: Chunk) -> None:
         self._chunks[event.turn] += 1
         expected = self._next.get(event.turn)
         if expected is not None and event.index != expected:
-            self.find(f"turn {event.turn}: chunk {event.index} comes where {expected} belongs", "restore")
+            self.find(f"turn {event.turn}: chunk {event.index} found instead of chunk {expected}", "restore")
         self._next[event.turn] = event.index + 1
 
     def _compare_message(self, event: MessageEnded) -> None:
-        """Note a turn whose chunks fold to another message than it left; its end says whether they are all there."""
+        """Remember a turn whose chunks fold to another message than the stored one, until all chunks are counted."""
         turn = self.state.open.get(event.turn)
         if turn is None or turn.fold is None or event.sanitized:
             return
         try:
             if turn.fold.closed_message().to_dict() != UIMessage.decode(bytes(event.message)).to_dict():
-                self._unlike[event.turn] = "its chunks fold to another message than the stored one"
+                self._unlike[event.turn] = "its chunks add up to another message than the stored one"
         except BadMessage as exc:
             self._unlike[event.turn] = str(exc)
 
@@ -166,21 +168,23 @@ class _Log:
         if unlike is not None and self._chunks[event.turn] == event.chunks:
             self.find(f"turn {event.turn}: {unlike}", "restore")
         if self._next.get(event.turn, event.chunks) != event.chunks:
-            self.find(f"turn {event.turn}: it counts {event.chunks} chunks, and its last is another", "restore")
+            self.find(
+                f"turn {event.turn}: it counts {event.chunks} chunks, but the last chunk has another number", "restore"
+            )
 
     def _count_missing(self, states: int) -> None:
-        """Check that what is missing is what retention takes: chunks of ended turns, and as many states as it says."""
+        """Check that only events are missing that retention deletes: chunks of ended turns, and the counted states."""
         for turn in self.state.open:
             if self._chunks[turn] != self._next.get(turn, 0):
                 self.find(f"turn {turn} is open, and its first chunks are missing", "restore")
         takeable = sum(max(chunks - self._chunks[turn], 0) for turn, chunks in self._ended.items()) + states
         if self._missing > takeable:
             gone = count_of(self._missing - takeable, "event")
-            self.find(f"{gone} missing that retention cannot have taken", "restore")
+            self.find(f"{gone} missing that retention does not delete", "restore")
 
 
 async def _compare(store: ReadOnlyLog, agent: AgentId, log: _Log, now: Millis) -> None:
-    """Compare what stands beside the log with what it folds to."""
+    """Compare the tables with the state that the log folds to."""
     stored = Projections(await store.agent_row(agent))
     try:
         stored.put(await store.turns(agent))
@@ -196,21 +200,21 @@ async def _compare(store: ReadOnlyLog, agent: AgentId, log: _Log, now: Millis) -
             log.find(f"message {row.id!r}: {problem}", "restore")
     epoch, wake, _ = await store.agent_record(agent)
     if epoch < 1:
-        log.find("it has events, and nobody ever had its lease", "restore")
+        log.find("it has events, but its lease was never taken", "restore")
     due = wanted(log.state, now).wake
     if due is not None and (wake is None or wake > max(due, now)):
-        when = "never" if wake is None else "too late"
-        what = "work of it is due" if due == NOW else "it wants to be looked at later"
-        log.find(f"{what}, and a server would look at it {when}", "rebuild")
+        when = "missing" if wake is None else "too late"
+        what = "work is due" if due == NOW else "work is scheduled"
+        log.find(f"{what}, but its wake-up time is {when}", "rebuild")
     return None
 
 
 def _differences(stored: Projections, folded: Projections) -> Iterator[str]:
     yield from _named("turn", stored.turns, folded.turns)
     yield from _named("the message at node", stored.messages, folded.messages)
-    yield from _named("what is kept as", stored.kept, folded.kept)
+    yield from _named("the stored value", stored.kept, folded.kept)
     if stored.agent != folded.agent:
-        yield "the agent's own row is not what its log says"
+        yield "the agent's row differs from its log"
 
 
 def _named(noun: str, stored: Mapping[Any, Any], folded: Mapping[Any, Any]) -> Iterator[str]:
@@ -219,10 +223,10 @@ def _named(noun: str, stored: Mapping[Any, Any], folded: Mapping[Any, Any]) -> I
         if key not in stored:
             yield f"{noun} {name} has no row"
         elif key not in folded:
-            yield f"{noun} {name} has a row, and is not in the log"
+            yield f"{noun} {name} has a row, but is not in the log"
         elif stored[key] != folded[key]:
             fields = [f for f in stored[key].__struct_fields__ if getattr(stored[key], f) != getattr(folded[key], f)]
-            yield f"{noun} {name}: the row's {', '.join(fields)} not what the log says"
+            yield f"{noun} {name}: {', '.join(fields)} of the row differ{'s' if len(fields) == 1 else ''} from the log"
 
 
 def _keys(*mappings: Mapping[Any, Any]) -> Iterable[Any]:

@@ -25,11 +25,11 @@ __all__ = ["Copied", "fold_events", "fresh", "read_log", "without_detail", "writ
 
 
 AT_ONCE = 256
-"""How many batches are handed to the store before the first is waited for: it commits together what waits together."""
+"""Batches that are handed to the store before the first is awaited: it commits waiting batches together."""
 
 
 class Copied(NamedTuple):
-    """An event on its way into another log: when it was, what it says, and its very bytes."""
+    """An event to be written to another log: its time, the decoded event, and its unchanged bytes."""
 
     at: Millis
     event: Event
@@ -37,7 +37,7 @@ class Copied(NamedTuple):
 
 
 def fresh(events: Sequence[Event], now: Millis) -> list[Copied]:
-    """Return events that have just been decided."""
+    """Return new events as they are written, all with the time `now`."""
     return [Copied(now, event, encode_event(event)) for event in events]
 
 
@@ -45,7 +45,7 @@ def fold_events(events: Sequence[Copied], what: str) -> State:
     """Return the state that the events imply.
 
     Raises:
-        BadInput: they are no log: one of them does not fit behind the others.
+        BadInput: the events are not a valid log: one of them does not follow from the others.
     """
     state = State()
     for number, (at, event, _) in enumerate(events, 1):
@@ -53,13 +53,13 @@ def fold_events(events: Sequence[Copied], what: str) -> State:
             evolve(state, event, at)
         except (AssertionError, KeyError, ValueError) as exc:
             raise BadInput(
-                f"unable to import {what}; its event {number} does not fit behind the others ({exc})"
+                f"unable to import {what}; its event {number} does not follow from the events before it ({exc})"
             ) from exc
     return state
 
 
 def without_detail(body: bytes) -> bytes:
-    """Return a stored event without its `detail`, which may hold the text of an exception; else its very bytes."""
+    """Return a stored event without its `detail`, which may contain the text of an exception."""
     if b'"detail"' not in body:
         return body
     fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -75,7 +75,7 @@ async def read_log(store: ReadOnlyLog | SqliteLog, agent: AgentId) -> list[Store
 
 
 async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]) -> int:
-    """Write a whole log and what is computed from it; return how many events were still missing.
+    """Write a log and the tables derived from it; return the number of events that were missing.
 
     Events are numbered anew from 1: a log has gaps where retention was, and nothing refers to a seq. If the agent has
     a log that these events begin with, the rest is added: a copy that was cut short is finished by making it again.
@@ -85,19 +85,18 @@ async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]
     """
     there = await read_log(store, agent)
     had = len(there)
-    # A file may be without details (`everyword export`), and the log that it was made from is still the same log.
+    # An exported file may lack details; it still matches the log that it was made from.
     ours = [(each.at, without_detail(each.body)) for each in there]
     is_same = ours == [(at, without_detail(body)) for at, _, body in events[:had]]
     if had > len(events) or not is_same:
-        raise UsageError(
-            f"unable to write {agent!r}; there is another agent of that name. Choose another: --as kind/name"
-        )
+        raise UsageError(f"unable to write {agent!r}; another agent has this name. Choose another name: --as kind/name")
     if had == len(events):
         return 0
     activation = await store.activate(agent)
     if activation.head != had:
         raise UsageError(
-            f"unable to go on with {agent!r}; retention has been at it. Choose another name: --as kind/name"
+            f"unable to complete {agent!r}; retention has deleted some of its events. "
+            "Choose another name: --as kind/name"
         )
     state = fold_events(events[:had], agent)
     waiting: list[Batch] = []
@@ -111,7 +110,7 @@ async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]
 
 
 def _batches(state: State, agent: AgentId, epoch: Epoch, events: Sequence[Copied], had: int) -> Iterator[Batch]:
-    """Yield what is missing in batches, which have one time each; the last one says when to look at the agent again."""
+    """Yield the missing events in batches of one time each; the last batch sets the agent's wake-up time."""
     place = had
     for at, group in groupby(events[had:], key=lambda copied: copied.at):
         entries: list[Entry] = []

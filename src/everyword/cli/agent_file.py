@@ -1,4 +1,4 @@
-"""One agent as one file: lines of JSON that say what they are, how many they are, and what they add up to.
+"""The file format of `everyword export`: one agent, with its sub-agents, as lines of JSON.
 
 The first line is a header, then come agents, the one asked for first and its sub-agents behind it, each as a line that
 names it and a line for each of its events. The last line has their number and a digest of all that stands before it.
@@ -32,7 +32,7 @@ __all__ = ["FORMAT", "VERSION", "Packed", "pack", "unpack"]
 
 FORMAT = "everyword.agent"
 FORMER_FORMAT = "holdfast.agent"
-"""What files say that were written while the package was called holdfast."""
+"""The format name in files written while the package was called holdfast."""
 VERSION = 1
 
 _encode = msgspec.json.encode
@@ -52,14 +52,14 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 
 @dataclass(slots=True)
 class Packed:
-    """What a file holds: agents with their events, the one that was exported first."""
+    """The content of a file: agents with their events; the exported agent is the first."""
 
     agents: dict[AgentId, list[Copied]] = field(default_factory=dict)
     exported_at: str = ""
 
 
 class _Summing:
-    """Writes lines, and keeps the digest of what it wrote."""
+    """Writes lines, and computes their checksum."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out, self.digest = out, hashlib.sha256()
@@ -71,14 +71,14 @@ class _Summing:
 
 
 def pack(out: IO[bytes], agents: Sequence[tuple[AgentId, Sequence[Stored]]], exported_at: str) -> int:
-    """Write the agents; return how many events there are."""
+    """Write the agents; return the number of events."""
     summing = _Summing(out)
     summing.line({"format": FORMAT, "version": VERSION, "everyword": __version__, "exportedAt": exported_at})
     events = 0
     for agent, log in agents:
         summing.line({"agent": agent, "events": len(log)})
         for stored in log:
-            # A break between two tokens is as good as a blank, and a line is one line.
+            # JSON allows a line break where it allows a space; a line of the file must be one line.
             body = stored.body.replace(b"\n", b" ")
             summing.line({"seq": stored.seq, "at": stored.at, "event": msgspec.Raw(body)})
         events += len(log)
@@ -88,9 +88,9 @@ def pack(out: IO[bytes], agents: Sequence[tuple[AgentId, Sequence[Stored]]], exp
 
 @contextmanager
 def opened_to_write(path: str, *, may_replace: bool) -> Iterator[IO[bytes]]:
-    """Open a file that is there when it is whole, and not before."""
+    """Open a file for writing; it appears under its name when it is complete."""
     if Path(path).exists() and not may_replace:
-        raise UsageError(f"unable to write {path!r}; it is there already. Replace it with --force")
+        raise UsageError(f"unable to write {path!r}; it exists. Overwrite it with --force")
     folder = os.path.dirname(os.path.abspath(path))
     try:
         descriptor, name = tempfile.mkstemp(prefix=".everyword-", dir=folder)
@@ -100,7 +100,7 @@ def opened_to_write(path: str, *, may_replace: bool) -> Iterator[IO[bytes]]:
         with os.fdopen(descriptor, "wb") as raw:
             if path.endswith(".gz"):
                 with gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as out:
-                    yield cast("IO[bytes]", out)  # which it is, but for the stubs
+                    yield cast("IO[bytes]", out)  # true, but the stubs say otherwise
             else:
                 yield raw
         os.chmod(name, 0o644 & ~_umask())
@@ -119,7 +119,7 @@ def _umask() -> int:
 
 
 def unpack(path: str) -> Packed:
-    """Read a file and check all of it: its kind, its version, its digest, and that every log folds.
+    """Read a file and check its format, its version, its checksum, and that every log can be folded.
 
     Raises:
         UsageError: there is no such file.
@@ -133,7 +133,7 @@ def unpack(path: str) -> Packed:
         raise BadInput(f"unable to import {path!r}; it was not written by `everyword export`")
     if not isinstance(header.get("version"), int) or header["version"] > VERSION:
         raise BadInput(
-            f"unable to import {path!r}; it has version {header.get('version')}, and this everyword knows {VERSION}. "
+            f"unable to import {path!r}; it has version {header.get('version')}, and this everyword reads {VERSION}. "
             "Upgrade everyword"
         )
     _check_sum(path, lines)
@@ -153,7 +153,7 @@ def _lines(path: str) -> list[bytes]:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as exc:
-            raise BadInput(f"unable to import {path!r}; {exc}. Was it cut short?") from exc
+            raise BadInput(f"unable to import {path!r}; {exc}. Is the file incomplete?") from exc
     return [line + b"\n" for line in content.removesuffix(b"\n").split(b"\n")] if content else []
 
 
@@ -172,9 +172,11 @@ def _object(path: str, number: int, line: bytes) -> dict[str, Any]:
 def _check_sum(path: str, lines: Sequence[bytes]) -> None:
     footer = _object(path, len(lines), lines[-1])
     if "sha256" not in footer:
-        raise BadInput(f"unable to import {path!r}; its end is missing. Was it cut short?")
+        raise BadInput(f"unable to import {path!r}; its end is missing. Is the file incomplete?")
     if hashlib.sha256(b"".join(lines[:-1])).hexdigest() != footer["sha256"]:
-        raise BadInput(f"unable to import {path!r}; its digest says that it was changed or damaged. Export it again")
+        raise BadInput(
+            f"unable to import {path!r}; its checksum does not match: it was changed or damaged. Export it again"
+        )
 
 
 def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
@@ -192,13 +194,13 @@ def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
                 events.append(Copied(told.at, decode_event(body), body))
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise BadInput(
-                f"unable to import {path!r}; line {number} is no event that this everyword knows ({exc})"
+                f"unable to import {path!r}; line {number} is not an event of this everyword version ({exc})"
             ) from exc
     _check_count(path, expected, events)
     if not packed.agents:
-        raise BadInput(f"unable to import {path!r}; there is no agent in it")
+        raise BadInput(f"unable to import {path!r}; it contains no agent")
 
 
 def _check_count(path: str, expected: int, events: Sequence[object]) -> None:
     if len(events) != expected:
-        raise BadInput(f"unable to import {path!r}; an agent has {len(events)} events where {expected} were written")
+        raise BadInput(f"unable to import {path!r}; an agent has {len(events)} events instead of {expected}")

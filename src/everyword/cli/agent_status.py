@@ -1,4 +1,4 @@
-"""How a conversation stands, in one word and a reason: what `ls` and `show` say of it."""
+"""The status of an agent in one word, with a reason: what `ls` and `show` print."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ COLOURS: dict[Word, str] = {
 }
 
 STUCK_AFTER = 300_000
-"""Milliseconds without an event after which work that should go on counts as stuck."""
+"""Milliseconds without an event after which open work counts as stuck."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """One of the words, and why; the reason may be empty."""
+    """One of the status words, and the reason, which may be empty."""
 
     word: Word
     why: str = ""
 
 
 def status_of(summary: AgentSummary, now: int, *, is_served: bool, stuck_after: int = STUCK_AFTER) -> AgentStatus:
-    """Return how an agent stands. Without a server nothing runs: what is open goes on with the next start."""
+    """Return the status of an agent. Without a server nothing runs: open turns continue after the next start."""
     if summary.open_turn is not None:
         return _open(summary, now, is_served=is_served, stuck_after=stuck_after)
     if summary.wake is not None and now - summary.wake > stuck_after and summary.wake > 0:
@@ -59,17 +59,17 @@ def _open(summary: AgentSummary, now: int, *, is_served: bool, stuck_after: int)
     if not has_begun and summary.wake is None:
         return AgentStatus("waiting", f"{_asked(summary.last_message) or 'a call'} waits for an answer")
     if not has_begun and summary.wake is not None and summary.wake > now:
-        return AgentStatus("waiting", f"begins {age(summary.wake, now)}")
+        return AgentStatus("waiting", f"starts {age(summary.wake, now)}")
     if not is_served:
-        return AgentStatus("stuck", "no server runs; it goes on with the next start")
+        return AgentStatus("stuck", "no server is running; continues after the next start")
     since = max(summary.active_at or 0, summary.wake or 0)
     if now - since > stuck_after:
-        return AgentStatus("stuck", f"nothing came since {age(since, now).removesuffix(' ago')}")
-    return AgentStatus("running", attempt if has_begun else "about to begin")
+        return AgentStatus("stuck", f"no event for {age(since, now).removesuffix(' ago')}")
+    return AgentStatus("running", attempt if has_begun else "starting")
 
 
 def _asked(body: bytes | None) -> str:
-    """Return the tool whose call in the last message waits for somebody, or nothing."""
+    """Return the tool whose call in the last message waits for an answer, or an empty text."""
     if body is None or (b'"approval-requested"' not in body and b'"input-available"' not in body):
         return ""
     try:

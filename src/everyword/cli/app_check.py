@@ -1,4 +1,4 @@
-"""Whether an app can be imported, and whether its agents can answer, before somebody asks them."""
+"""Checks that an app can be imported and that its agents are able to answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check_setup"]
 
 
 def check_setup(named: str) -> tuple[list[str], list[Everyword]]:
-    """Import an app and return what is wrong with it, one sentence each, and what serves agents in it.
+    """Import an app; return its problems, one sentence each, and the `Everyword` apps in it.
 
     Raises:
         UsageError: there is no such app.
@@ -20,6 +20,6 @@ def check_setup(named: str) -> tuple[list[str], list[Everyword]]:
     try:
         inside = mounted_in(load_app(named))
     except BrokenApp as exc:
-        return [f"cannot be imported ({str(exc).splitlines()[-1]}); `everyword serve {named}` shows where"], []
+        return [f"cannot be imported ({str(exc).splitlines()[-1]}); run `everyword serve {named}` for the place"], []
     classes = [cls for _, app in inside for cls in app.classes.values()]
     return [f"{cls.__name__} cannot answer: {why}" for cls, why in setup_problems(classes)], [app for _, app in inside]

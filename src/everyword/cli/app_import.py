@@ -1,4 +1,4 @@
-"""From `app.py` or `module:app` on a command line to the application."""
+"""Imports the app that is named on the command line as `app.py` or `module:app`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..traces import has_outside_frames, outside_traceback
 __all__ = ["DEFAULT_APP", "load_app"]
 
 DEFAULT_APP = "app.py"
-"""The app of a folder, when none is named."""
+"""The app that is used when none is named."""
 
 
 def load_app(named: str) -> Any:
@@ -51,7 +51,7 @@ def load_app(named: str) -> Any:
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"unable to serve {str(path)!r}; there is no such file")
-    # Its neighbours are found as they are by `python app.py`, and so is what lies in the working folder.
+    # As with `python app.py`, the app can import its neighbours; also modules of the working folder.
     sys.path[:0] = [str(path.resolve().parent), str(Path.cwd())]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
@@ -67,5 +67,5 @@ def _load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
         if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
-            raise  # it is there, and something that it imports is not
+            raise  # the module exists; something that it imports does not
         raise UsageError(f"unable to serve {name!r}; there is no such module. For a file, write {name}.py") from exc

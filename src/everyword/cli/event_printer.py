@@ -1,4 +1,4 @@
-"""Telling a log in a terminal as it happens: text that grows, tools that run, how turns end."""
+"""Prints the events of a log as they happen: growing text, tool calls, how turns end."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ OUTPUTS = {
     "tool-output-available": ("→", "cyan", "output"),
     "tool-output-error": ("failed:", "red", "errorText"),
     "tool-output-denied": ("was denied", "yellow", ""),
-    "tool-input-error": ("cannot be called:", "red", "errorText"),
+    "tool-input-error": ("has invalid arguments:", "red", "errorText"),
 }
 
-CAUSES = {"crash": "the process died", "stall": "the model was silent", "retry": "the model failed", "first": ""}
+CAUSES = {"crash": "the process died", "stall": "the model stalled", "retry": "the model failed", "first": ""}
 CAUSES["shutdown"] = "the server was restarted"
 
 
 class Teller:
-    """Writes what it is told. `open` are the turns that have not ended; `outcome` is how the last one did."""
+    """Prints events. `open` has the turns that have not ended; `outcome` is the outcome of the last ended turn."""
 
     def __init__(self, output: Output) -> None:
         self.open: dict[TurnId, Millis | None] = {}
@@ -71,10 +71,10 @@ class Teller:
         self._tools: dict[str, str] = {}
         self._speaker = ""
         self._style: str | None = None
-        """How the line is written that is not over yet; None when none is."""
+        """Style of the unfinished line; None without one."""
 
     def here(self, here: Here, count: int) -> None:
-        """Tell the last messages, and what the open turns have said so far."""
+        """Print the last messages, and the text of open turns so far."""
         for message in list(here.messages)[-count:] if count else []:
             self._speak(message.role)
             self._lines(list(render_message(self._output, message)))
@@ -84,23 +84,23 @@ class Teller:
                 self._chunk(chunk)
 
     def happened(self, news: Happened) -> None:
-        """Tell one event; those that change nothing to see are passed over."""
+        """Print one event; events without a visible effect are skipped."""
         event = news.event
         match event:
             case Chunk():
-                self.open.setdefault(event.turn)  # it may have been accepted before the reader came
+                self.open.setdefault(event.turn)  # it may have been accepted before the reader started
                 self._chunk(msgspec.json.decode(bytes(event.body)))
             case TurnAccepted():
                 self._accepted(event, news.at)
             case AttemptStarted() if event.attempt > 1:
-                anew = "; it begins anew" if event.fresh else ""
+                anew = "; starting over" if event.fresh else ""
                 self._remark(f"attempt {event.attempt}: {CAUSES[event.cause]}{anew}", "yellow")
             case AttemptDelayed():
                 self._remark(f"attempt {event.attempt} is delayed: {CAUSES[event.cause]}", "yellow")
             case AttemptInterrupted():
                 self._remark(f"attempt {event.attempt} was interrupted by a shutdown", "yellow")
             case CancelRequested():
-                self._remark("asked to stop", "yellow")
+                self._remark("stop requested", "yellow")
             case TurnEnded():
                 self._ended(event, news.at)
             case CallAnswered():
@@ -123,7 +123,7 @@ class Teller:
             case StateSet():
                 self._remark(f"state {_json(event.state)}", "blue")
             case JobAdded():
-                self._remark(f"job {one_line(event.callback)} was put aside", "dim")
+                self._remark(f"job {one_line(event.callback)} was queued", "dim")
             case JobEnded() if event.outcome != "done":
                 self._remark(f"job {one_line(event.job)} ended: {event.outcome}", "yellow")
             case _:
@@ -133,7 +133,7 @@ class Teller:
         match event:
             case RunStarted():
                 about = f": {one_line(event.preview)}" if event.preview else ""
-                self._remark(f"{one_line(event.kind)} {one_line(event.run)} was set to work{about}", "cyan")
+                self._remark(f"{one_line(event.kind)} {one_line(event.run)} was started{about}", "cyan")
             case RunEnded():
                 about = one_line(event.error or event.summary or "")
                 self._remark(f"{one_line(event.run)} ended: {event.status} {about}".rstrip(), "cyan")
@@ -145,7 +145,7 @@ class Teller:
                     f"background work ended: {event.outcome} {one_line(event.detail or '')}".rstrip(), "yellow"
                 )
             case _:
-                pass  # steps on the way, or of a newer kind than this knows
+                pass  # intermediate steps, or a kind that a newer version added
 
     def _accepted(self, event: TurnAccepted, at: Millis | None) -> None:
         if event.kind.is_bare:
@@ -153,7 +153,7 @@ class Teller:
         self.open[event.turn] = at
         self._placed(event.messages)
         if event.kind is TurnKind.CONTINUATION:
-            self._remark("the answer goes on", "dim")
+            self._remark("the answer continues", "dim")
         elif event.kind is TurnKind.CALLS:
             self._remark("approved calls of an earlier answer run", "dim")
 
@@ -199,7 +199,7 @@ class Teller:
             case _ if kind == "file" or kind.startswith(("source-", "data-")):
                 self._line(f"  {other_line(chunk)}", "blue")
             case _:
-                pass  # starts, steps and halves of inputs show nothing
+                pass  # starts, steps and partial inputs are not printed
 
     def _tool(self, chunk: ChunkObject) -> str:
         return self._tools.get(str(chunk.get("toolCallId")), "a tool")

@@ -1,4 +1,4 @@
-"""An agent's log as it grows: from a file beside its server, or from a server by URL. Both tell the same."""
+"""Follows an agent's log, from a database file or from a server by URL; both yield the same."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["CaughtUp", "Happened", "Here", "News", "events_url", "follow_file", "follow_url"]
 
 POLL = 0.1
-"""Seconds between two looks at a file: how late a word is seen."""
+"""Seconds between two reads of a file, and so the latency of `everyword tail`."""
 
 TRIES = 5
-"""How often a server is asked before it counts as not there; one that was there once is waited for."""
+"""Attempts before a server counts as unreachable; after a first success, it is retried forever."""
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where the agent stands as the reader joins: the messages that are shown, and its open turns so far."""
+    """The agent when the reader starts: the messages that clients see, and the chunks of its open turns."""
 
     messages: Sequence[UIMessage] = ()
     open: Mapping[TurnId, Sequence[Chunk]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One committed event; a server does not say when it was."""
+    """One committed event; a server does not send its time."""
 
     seq: Seq
     event: Event
@@ -57,14 +57,14 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The reader has heard all that was committed when it came."""
+    """The reader has received everything that was committed when it started."""
 
 
 News = AsyncGenerator[Here | Happened | CaughtUp, None]
 
 
 async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> News:
-    """Yield where the agent stands, or nothing of that when there is a cursor, then what is committed, for ever."""
+    """Yield the agent's current messages, unless there is a cursor, then every committed event, forever."""
     cursor, is_behind = after, True
     if cursor is None:
         loaded = await store.load(agent)
@@ -78,7 +78,7 @@ async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> 
                 event = decode_event(stored.body)
             except msgspec.DecodeError as exc:
                 raise LogCorrupt(
-                    f"unable to read event {stored.seq} of {agent!r}; {exc}. Try `everyword doctor`"
+                    f"unable to read event {stored.seq} of {agent!r}; {exc}. Run `everyword doctor`"
                 ) from exc
             yield Happened(stored.seq, event, stored.at)
             cursor = stored.seq
@@ -95,7 +95,7 @@ def _here(state: State) -> Here:
 
 
 def _messages(state: State, unfinished: set[NodeId]) -> list[UIMessage]:
-    """Return the messages of the active path but those that are still being written: these are told as chunks."""
+    """Return the messages of the active path without those in progress, which are reported as chunks."""
     found: list[UIMessage] = []
     for number, node in state.tree.shown_path():
         try:
@@ -107,7 +107,7 @@ def _messages(state: State, unfinished: set[NodeId]) -> list[UIMessage]:
 
 
 async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[str, str]) -> News:
-    """Yield the same of a server; comes back by itself, from the cursor, when the connection is lost.
+    """Yield the same from a server; reconnects from the cursor when the connection is lost.
 
     Raises:
         TurnedAway: the server does not let this reader in, or has no such agent.
@@ -119,14 +119,14 @@ async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[s
         raise missing("httpx", "client", "read from a server") from None
     where, cursor, tries, was_there = events_url(url, agent), after, 0, False
     head: Seq | None = None
-    # Loading certificates takes longer than the rest of it; plain HTTP needs none.
+    # Loading certificates takes longer than the request; plain HTTP needs none.
     async with httpx.AsyncClient(verify=where.startswith("https"), timeout=httpx.Timeout(10.0, read=60.0)) as client:
         while True:
             tries += 1
             try:
                 if cursor is not None and head is None:
                     async with aclosing(_hear(client, where, headers, None)) as told:
-                        head, _ = await anext(told)  # who brings no cursor is told first how far the log is
+                        head, _ = await anext(told)  # without a cursor, the server first sends the end of the log
                 async with aclosing(_hear(client, where, headers, cursor)) as told:
                     async for seq, news in told:
                         was_there, tries, cursor = True, 0, seq
@@ -143,13 +143,13 @@ async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[s
 async def _hear(
     client: httpx.AsyncClient, where: str, headers: Mapping[str, str], cursor: Seq | None
 ) -> AsyncGenerator[tuple[Seq, Here | Happened], None]:
-    """Yield what one response tells, with the cursor behind it."""
+    """Yield the events of one response, each with the cursor after it."""
     at = {"last-event-id": str(cursor)} if cursor is not None else {}
     async with client.stream("GET", where, headers={**headers, **at}) as answer:
         status = answer.status_code
         if 400 <= status < 500 and status not in (408, 425, 429):
             said = (await answer.aread()).decode(errors="replace").strip()[:300]
-            raise TurnedAway(f"unable to read {where}; the server says {status}: {said}", status=status)
+            raise TurnedAway(f"unable to read {where}; the server responded {status}: {said}", status=status)
         parser = SseParser()
         async for piece in answer.aiter_bytes():
             for event in parser.feed(piece):
@@ -157,7 +157,7 @@ async def _hear(
 
 
 def events_url(url: str, agent: str) -> str:
-    """Return where a server tells an agent's log. `agent` may be empty when `url` is the agent's own."""
+    """Return the URL of an agent's events. `agent` is empty when `url` is the agent's own URL."""
     if not agent:
         return f"{url.rstrip('/')}/events"
     kind, _, name = agent.partition("/")

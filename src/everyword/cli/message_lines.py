@@ -1,4 +1,4 @@
-"""Messages as a terminal shows them: text as it is, everything else as a line that says what it is."""
+"""Formats messages for a terminal: text as it is, one line for every other part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .text import clean, one_line, size_of
 __all__ = ["brief", "call_line", "other_line", "render_message", "title_of"]
 
 BRIEF = 160
-"""How much of a JSON value is shown on its line."""
+"""Length to which a JSON value is cut."""
 
 STATES = {
     "input-streaming": "is being called",
@@ -47,7 +47,7 @@ def render_message(output: Output, message: UIMessage, *, is_whole: bool = False
 
 
 def call_line(output: Output, part: Part, *, is_whole: bool = False) -> str:
-    """Return a call and how it stands: `forecast({"place": "here"}) → {"sky": "clear"}`."""
+    """Return a call and its state: `forecast({"place": "here"}) → {"sky": "clear"}`."""
     state = str(part.get("state"))
     said = STATES.get(state, state)
     result = part.get("output") if state == "output-available" else part.get("errorText") or ""
@@ -60,7 +60,7 @@ def call_line(output: Output, part: Part, *, is_whole: bool = False) -> str:
 
 
 def other_line(part: Part, *, is_whole: bool = False) -> str:
-    """Return what a part is that is neither text nor a call."""
+    """Return one line for a part that is neither text nor a call."""
     kind = one_line(str(part["type"]))
     if kind == "file":
         url = str(part.get("url", ""))
@@ -74,7 +74,7 @@ def other_line(part: Part, *, is_whole: bool = False) -> str:
 
 
 def title_of(message: UIMessage) -> str:
-    """Return a message in one line."""
+    """Return a message on one line."""
     if text := one_line(message.text):
         return text
     parts = [part for part in message.parts if part["type"] != "step-start"]
@@ -82,7 +82,7 @@ def title_of(message: UIMessage) -> str:
 
 
 def brief(value: Any) -> str:
-    """Return a value on one line, cut where it is long; text stays text."""
+    """Return a value on one line, cut if it is long; text is not quoted."""
     return _value(value, is_whole=False)
 
 

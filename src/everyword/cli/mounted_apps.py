@@ -1,4 +1,4 @@
-"""Our application inside others: FastAPI and Starlette applications, routers and middleware around it."""
+"""Finds `Everyword` apps inside FastAPI and Starlette apps, routers and middleware."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["mounted_in"]
 
 
 def mounted_in(app: Any) -> list[tuple[str, Everyword]]:
-    """Return our applications in another, each with the path that it is mounted at; itself at the empty path.
+    """Return the `Everyword` apps in an app, each with the path it is mounted at; the app itself has the empty path.
 
-    One behind a path with parameters is left out: there is no one place where its agents are.
+    An app behind a path with parameters is left out: its agents have no fixed address.
     """
     found: dict[Everyword, str] = {}
     for path, inner in _walk(app, "", frozenset()):
@@ -28,11 +28,11 @@ def _walk(app: Any, path: str, around: frozenset[int]) -> Iterator[tuple[str, Ev
         return
     around |= {id(app)}
     routes = getattr(app, "routes", None)
-    if not isinstance(routes, list):  # middleware has the next application
+    if not isinstance(routes, list):  # middleware: `app` is the next application
         yield from _walk(getattr(app, "app", None), path, around)
         return
     for route in routes:
-        # A plain route has a function; what is mounted, or answers for a host, has an application.
+        # A plain route has an endpoint; a mount, or a host, has an app.
         place = getattr(route, "path", "")
         if hasattr(route, "app") and not hasattr(route, "endpoint") and "{" not in place:
             yield from _walk(route.app, f"{path}{place.rstrip('/')}", around)

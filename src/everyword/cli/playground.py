@@ -1,4 +1,4 @@
-"""The playground: the page, what it reads, and the agents behind it, as one application."""
+"""The playground as one ASGI app: the page, its data feed, and the agents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["playground", "playground_beside"]
 
 
 def playground(app: Everyword) -> ASGIApp:
-    """Return an app with the playground in front of it. Never for production: it lists conversations and shows logs.
+    """Return an app with the playground in front of it. Not for production: it lists all conversations and shows logs.
 
     An agent class with `suggestions = [("a question", "what it shows"), ...]` has them on its empty page.
     """
@@ -22,9 +22,9 @@ def playground(app: Everyword) -> ASGIApp:
 
 
 def playground_beside(outer: ASGIApp, app: Everyword, base_path: str) -> ASGIApp:
-    """Return an application with the playground of ours that is mounted in it, at `/playground/`.
+    """Return an app that adds, at `/playground/`, the playground of an `Everyword` that is mounted in it.
 
-    Everything else is the application's own: it may have a page at its root. `base_path` is where the agents are.
+    All other paths go to the outer app. `base_path` is the path of the agents.
     """
     page = _page(app, base_path, PlaygroundFeed(app), at=FEED)
 

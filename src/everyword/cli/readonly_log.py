@@ -1,4 +1,4 @@
-"""A log in SQLite, read beside whoever owns it: no lock, no lease, no write, not even a migration."""
+"""Reads a SQLite log while another process owns it: takes no lock and no lease, writes nothing, does not migrate."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ T = TypeVar("T")
 SQL = parse_statements((files(__package__) / "queries.sql").read_text(encoding="utf-8"))
 
 TRIES = 50
-"""How often an agent is read again because it grew while it was being read."""
+"""Attempts to read an agent that grew while it was read."""
 
 
 class AgentSummary(NamedTuple):
-    """An agent as a list shows it. `last_*` is the newest ended turn that counts, `open_*` the one that is not over."""
+    """One row of `everyword ls`. `last_*` is the newest ended turn that counts, `open_*` the open turn."""
 
     id: AgentId
     epoch: int
@@ -51,12 +51,12 @@ class AgentSummary(NamedTuple):
     open_accepted_at: int | None
     open_kind: str | None
     active_at: int | None
-    """When the newest event came."""
+    """Time of the newest event."""
     head: Seq
 
 
 class AgentRecord(NamedTuple):
-    """What is not in an agent's log: its epoch, when it wants to be woken, how many states retention has taken."""
+    """What the log does not contain: the agent's epoch, its wake-up time, the number of states deleted by retention."""
 
     epoch: int
     wake: int | None
@@ -64,7 +64,7 @@ class AgentRecord(NamedTuple):
 
 
 class Prunable(NamedTuple):
-    """What retention would take: how many chunks, how many superseded states, and the bytes of both."""
+    """What retention would delete: the number of chunks and of superseded states, and the bytes of both."""
 
     chunks: int
     states: int
@@ -72,7 +72,7 @@ class Prunable(NamedTuple):
 
 
 class _FreshReader(Reader):
-    """Reads with a view of the heads of its own: the writer's is in the memory of another process."""
+    """A reader that computes the heads of the logs itself: the writer's are in the memory of another process."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._own: dict[int, Head] = {}
@@ -80,7 +80,7 @@ class _FreshReader(Reader):
         super().__init__(connection, self._own)
 
     def refresh(self) -> _FreshReader:
-        """Learn of the events that came since; what is read afterwards has at least these."""
+        """Read the heads of events that were committed since the last call; later reads include these events."""
         (scanned, _) = self._connection.execute(STORE_SQL["store_row"]).fetchone()
         (last,) = self._connection.execute(STORE_SQL["last_arrival"]).fetchone()
         if scanned != self._scanned:  # the heads up to there are in the table, and agents may have been destroyed
@@ -117,12 +117,12 @@ class _FreshReader(Reader):
         return Prunable._make(self._connection.execute(SQL["prunable"], (before,)).fetchone())
 
     def pages(self) -> tuple[int, int]:
-        """Return the size of the file, and how much of it is free to be used again, in bytes."""
+        """Return the size of the file and its unused part, in bytes."""
         values = [int(self._connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in _SIZES]
         return values[0] * values[1], values[0] * values[2]
 
     def damage(self) -> list[str]:
-        """Return what SQLite itself finds wrong with the file."""
+        """Return the problems that SQLite reports."""
         told = [str(line) for (line,) in self._connection.execute("PRAGMA quick_check(20)")]
         return [line for line in told if line != "ok"]
 
@@ -131,14 +131,14 @@ _SIZES = ("page_size", "page_count", "freelist_count")
 
 
 class ReadOnlyLog:
-    """The reading half of a `LogStore` and `LogAdmin`, over a file that may be in use."""
+    """The reading methods of `LogStore` and `LogAdmin`, for a file that may be in use."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.realpath(path)
         self._readers: ReaderPool | None = None
 
     async def open(self) -> None:
-        """Check that the file can be read as it is.
+        """Check that the file can be read without a migration.
 
         Raises UsageError when there is none, LogError when it is not one of ours, LogTooNew, or too old.
         """
@@ -149,7 +149,7 @@ class ReadOnlyLog:
         self._readers = ReaderPool(lambda: _FreshReader(self._connect()))
 
     def check(self) -> int:
-        """Return the version of the file, if this everyword knows it; an older one is for writers to raise."""
+        """Return the version of the file, if this everyword knows it. Only writers migrate an older one."""
         if not os.path.isfile(self.path):
             raise UsageError(f"unable to read {self.path!r}; there is no such file. Name it: --db PATH")
         connection = self._connect()
@@ -158,14 +158,12 @@ class ReadOnlyLog:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             known = len(load_migrations())
             if version == known and connection.execute(STORE_SQL["store_row"]).fetchone() is None:
-                raise LogCorrupt(
-                    f"unable to read {self.path!r}; its row about itself is gone. Restore it from a backup"
-                )
+                raise LogCorrupt(f"unable to read {self.path!r}; its version row is missing. Restore it from a backup")
         finally:
             connection.close()
         if version > known:
             raise LogTooNew(
-                f"unable to read {self.path!r}; it has version {version}, and this everyword knows {known}. "
+                f"unable to read {self.path!r}; it has version {version}, and this everyword reads {known}. "
                 "Upgrade everyword"
             )
         return int(version)
@@ -174,7 +172,7 @@ class ReadOnlyLog:
         if self._readers is not None:
             self._readers.close()
 
-    # -- as a store ----------------------------------------------------------------------------------------------------
+    # -- methods of LogStore -------------------------------------------------------------------------------------------
 
     async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
         return await self._ask(repr(agent), lambda reader: reader.read(agent, after, limit, size))
@@ -200,10 +198,10 @@ class ReadOnlyLog:
     async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
         return await self._ask(repr(agent), lambda reader: reader.turns(agent, newest))
 
-    # -- what commands want besides ------------------------------------------------------------------------------------
+    # -- further queries of commands -----------------------------------------------------------------------------------
 
     async def load(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        """Return what the holder of a lease would be given, of one moment, without taking it."""
+        """Return what activating the agent would return, consistently, without taking the lease."""
         for _ in range(TRIES):
             loaded = await self._ask(repr(agent), lambda reader: _load(reader, agent, recent))
             if loaded is not None:
@@ -211,7 +209,7 @@ class ReadOnlyLog:
         raise LogUnavailable(f"unable to read {agent!r}; it grows faster than it can be read. Try again")
 
     async def head(self, agent: AgentId) -> Seq:
-        """Return the last seq of the agent's log, 0 when there is none."""
+        """Return the last seq of the agent's log, 0 without one."""
         found = await self._ask(repr(agent), lambda reader: reader.end_of(agent))
         return Seq(0) if found is None else Seq(found[1].seq)
 
@@ -220,23 +218,23 @@ class ReadOnlyLog:
         return await self._ask("the agents", lambda reader: reader.summaries())
 
     async def agent_record(self, agent: AgentId) -> AgentRecord:
-        """Return what only the file knows of an agent."""
+        """Return what the agent's log does not contain."""
         return await self._ask(repr(agent), lambda reader: reader.agent_record(agent))
 
     async def stored_counts(self) -> dict[str | None, tuple[int, int]]:
-        """Return how many events of each agent are in the file, and its last seq; None are those of nobody."""
+        """Return the number of events of each agent, and its last seq; None stands for events without an agent."""
         return await self._ask("the events", lambda reader: reader.stored_counts())
 
     async def prunable(self, before: Millis) -> Prunable:
-        """Return what retention would take now."""
+        """Return what retention would delete now."""
         return await self._ask("the events", lambda reader: reader.prunable(before))
 
     async def pages(self) -> tuple[int, int]:
-        """Return the bytes of the file, and those that are free in it."""
+        """Return the size of the file and its unused part, in bytes."""
         return await self._ask("the file", lambda reader: reader.pages())
 
     async def damage(self) -> list[str]:
-        """Return what SQLite finds wrong with the file."""
+        """Return the problems that SQLite reports."""
         return await self._ask("the file", lambda reader: reader.damage())
 
     async def _ask(self, what: str, work: Callable[[_FreshReader], T]) -> T:
@@ -250,27 +248,27 @@ class ReadOnlyLog:
         return await self._readers.run(what, fresh)
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the file to read. Where even the index of the write-ahead log cannot be made, read without one."""
+        """Open the file for reading. Where the index of the write-ahead log cannot be created, read without it."""
         try:
             return _probed(f"file:{quote(self.path)}?mode=ro")
         except sqlite3.OperationalError as exc:
             if exc.sqlite_errorcode != sqlite3.SQLITE_CANTOPEN or os.path.exists(f"{self.path}-wal"):
-                raise LogUnavailable(f"unable to open {self.path!r}; {exc}. May you read it?") from exc
+                raise LogUnavailable(f"unable to open {self.path!r}; {exc}. Check its permissions") from exc
         except sqlite3.DatabaseError as exc:
             raise LogError(
-                f"unable to open {self.path!r}; {exc}. Is it a log of everyword? Name it: --db PATH"
+                f"unable to open {self.path!r}; {exc}. Is it an everyword database? Name another: --db PATH"
             ) from exc
         return _probed(f"file:{quote(self.path)}?mode=ro&immutable=1")
 
 
 def holder_of(path: str | os.PathLike[str]) -> int | None:
-    """Return the process that has the file open to write, 0 when it does not say which; None for nobody."""
+    """Return the id of the process that owns the file, 0 if the id is unknown, None if there is no such process."""
     if fcntl is None:
         return None
     try:
         descriptor = os.open(f"{os.path.realpath(path)}.lock", os.O_RDONLY)
     except OSError:
-        return None  # no lock was ever taken, or it is not ours to look at
+        return None  # no lock was ever taken, or we may not read the lock file
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as exc:
@@ -284,7 +282,7 @@ def holder_of(path: str | os.PathLike[str]) -> int | None:
 
 
 def _load(reader: _FreshReader, agent: AgentId, recent: int) -> Activation | None:
-    """Load the agent, or None when something was written while it was read."""
+    """Load the agent; return None if an event was written meanwhile."""
     before = reader.end_of(agent)
     if before is None:
         raise UsageError(f"unable to read {agent!r}; there is no such agent")
@@ -295,7 +293,7 @@ def _load(reader: _FreshReader, agent: AgentId, recent: int) -> Activation | Non
 
 
 def _probed(uri: str) -> sqlite3.Connection:
-    """Connect, and read once: SQLite opens a file only when it is asked something."""
+    """Connect and read once: SQLite does not open the file before the first statement."""
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA schema_version").fetchone()

@@ -1,4 +1,4 @@
-"""Opening what a command works on: a file to read beside its server, a file to write alone, an agent by name."""
+"""Opens the database file of a command, for reading or writing, and finds agents and turns by name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .readonly_log import ReadOnlyLog, holder_of
 __all__ = ["find_agent", "find_turn", "path_of", "reading", "writing"]
 
 PATIENCE = 1.0
-"""Seconds to wait for a process that has the file: whoever runs a command is there to be told."""
+"""Seconds to wait for a process that uses the file, before the command fails."""
 
 
 @asynccontextmanager
 async def reading(db: str) -> AsyncIterator[ReadOnlyLog]:
-    """Open the file to read; a server may go on using it."""
+    """Open the file for reading, also while a server uses it."""
     store = ReadOnlyLog(path_of(db))
     await store.open()
     try:
@@ -34,11 +34,11 @@ async def reading(db: str) -> AsyncIterator[ReadOnlyLog]:
 
 @asynccontextmanager
 async def writing(db: str, what: str, *, may_make: bool = False) -> AsyncIterator[SqliteLog]:
-    """Open the file to write, alone; `what` says in errors what for.
+    """Open the file for writing, exclusively; `what` names the purpose in errors.
 
     Raises:
         LogLocked: a server uses the file.
-        UsageError: there is no such file, and it `may_make` none.
+        UsageError: there is no such file, and `may_make` is False.
     """
     path = path_of(db)
     _check(path, what, may_make=may_make)
@@ -51,7 +51,7 @@ async def writing(db: str, what: str, *, may_make: bool = False) -> AsyncIterato
 
 
 def _check(path: str, what: str, *, may_make: bool) -> None:
-    """Refuse a file that is in use, or that is not ours: before a lock is put beside it."""
+    """Refuse a file that is in use or not an everyword file, before a lock file is created beside it."""
     if not Path(path).is_file():
         if may_make and not Path(path).exists():
             return
@@ -62,12 +62,12 @@ def _check(path: str, what: str, *, may_make: bool) -> None:
     if holder is not None:
         stop = f"Stop it first (`kill {holder}`)" if holder else "Stop it first"
         named = f"process {holder}" if holder else "another process"
-        raise LogLocked(f"unable to {what} {path!r}; {named} serves it. {stop}, then run this again")
+        raise LogLocked(f"unable to {what} {path!r}; {named} is using it. {stop}, then run this again")
     ReadOnlyLog(path).check()
 
 
 def path_of(db: str) -> str:
-    """Return the path of a store's address: a path, or sqlite:///path."""
+    """Return the path of a store's address, which is a path or sqlite:///path."""
     if db.startswith("sqlite:///"):
         return unquote(db.removeprefix("sqlite:///"))
     if "://" in db or db == "memory:":
@@ -76,10 +76,10 @@ def path_of(db: str) -> str:
 
 
 def find_agent(known: Sequence[AgentId], given: str, db: str) -> AgentId:
-    """Return the agent that somebody means: its id, or its name alone when only one has it.
+    """Return the agent with this id, or with this name if it is unique.
 
     Raises:
-        UsageError: nobody is called that, or more than one.
+        UsageError: no agent has this name, or several have it.
     """
     if given in known:
         return AgentId(given)
@@ -87,7 +87,7 @@ def find_agent(known: Sequence[AgentId], given: str, db: str) -> AgentId:
     if len(named) == 1:
         return named[0]
     if named:
-        raise UsageError(f"unable to choose {given!r}; it may be {' or '.join(map(repr, named))}. Give kind/name")
+        raise UsageError(f"unable to choose {given!r}; it could be {' or '.join(map(repr, named))}. Give kind/name")
     close: list[str] = get_close_matches(given, known, 3, 0.5)
     close = close or [str(agent) for agent in known if given and given in agent][:3]
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "`everyword ls` lists them"
@@ -95,7 +95,7 @@ def find_agent(known: Sequence[AgentId], given: str, db: str) -> AgentId:
 
 
 async def find_turn(store: ReadOnlyLog, agent: AgentId, given: str | None) -> TurnRow:
-    """Return the turn that somebody means: by its number, its request id, or the newest that clients could watch.
+    """Return a turn by its number or request id; by default the newest that clients could watch.
 
     Raises:
         UsageError: there is no such turn.

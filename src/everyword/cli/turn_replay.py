@@ -1,7 +1,7 @@
-"""A stored turn, played to a client once more: the server's half and the client's half of the protocol, face to face.
+"""Replays a stored turn: the server's half of the protocol connected to the client's half.
 
-Both halves are the ones that run in production, and what passes between them is what passed, or would have, on the
-wire. The committed state at every moment is folded from the log.
+Both halves are the code that runs in production, so the frames are those that were, or would have been, on the wire.
+The committed state at each point is folded from the log.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WATCHER = "a watcher's socket"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Something on the wire: when, which way, and what. Without a body it is the connection that comes or goes."""
+    """A frame with its time and direction; without a body, the connection is opened or lost."""
 
     at: Millis
     way: Literal["in", "out", "opened", "lost"]
@@ -48,7 +48,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Play:
-    """One turn of a log, and the log up to its end. `first` and `last` are where it was accepted and where it ended."""
+    """One turn, and the log up to its end. `first` and `last` are the indexes of the events that accept and end it."""
 
     agent: AgentId
     turn: TurnId
@@ -58,20 +58,20 @@ class Play:
     first: int
     last: int
     chunks: int
-    """How many chunks of it are stored."""
+    """Number of its stored chunks."""
     messages: list[dict[str, Any]] = field(default_factory=list)
-    """What the client shows in the end."""
+    """The messages that the client shows at the end."""
 
     @property
     def stored(self) -> UIMessage | None:
-        """The message that the turn left, if it left one."""
+        """The message that the turn stored, if any."""
         for committed in reversed(self.events[self.first :]):
             if isinstance(committed.event, MessageEnded) and committed.event.turn == self.turn:
                 return UIMessage.decode(bytes(committed.event.message))
         return None
 
     async def frames(self, role: Role, at: int | None, back: int | None) -> AsyncIterator[Frame]:
-        """Yield what passes between the server and a client of this role.
+        """Yield the frames between the server and a client with this role.
 
         `at` says after how many chunks a late client comes, or a reconnecting one loses its connection; `back` after
         how many that one returns. Afterwards `messages` has what the client shows.
@@ -95,7 +95,7 @@ class Play:
     async def _visit(
         self, client: ChatProtocol, begins: int, leaves: int, socket: str, *, is_there: bool
     ) -> AsyncIterator[Frame]:
-        """Connect a client where the log has `begins` events, and tell it what comes until it has `leaves`.
+        """Connect a client when the log has `begins` events, and send it the events until the log has `leaves`.
 
         One that `is_there` already has had its greeting: only what the turn brings is told.
         """
@@ -123,7 +123,7 @@ class Play:
                 yield frame
 
     def _after(self, chunks: int) -> int:
-        """Return how many events the log had when the turn had so many chunks."""
+        """Return the number of events in the log when the turn had this many chunks."""
         if chunks <= 0:
             return self.first + 1
         seen = 0
@@ -139,7 +139,7 @@ class Play:
 
 
 async def _converse(moment: _Moment, view: ChatView, client: ChatProtocol, now: Millis) -> AsyncIterator[Frame]:
-    """Let the client say what it wants to, and the server answer, until neither has anything to add."""
+    """Exchange frames until neither the client nor the server has more to send."""
     while said := client.frames_to_send():
         for text in said:
             frame = msgspec.json.decode(text)
@@ -157,7 +157,7 @@ async def _converse(moment: _Moment, view: ChatView, client: ChatProtocol, now: 
 
 
 class _Moment:
-    """A committed state and what a server reads of it; stands where an actor stands in a server that runs."""
+    """A committed state, with the methods that a server reads it through; stands in for a running actor."""
 
     def __init__(self, agent: AgentId, store: ReadOnlyLog, events: Sequence[Committed]) -> None:
         self.agent, self.store, self.state = agent, store, State()
@@ -170,7 +170,7 @@ class _Moment:
             evolve(self.state, committed.event, committed.at)
         except (AssertionError, KeyError, ValueError, BadMessage) as exc:
             raise LogCorrupt(
-                f"unable to play {self.agent!r}; event {committed.seq} does not fit ({exc}). Try `everyword doctor`"
+                f"unable to replay {self.agent!r}; event {committed.seq} does not fit ({exc}). Run `everyword doctor`"
             ) from exc
         self.head = committed.seq
 
@@ -210,7 +210,7 @@ class _Moment:
 
     @property
     def _loaded(self) -> LoadedAgent:
-        # It has all that is read here: `actor.inspect`, `actor.agent`, `actor.tail.head` and `store`.
+        # It has all members that are used here: `actor.inspect`, `actor.agent`, `actor.tail.head` and `store`.
         return cast("LoadedAgent", self)
 
 
@@ -237,7 +237,7 @@ async def read_play(store: ReadOnlyLog, agent: AgentId, turn: TurnId, request: R
                     break
         cursor = page[-1].seq
     if first is None:
-        raise UsageError(f"unable to play turn {turn} of {agent!r}; its log does not have it")
+        raise UsageError(f"unable to replay turn {turn} of {agent!r}; it is not in the log")
     return Play(agent, turn, request, store, events, first, len(events) - 1, chunks)
 
 
@@ -245,4 +245,4 @@ def _decoded(agent: AgentId, seq: Seq, body: bytes) -> Event:
     try:
         return decode_event(body)
     except msgspec.DecodeError as exc:
-        raise LogCorrupt(f"unable to read event {seq} of {agent!r}; {exc}. Try `everyword doctor`") from exc
+        raise LogCorrupt(f"unable to read event {seq} of {agent!r}; {exc}. Run `everyword doctor`") from exc

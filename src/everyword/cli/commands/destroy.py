@@ -1,4 +1,4 @@
-"""`everyword destroy`: an agent, all that it stored and every agent below it, deleted for good."""
+"""`everyword destroy`: delete an agent, everything it stored and every agent below it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOT_CONFIRMED = 2
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Destroy an agent, if whoever asks confirms it."""
+    """Destroy an agent after a confirmation."""
     return asyncio.run(_destroy(Output(is_json=chosen.json), chosen))
 
 
@@ -58,12 +58,12 @@ async def _destroy(output: Output, chosen: argparse.Namespace) -> int:
     if output.is_json:
         output.json({"agent": agent, "below": below})
     else:
-        output.print(f"{agent} is gone{_with(len(below))}")
+        output.print(f"deleted {agent}{_with(len(below))}")
     return 0
 
 
 def _named(agent: str, name: str | None) -> str:
-    """Return the id that was typed, as kind/name or in two words; a name alone is too little to delete by."""
+    """Return the id, given as kind/name or as two words; a name alone is not enough to delete an agent."""
     given = agent if name is None else agent_id(agent, name)
     if "/" not in given:
         raise UsageError(f"unable to destroy {agent!r}; give its kind and its name: everyword destroy chat {agent}")
@@ -72,9 +72,11 @@ def _named(agent: str, name: str | None) -> str:
 
 def _is_confirmed(agent: AgentId, below: int) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError(f"unable to ask whether to destroy {agent!r}; there is no terminal. Add --yes")
+        raise UsageError(f"unable to ask for confirmation to destroy {agent!r}; there is no terminal. Add --yes")
     print(
-        f"Delete {agent}{_with(below)}, with all that is stored? This cannot be undone. [y/N] ", end="", file=sys.stderr
+        f"Delete {agent}{_with(below)}, with everything it stored? This cannot be undone. [y/N] ",
+        end="",
+        file=sys.stderr,
     )
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -85,7 +87,7 @@ def _with(below: int) -> str:
 
 
 async def _erase(store: SqliteLog, agent: AgentId, below: list[AgentId]) -> None:
-    """Do what a server does: commit the end first, so that whoever loads the agent after a crash finishes this."""
+    """Do what a server does: commit the end first, so that the next start after a crash completes it."""
     event, now = AgentDestroyed(), SystemClock().now()
     activation = await store.activate(agent)
     entry = Entry(kind_of(event), None, encode_event(event))

@@ -1,4 +1,4 @@
-"""`everyword doctor`: is everything that is stored as it should be, and what to do when it is not."""
+"""`everyword doctor`: check a database file and an app, and say how to repair them."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 CURES = {
-    "rebuild": "computed anew by `everyword doctor --fix`, once its server is stopped",
-    "restore": "the log itself is damaged: restore this agent from a backup, or go on without it",
+    "rebuild": "to repair: stop the server and run `everyword doctor --fix`",
+    "restore": "the log itself is damaged: restore this agent from a backup, or continue without it",
 }
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Examine a file; 1 when something is wrong with it, and stays so."""
+    """Check a file and an app; return 1 when a problem remains."""
     log = logging.getLogger("everyword.log")
     before = log.level
     named, setup, apps = _named_app(chosen.app), list[str](), list[Everyword]()
@@ -73,12 +73,12 @@ def run(chosen: argparse.Namespace) -> int:
         setup, apps = check_setup(named)
         if chosen.app and not apps and not setup:
             raise UsageError(
-                f"unable to examine {named!r}; it is no Everyword, and none is mounted in it. "
+                f"unable to check {named!r}; it is not an Everyword, and none is mounted in it. "
                 f"Name the one that serves the agents: {named.partition(':')[0]}:name"
             )
         for line in setup if not output.is_json else ():
             output.print(f"{output.style('✗', 'red')} {one_line(named)}: {one_line(line)}")
-    # What the store says about rows that it leaves out is said here in full.
+    # The store logs the rows that it skips; the findings below report them in full.
     log.setLevel(logging.CRITICAL)
     try:
         return asyncio.run(_doctor(output, chosen, named, setup, apps))
@@ -87,7 +87,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _named_app(given: str | None) -> str | None:
-    """Return the app to import: the given one, none for the empty name, else that of the folder."""
+    """Return the app to import: the given one, none for an empty name, by default the one of this folder."""
     if given is not None:
         return given or None
     return DEFAULT_APP if Path(DEFAULT_APP).is_file() else None
@@ -97,8 +97,8 @@ async def _doctor(
     output: Output, chosen: argparse.Namespace, named: str | None, setup: Sequence[str], apps: Sequence[Everyword]
 ) -> int:
     if chosen.fix:
-        async with writing(chosen.db, "mend"):
-            pass  # says so at once when somebody uses the file, before anything is examined
+        async with writing(chosen.db, "repair"):
+            pass  # fails at once when a process uses the file
     async with reading(chosen.db) as store:
         damage = await _damage(store)
         known = await store.agents()
@@ -118,10 +118,10 @@ async def _doctor(
     else:
         for agents in twice:
             output.print(
-                f"{output.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents, and one class has both kinds"
+                f"{output.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents with kinds of the same class"
             )
             output.print(
-                "    every address leads to the one with its kind: keep one of them, or take the alias from the class"
+                "    each URL leads to the agent with that kind: keep one of them, or remove the alias from the class"
             )
         _print(output, damage, examined, fixed)
     return 0 if is_healthy else 1
@@ -133,7 +133,7 @@ async def _damage(store: ReadOnlyLog) -> list[str]:
         strays = (await store.stored_counts()).get(None)
     except LogCorrupt as exc:
         return [str(exc)]
-    return [*found, *([f"{count_of(strays[0], 'event')} of no agent"] if strays is not None else [])]
+    return [*found, *([f"{count_of(strays[0], 'event')} without an agent"] if strays is not None else [])]
 
 
 async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[Examined]:
@@ -143,7 +143,7 @@ async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]
     except LogCorrupt:
         counts = {}
     examined: list[Examined] = []
-    with output.progress("examining", len(agents)) as bar:
+    with output.progress("checking", len(agents)) as bar:
         for agent in agents:
             bar.step(agent)
             examined.append(await examine(store, agent, now, counts.get(agent, (0, 0))[0] or None))
@@ -153,7 +153,7 @@ async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]
 async def _fix(db: str, examined: Sequence[Examined]) -> list[AgentId]:
     if not examined:
         return []
-    async with writing(db, "mend") as store:
+    async with writing(db, "repair") as store:
         for each in examined:
             await rebuild(store, each.agent, SystemClock().now())
     return [each.agent for each in examined]
@@ -165,20 +165,21 @@ def _print(output: Output, damage: Sequence[str], examined: Sequence[Examined], 
         output.print("    restore it from a backup; `everyword export` may still read some agents")
     for each in examined:
         if each.agent in fixed and not each.findings:
-            output.print(f"{output.style('✓', 'green')} {one_line(each.agent)}: mended")
+            output.print(f"{output.style('✓', 'green')} {one_line(each.agent)}: repaired")
         for finding in each.findings:
             output.print(f"{output.style('✗', 'red')} {one_line(each.agent)}: {one_line(finding.what)}")
         if each.findings:
             output.print(output.style(f"    {CURES['rebuild' if each.is_curable else 'restore']}", "dim"))
         if each.is_busy:
-            output.note(f"{each.agent} grew faster than it could be examined; try again when it rests")
+            output.note(f"{each.agent} grew faster than it could be checked; try again when it is idle")
     sick = sum(1 for each in examined if each.findings)
     turns, events = sum(each.turns for each in examined), sum(each.events for each in examined)
     counted = f"{count_of(len(examined), 'agent')}, {count_of(turns, 'turn')}, {count_of(events, 'event')}"
     if sick or damage:
-        output.print(f"{counted}: {output.style(f'{sick} not as it should be', 'red')}")
+        problems = f"{count_of(sick, 'agent')} with problems" if sick else "the file is damaged"
+        output.print(f"{counted}: {output.style(problems, 'red')}")
     else:
-        output.print(f"{counted}: {output.style('all as it should be', 'green')}")
+        output.print(f"{counted}: {output.style('no problems found', 'green')}")
 
 
 def _as_json(

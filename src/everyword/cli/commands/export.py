@@ -64,7 +64,7 @@ async def _export(output: Output, chosen: argparse.Namespace) -> int:
                 logs.append((member, kept))
                 bar.step(member)
     if left_out:
-        output.note(f"left out: {count_of(left_out, 'exception text')}. Keep them with --with-details")
+        output.note(f"{count_of(left_out, 'exception text')} left out; --with-details keeps them")
     now = iso(SystemClock().now()) or ""
     if chosen.output == "-":
         pack(sys.stdout.buffer, logs, now)

@@ -1,4 +1,4 @@
-"""`everyword fork`: a conversation up to a message, as a new agent."""
+"""`everyword fork`: copy a conversation up to a message into a new agent."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def run(chosen: argparse.Namespace) -> int:
 
 async def _fork(output: Output, chosen: argparse.Namespace) -> int:
     async with writing(chosen.db, "fork in"):
-        pass  # says so at once when somebody uses the file, and makes an old one readable
+        pass  # fails at once when a process uses the file, and migrates an old one
     async with reading(chosen.db) as source:
         agents = await source.agents()
         agent = find_agent(agents, chosen.agent, chosen.db)
         state, _ = restore_loaded(await source.load(agent))
     target = _target(agent, chosen.new)
     if target in agents:
-        raise UsageError(f"unable to fork into {target!r}; there is an agent of that name. Choose another")
+        raise UsageError(f"unable to fork into {target!r}; an agent with this name exists. Choose another name")
     path = _path(state, agent, chosen.at)
     now = SystemClock().now()
     events = decide(State(), PutMessages(path, cause="forked", is_copy=True), now, Rules())
@@ -68,7 +68,7 @@ async def _fork(output: Output, chosen: argparse.Namespace) -> int:
 
 
 def _target(agent: AgentId, given: str) -> AgentId:
-    """Return the new agent's id; a bare name is one of the same kind."""
+    """Return the new agent's id; a name alone keeps the kind."""
     kind, _, name = given.partition("/") if "/" in given else ("", "", given)
     if not name or not can_name_a_root(name):
         raise UsageError(f"unable to name an agent {given!r}; write a name, or kind/name")
@@ -76,7 +76,7 @@ def _target(agent: AgentId, given: str) -> AgentId:
 
 
 def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, Any]]:
-    """Return the messages to copy: up to the named one, or all that are shown and finished."""
+    """Return the messages to copy: up to the given one, by default all finished messages that clients see."""
     written = {turn.node for turn in state.message_turns()}
     if message is None:
         shown = state.tree.shown_path()
@@ -91,5 +91,7 @@ def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, A
             f"unable to fork {agent!r}; {what}. {f'The last ones are {known}' if known else ''}".rstrip(". ")
         )
     if state.tree.nodes[leaf].body is None or leaf in written:
-        raise UsageError(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end")
+        raise UsageError(
+            f"unable to fork at message {message!r}; it is still in progress. Wait for the end of the turn"
+        )
     return [msgspec.json.decode(place.body) for _, place in state.tree.shown_path(leaf) if place.body is not None]

@@ -1,4 +1,4 @@
-"""`everyword gc`: retention now, and what it freed."""
+"""`everyword gc`: apply the retention rules now, and report the space freed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Delete the chunks of turns that ended long enough ago, and the states that were replaced long enough ago."""
+    """Delete the chunks of turns that ended, and the states that were replaced, before --keep."""
     output = Output(is_json=chosen.json)
     before = Millis(SystemClock().now() - parse_duration(chosen.keep))
     if chosen.dry_run:
@@ -65,7 +65,7 @@ async def _foretell(output: Output, db: str, before: Millis) -> int:
 
 async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -> int:
     async with writing(chosen.db, "collect"):
-        pass  # says so at once when somebody uses the file, and makes an old one readable
+        pass  # fails at once when a process uses the file, and migrates an old one
     async with reading(chosen.db) as file:
         found = await file.prunable(before)
         size, _ = await file.pages()
@@ -87,10 +87,10 @@ async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -
         return 0
     output.print(f"deleted {_counted(done)}")
     if chosen.shrink:
-        output.print(f"the file is {size_of(new_size)}, and was {size_of(size)}")
+        output.print(f"the file has {size_of(new_size)} now, {size_of(size)} before")
     elif free:
-        output.print(f"the file stays {size_of(new_size)}, {size_of(free)} of it free for what comes")
-        output.note("--shrink gives it back to the disk")
+        output.print(f"the file keeps its size of {size_of(new_size)}; {size_of(free)} of it can be reused")
+        output.note("--shrink returns it to the disk")
     return 0
 
 
@@ -100,7 +100,7 @@ def _counted(taken: Prunable) -> str:
 
 
 def _shrink(path: str) -> None:
-    """Write the file anew without what is free in it. Takes as much room again while it does."""
+    """Rewrite the file without its free pages. Needs as much disk space again meanwhile."""
     lock = FileLock(str(Path(path).resolve()))
     lock.acquire(PATIENCE, threading.Event())
     try:

@@ -54,10 +54,10 @@ async def _import(output: Output, chosen: argparse.Namespace) -> int:
         return 0
     names = ", ".join(counts)
     output.print(
-        f"{names}: {count_of(written, 'event')} written" if written else f"{names}: there already, nothing written"
+        f"{names}: {count_of(written, 'event')} written" if written else f"{names}: exists already, nothing written"
     )
     if is_open:
-        output.note(f"{count_of(is_open, 'turn')} had not ended, and will go on when a server is started")
+        output.note(f"{count_of(is_open, 'turn')} had not ended and will continue when a server is started")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`everyword ls`: every conversation in one line, those that want something first to be seen."""
+"""`everyword ls`: list the agents with their status."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _sorted(listed: list[Listed], by: str, *, is_reversed: bool) -> list[Listed]
 
 
 async def _path(store: ReadOnlyLog, summary: AgentSummary) -> list[UIMessage]:
-    """Return the messages that are shown; those that cannot be read are for `doctor` to tell of."""
+    """Return the messages that clients see, without those that cannot be decoded: `doctor` reports them."""
     row, messages = await store.conversation(summary.id)
     state, _ = restore(row, [], messages, [])
     found: list[UIMessage] = []
@@ -144,7 +144,7 @@ def _print(output: Output, shown: Sequence[Listed], paths: Sequence[list[UIMessa
         for (summary, status), path in zip(shown, paths, strict=True)
     ]
     styles = [[COLOURS[status.word], "bold", "", "", "dim", "" if status.why else "dim"] for _, status in shown]
-    output.table(["STATE", "AGENT", "MESSAGES", "TURNS", "ACTIVE", "WHY, OR WHAT WAS SAID LAST"], rows, styles)
+    output.table(["STATE", "AGENT", "MESSAGES", "TURNS", "ACTIVE", "REASON OR LAST MESSAGE"], rows, styles)
 
 
 def _sum_up(
@@ -158,14 +158,14 @@ def _sum_up(
 ) -> None:
     counts = Counter(status.word for _, status in listed)
     words = ", ".join(f"{counts[word]} {word}" for word in STATUSES if counts[word])
-    server = "a server runs" if is_served else "no server runs"
+    server = "a server is running" if is_served else "no server is running"
     summary = f"{count_of(len(listed), 'agent')} in {db}; {server}"
     if not listed:
-        output.note(f"{summary}. They come into being when somebody talks to them")
+        output.note(f"{summary}. An agent is created by its first message")
     elif not found:
-        output.note(f"{summary}: {words}; none as asked for")
+        output.note(f"{summary}: {words}; none of them match")
     else:
-        left = f"; {len(found) - len(shown)} more with --limit 0" if len(found) > len(shown) else ""
+        left = f"; {len(found) - len(shown)} more; --limit 0 shows all" if len(found) > len(shown) else ""
         output.note(f"{summary}: {words}{left}")
 
 

@@ -1,4 +1,4 @@
-"""`everyword new`: a project that works."""
+"""`everyword new`: create a project with an agent and a test."""
 
 from __future__ import annotations
 
@@ -35,25 +35,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 SUFFIX = ".txt"
-"""Hides the files from tools that would take them for ours."""
+"""Suffix of template files, so that tools do not treat them as files of this repository."""
 
 FILLED_IN = (".md", ".toml")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Make a project in a folder that is empty or not there."""
+    """Create a project in a folder that is empty or does not exist."""
     folder = Path(chosen.folder)
     name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
     if not name:
-        raise UsageError(f"unable to name a project after {chosen.folder!r}; use a letter or a digit in it")
+        raise UsageError(f"unable to name a project after {chosen.folder!r}; its name needs a letter or a digit")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(
-            f"unable to make a project in {chosen.folder!r}; there is something already. Choose another folder"
-        )
+        raise UsageError(f"unable to create a project in {chosen.folder!r}; it exists and is not an empty folder. Choose another")
     try:
         made = _copy(files("everyword.cli") / "template", folder, {"name": name, **_dependency(_installed_from())})
     except OSError as exc:
-        raise UsageError(f"unable to make a project in {chosen.folder!r}; {exc.strerror}") from exc
+        raise UsageError(f"unable to create a project in {chosen.folder!r}; {exc.strerror}") from exc
     output = Output()
     for path in made:
         output.print(f"  {path}")
@@ -63,7 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _installed_from() -> dict[str, Any] | None:
-    """Return what the installer noted of the place that everyword came from; None if that was an index, by its name."""
+    """Return what the installer recorded about the origin of everyword; None if it was installed from an index."""
     try:
         noted = distribution("everyword").read_text("direct_url.json")
     except PackageNotFoundError:
@@ -72,18 +70,18 @@ def _installed_from() -> dict[str, Any] | None:
 
 
 def _dependency(noted: dict[str, Any] | None) -> dict[str, str]:
-    """Return how a project depends on the everyword that made it, with a comment that says so.
+    """Return a project's dependency on the everyword that created it, with a comment.
 
-    By name only if it was installed by name: otherwise an index may not have it, or have another project of that name.
+    By name only if it was installed by name: an index may not have it, or have another project with that name.
     """
     if noted is None:
-        return {"origin": "The version that made this project, or a newer one.", "source": f">={__version__}"}
+        return {"origin": "The version that created this project, or a newer one.", "source": f">={__version__}"}
     url = noted["url"]
     if control := noted.get("vcs_info"):
         url = f"{control['vcs']}+{url}@{control['commit_id']}"
     if folder := noted.get("subdirectory"):
         url = f"{url}#subdirectory={folder}"
-    origin = "everyword is installed from where this machine has it. Change the address for other machines."
+    origin = "everyword is installed from its place on this machine. Change the address for other machines."
     return {"origin": origin, "source": f" @ {url}"}
 
 

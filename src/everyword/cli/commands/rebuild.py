@@ -1,4 +1,4 @@
-"""`everyword rebuild`: everything beside the log, computed anew."""
+"""`everyword rebuild`: recompute the tables that are derived from the log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Rebuild the agents, all if none is named, and say what was not as the log says; 1 when one could not be."""
+    """Rebuild the given agents, or all, and report differences from the log; return 1 when an agent failed."""
     return asyncio.run(_rebuild(Output(is_json=chosen.json), chosen.db, chosen.agents))
 
 
@@ -58,7 +58,7 @@ async def _rebuild_all(output: Output, store: SqliteLog, file: ReadOnlyLog, agen
             try:
                 await _check_end(file, agent)
                 rebuilt = await rebuild(store, agent, now)
-            except (LogCorrupt, ValueError) as exc:  # stored bytes may be anything, also no text at all
+            except (LogCorrupt, ValueError) as exc:  # stored bytes may be damaged, even invalid UTF-8
                 failed += 1
                 error = str(exc) if isinstance(exc, LogCorrupt) else f"unable to rebuild {agent!r}; {exc}"
                 told.append({"agent": agent, "changes": [], "error": error})
@@ -72,17 +72,17 @@ async def _rebuild_all(output: Output, store: SqliteLog, file: ReadOnlyLog, agen
         output.json({**counts, "told": told})
         return 1 if failed else 0
     for each in told:
-        output.print(f"{each['error']}; its rows were left as they were" if each["error"] else _sentence(each))
+        output.print(f"{each['error']}; its rows were not changed" if each["error"] else _sentence(each))
     counted = f"{count_of(len(agents), 'agent')}, {count_of(events, 'event')}"
     output.print(f"{counted}: {changed} changed, {failed} failed")
     return 1 if failed else 0
 
 
 async def _check_end(file: ReadOnlyLog, agent: AgentId) -> None:
-    """Refuse a log whose end is gone: what it folds to would take the place of rows that know more."""
+    """Refuse a log whose end is missing: its result would replace newer rows."""
     head = await file.head(agent)
     if not await file.read(agent, Seq(head - 1)):
-        raise LogCorrupt(f"unable to rebuild {agent!r}; event {head}, the last of its log, is not there")
+        raise LogCorrupt(f"unable to rebuild {agent!r}; event {head}, the last of its log, is missing")
 
 
 def _sentence(told: dict[str, Any]) -> str:

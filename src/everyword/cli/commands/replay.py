@@ -1,4 +1,4 @@
-"""`everyword replay`: a turn once more, as any client saw it."""
+"""`everyword replay`: print the frames of a stored turn as a client received them."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ ARROWS = {"in": ("←", ""), "out": ("→", "cyan"), "opened": ("○", "green"),
 SAID = {"opened": "the client connects", "lost": "the connection is lost"}
 
 LONGEST_WAIT = 5.0
-"""Seconds: nobody wants to watch a turn wait for an hour, however true it is."""
+"""Longest pause in seconds: a turn may have waited for an hour."""
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Play a turn; 1 when the client would show another message than the stored one."""
+    """Replay a turn; return 1 when the client would show another message than the stored one."""
     return asyncio.run(_replay(Output(is_json=chosen.json), chosen))
 
 
@@ -90,16 +90,16 @@ async def _replay(output: Output, chosen: argparse.Namespace) -> int:
 
 def _check(chosen: argparse.Namespace, play: Play, row: TurnRow) -> None:
     if chosen.speed is not None and chosen.speed <= 0:
-        raise UsageError("unable to play at that speed; 1 is as it was, 10 is ten times as fast")
+        raise UsageError("unable to replay at that speed; 1 is real time, 10 is ten times as fast")
     if not row.is_open and play.chunks < row.chunks and (chosen.role != "late" or chosen.at or chosen.text):
         raise UsageError(
-            f"unable to play turn {row.turn} chunk by chunk; retention has taken {row.chunks - play.chunks} of its "
-            f"{count_of(row.chunks, 'chunk')}. What a client sees that comes now: --as late"
+            f"unable to replay turn {row.turn} chunk by chunk; retention has deleted {row.chunks - play.chunks} of its "
+            f"{count_of(row.chunks, 'chunk')}. To see what a client receives now: --as late"
         )
 
 
 async def _tell(output: Output, play: Play, speed: float | None) -> None:
-    """Tell the turn as `tail` would have, at its own pace."""
+    """Print the turn as `tail` does, at the given speed."""
     teller, before = Teller(output), play.events[play.first].at
     for committed in play.events[play.first : play.last + 1]:
         await _wait(committed.at - before, speed)
@@ -125,7 +125,7 @@ def _print(output: Output, frame: Frame, after: int, request: str) -> None:
 
 
 def _brief(frame: dict[str, Any], request: str) -> str:
-    """Return a frame with what tells it from the others first: people look for that, scripts get it whole."""
+    """Return a frame on one line, with the distinguishing fields first."""
     kind = str(frame.pop("type")).removeprefix("cf_agent_")
     match kind:
         case "use_chat_response":
@@ -143,17 +143,17 @@ def _brief(frame: dict[str, Any], request: str) -> str:
 
 
 def _compare(output: Output, play: Play, row: TurnRow) -> int:
-    """Say whether the client ended up with what was stored; a turn that is open has nothing to compare with."""
+    """Report whether the client shows the stored message; an open turn has none yet."""
     if row.is_open:
-        output.note(f"turn {row.turn} is still open: this is how far it is")
+        output.note(f"turn {row.turn} is still open; these are its frames so far")
         return 0
     told, stored = f"turn {row.turn} ended {row.status}", play.stored
     if stored is None:
-        output.note(f"{told}; it left no message")
+        output.note(f"{told}; it stored no message")
         return 0
     seen = next((message for message in play.messages if message["id"] == stored.id), None)
     if seen is not None and UIMessage.from_dict(seen).to_dict() == stored.to_dict():
         output.note(f"{told}; the client shows the stored message")
         return 0
-    output.note(f"{told}; the client shows something else than what was stored")
+    output.note(f"{told}; the client shows another message than the stored one")
     return 1

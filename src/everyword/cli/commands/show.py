@@ -57,7 +57,7 @@ OUTCOMES = {"completed": "green", "error": "red", "aborted": "yellow", "skipped"
 
 
 ROOMY, NARROW = 130, 9
-"""From how many columns on a request id is shown whole, and how much of it otherwise."""
+"""Columns from which on a request id is shown in full, and the length to which it is cut otherwise."""
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -86,7 +86,7 @@ async def _show(output: Output, chosen: argparse.Namespace) -> int:
     if not chosen.messages:
         _print_turns(output, turns if chosen.all or chosen.turns else turns[-10:], len(turns))
     for problem in problems:
-        output.note(f"{problem}; `everyword doctor` says more")
+        output.note(f"{problem}; run `everyword doctor`")
     return 0
 
 
@@ -126,7 +126,7 @@ def _print_messages(output: Output, state: State, chosen: argparse.Namespace) ->
     path = state.tree.shown_path()
     shown = path if chosen.all or chosen.last is None else path[len(path) - min(chosen.last, len(path)) :]
     if len(shown) < len(path):
-        output.print(output.style(f"\n… {count_of(len(path) - len(shown), 'message')} before", "dim"))
+        output.print(output.style(f"\n… {count_of(len(path) - len(shown), 'message')} earlier", "dim"))
     places = list(state.tree.nodes.items()) if chosen.all else shown
     active = set(state.tree.active_path())
     for number, place in ((number, place) for number, place in places if place.shown is not None):
@@ -137,9 +137,7 @@ def _print_messages(output: Output, state: State, chosen: argparse.Namespace) ->
     for turn in state.chat_turns():
         if turn.fold is not None and not turn.fold.is_empty and state.tree.nodes[turn.node].draft is None:
             output.print()
-            output.print(
-                f"{output.style('assistant', 'green', 'bold')}  {output.style('still being written', 'yellow')}"
-            )
+            output.print(f"{output.style('assistant', 'green', 'bold')}  {output.style('in progress', 'yellow')}")
             for line in render_message(output, turn.fold.message()):
                 output.print(line)
 
@@ -181,7 +179,7 @@ def _print_turns(output: Output, turns: Sequence[TurnRow], total: int) -> None:
         for row in turns
     ]
     styles = [["", OUTCOMES.get(row.status, "cyan")] for row in turns]
-    heads = ["TURN", "STATUS", "KIND", "TRIES", "CHUNKS", "ACCEPTED", "TOOK", "REQUEST", "HOW IT ENDED"]
+    heads = ["TURN", "STATUS", "KIND", "ATTEMPTS", "CHUNKS", "ACCEPTED", "DURATION", "REQUEST", "RESULT"]
     output.table(heads, rows, styles)
 
 
@@ -190,7 +188,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _clock_time(at: Millis) -> str:
-    """Return a time of this place; the day is left out when it is today."""
+    """Return a local time, without the day if it is today."""
     then, now = (datetime.fromtimestamp(each / 1000, tz=UTC).astimezone() for each in (at, SystemClock().now()))
     return then.strftime("%H:%M:%S" if then.date() == now.date() else "%Y-%m-%d %H:%M:%S")
 
@@ -233,7 +231,7 @@ def _as_json(
 
 
 def turn_as_json(row: TurnRow) -> dict[str, Any]:
-    """Return a turn as scripts get it."""
+    """Return a turn as JSON."""
     return {
         "turn": row.turn,
         "request": row.request,
@@ -253,7 +251,7 @@ def turn_as_json(row: TurnRow) -> dict[str, Any]:
 
 
 def _raw(value: bytes | None) -> msgspec.Raw | None:
-    """Return stored JSON as it is, unless it is none: a document must stay one whatever is in it."""
+    """Return stored JSON unchanged, or None if it is damaged: the document must stay valid JSON."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`everyword tail`: one conversation, live, in the terminal."""
+"""`everyword tail`: follow a conversation live."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Follow an agent; 1 when `--until-idle` came to a turn that failed."""
+    """Follow an agent; return 1 when the last turn before `--until-idle` quit has failed."""
     return asyncio.run(tail(Output(is_json=chosen.json), chosen))
 
 
 async def tail(output: Output, chosen: argparse.Namespace) -> int:
-    """Follow an agent on a output; returns the exit code, or never."""
+    """Follow an agent; return the exit code, if ever."""
     after = Seq(chosen.after) if chosen.after is not None else None
     if after is not None and after < 0:
-        raise UsageError("unable to begin there; --after takes a seq, and 0 is before the first event")
+        raise UsageError("unable to start there; --after takes the seq of an event, or 0 for the whole log")
     url, agent = (chosen.agent, "") if "://" in chosen.agent else (chosen.url, chosen.agent)
     if url is not None:
         return await _follow(output, chosen, follow_url(url, agent, after, _pairs(chosen.header)))
@@ -90,7 +90,7 @@ async def _follow(output: Output, chosen: argparse.Namespace, news: News) -> int
 
 
 class _Lines:
-    """Writes what it is told as lines of JSON."""
+    """Prints events as lines of JSON."""
 
     def __init__(self, output: Output) -> None:
         self.open: dict[TurnId, None] = {}
@@ -106,7 +106,7 @@ class _Lines:
         match news.event:
             case TurnAccepted() as accepted if not accepted.kind.is_bare:
                 self.open[accepted.turn] = None
-            case AttemptStarted() | Chunk() as event:  # of a turn that was accepted before the reader came
+            case AttemptStarted() | Chunk() as event:  # of a turn that was accepted before the reader started
                 self.open.setdefault(event.turn)
             case TurnEnded() as ended:
                 self.open.pop(ended.turn, None)
