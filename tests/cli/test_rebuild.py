@@ -158,7 +158,7 @@ def test_rebuild_restores_damaged_tables_exactly_and_says_what_it_changed(
     told = capsys.readouterr().out
     assert "chat/ann: 1 message missing, 1 message changed" in told
     assert "chat/bob: 1 turn missing, 1 turn changed, 1 message too many" in told
-    assert "chat/a/b ä: the agent's row differs" in told
+    assert "chat/a/b ä: the agent's own row" in told
     assert "3 agents," in told and "3 changed, 0 failed" in told
 
 

@@ -47,7 +47,9 @@ def run(chosen: argparse.Namespace) -> int:
     if not name:
         raise UsageError(f"unable to name a project after {chosen.folder!r}; its name needs a letter or a digit")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"unable to create a project in {chosen.folder!r}; it exists and is not an empty folder. Choose another")
+        raise UsageError(
+            f"unable to create a project in {chosen.folder!r}; it exists and is not an empty folder. Choose another"
+        )
     try:
         made = _copy(files("everyword.cli") / "template", folder, {"name": name, **_dependency(_installed_from())})
     except OSError as exc:
