@@ -93,7 +93,7 @@ def configured(store: str) -> uvicorn.Config:
         access_log=False,
         timeout_graceful_shutdown=1,
         ws_max_size=64 * 1024 * 1024,
-        ws="everyword.server.gathering:GatheringProtocol",
+        ws="everyword.server.uvicorn_websocket:UvicornWebSocketProtocol",
     )
 
 

@@ -39,7 +39,11 @@ async def live(folder: Path, port: int) -> None:
             await super().startup(sockets)  # type: ignore[arg-type]
             report("ready")
 
-    options = {"ws": "everyword.server.gathering:GatheringProtocol", "log_config": None, "access_log": False}
+    options = {
+        "ws": "everyword.server.uvicorn_websocket:UvicornWebSocketProtocol",
+        "log_config": None,
+        "access_log": False,
+    }
     config = uvicorn.Config(app, timeout_graceful_shutdown=2, log_level="warning", **options)  # type: ignore[arg-type]
     await Server(config).serve(sockets=[listening(port)])
 

@@ -30,7 +30,7 @@ from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.managed_stream import fold_managed_stream
 from everyword.runtime.tail import Committed
-from everyword.wire.streams import StreamView
+from everyword.wire.managed_stream_view import ManagedStreamView
 from tests.agents.stream_kit import PageStream, Talk, talking
 from tests.agents.stream_tabs import tab
 from tests.core.histories import Rows, fingerprint
@@ -114,7 +114,7 @@ def chunk_of(body: bytes) -> Chunk:
 def watched(world: World) -> list[tuple[str, str]]:
     """Return the streams of the last conversation as a page shows them that saw every frame, across all crashes."""
     pages: dict[str, PageStream] = {}
-    view, last = StreamView({}, _Nobody()), 0  # type: ignore[arg-type]
+    view, last = ManagedStreamView({}, _Nobody()), 0  # type: ignore[arg-type]
     generations: dict[str, int] = {}
     for seq, event in world.seen:
         if isinstance(event, TurnAccepted):

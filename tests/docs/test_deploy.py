@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from everyword.server.access import FORWARDING
+from everyword.server.access_policy import FORWARDING
 from tests.architecture.tree import ROOT
 
 HOW_TO = ROOT / "docs" / "how-to"

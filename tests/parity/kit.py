@@ -83,7 +83,7 @@ class Server:
 async def serving(store: LogStore | str, agent: type[Agent]) -> AsyncIterator[Server]:
     STEPS.clear()
     app = Everyword([agent], store=store, limits=Limits(requests_per_minute=100_000))
-    sockets = "everyword.server.gathering:GatheringProtocol"
+    sockets = "everyword.server.uvicorn_websocket:UvicornWebSocketProtocol"
     config = uvicorn.Config(app, port=0, ws=sockets, log_level="error", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve(), name="server")

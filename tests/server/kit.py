@@ -44,7 +44,7 @@ def scripted(script: Iterable[Item] | Callable[[Turn], Iterable[Item]], **member
 @asynccontextmanager
 async def serving(app: Any, **options: Any) -> AsyncIterator[str]:
     """Run the application behind a real socket, in the test's own loop; yield its URL."""
-    options.setdefault("ws", "everyword.server.gathering:GatheringProtocol")
+    options.setdefault("ws", "everyword.server.uvicorn_websocket:UvicornWebSocketProtocol")
     config = uvicorn.Config(app, log_config=None, access_log=False, **options)
     config.load()
     server = uvicorn.Server(config)

@@ -19,7 +19,7 @@ from everyword import Agent, CallResult, ChatError, Everyword, callable, get_cur
 from everyword.agents.connections import Connection
 from everyword.client import AgentClient
 from everyword.errors import AgentStopped, MailboxFull
-from everyword.server.hosting import MOST_AT_ONCE
+from everyword.server.connection_hooks import MOST_AT_ONCE
 from tests.server.kit import PATIENCE, connect, serving
 
 STATE, ERROR = "cf_agent_state", "cf_agent_state_error"

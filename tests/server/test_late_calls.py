@@ -14,7 +14,7 @@ from everyword.agents.tools import tool
 from everyword.testing import Gate
 from tests.server.kit import ask, chat, connect, reading, serving, user
 from tests.server.sockets import Frame, Socket, socket
-from tests.server.test_posted import _answered, _told
+from tests.server.test_posted_tool_answers import _answered, _told
 
 UPDATED, TRANSCRIPT = "cf_agent_message_updated", "cf_agent_chat_messages"
 

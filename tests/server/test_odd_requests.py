@@ -17,7 +17,7 @@ from everyword.observe import Metrics
 from everyword.runtime.phase import Phase
 from tests.server.kit import PATIENCE, chat, connect, question, scripted, serving
 from tests.server.sockets import socket
-from tests.server.test_every_door import ABOUT_THE_SERVER, PLAYGROUND, http_paths
+from tests.server.test_every_entry_point import ABOUT_THE_SERVER, PLAYGROUND, http_paths
 
 JUNK = (
     *(b"", b" ", b"\t", b"\x00", b"\xff\xfe", b"\xb2", "é".encode(), b"%", b"%ff", b"%00", b'"', b";;=", b"..", b"*"),

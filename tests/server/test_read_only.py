@@ -15,7 +15,7 @@ from everyword.testing import Gate
 from everyword.wire import parse as socket_doors
 from tests.server.kit import chat, connect, question, scripted, serving, user
 from tests.server.sockets import Socket, socket
-from tests.server.test_every_door import FRAMES, METHODS, http_paths
+from tests.server.test_every_entry_point import FRAMES, METHODS, http_paths
 
 
 async def authorize(connecting: Connecting) -> Principal:

@@ -12,7 +12,7 @@ import pytest
 from everyword.agents import AIChatAgent, Turn
 from everyword.core import evolve
 from everyword.messages.fold import MessageFold
-from everyword.server import commands
+from everyword.server import client_commands
 from everyword.testing import Gate
 from tests.server.kit import PATIENCE, Item, chat, connect, scripted, serving
 from tests.server.sockets import Frame, Socket, socket
@@ -199,7 +199,7 @@ async def test_a_turn_from_long_ago_is_still_told_with_its_end_and_the_messages_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Traps 24 and 39: however much happened since, and also when it is asked for again."""
-    for module in (evolve, commands):
+    for module in (evolve, client_commands):
         monkeypatch.setattr(module, "RECENT_TURNS", 3)  # so that long ago is soon
     async with serving(chat(scripted(lambda turn: [f"answer to {turn.id}"]))) as url, socket(url) as client:
         for number in range(6):

@@ -10,7 +10,7 @@ import pytest
 
 from everyword import AIChatAgent, Everyword, Think, Turn, tool
 from everyword.errors import ChatError, UsageError
-from everyword.server import streams
+from everyword.server import event_streams
 from everyword.testing import (
     Approve,
     AskAndStop,
@@ -24,7 +24,7 @@ from everyword.testing import (
     assert_parity,
 )
 from everyword.testing.observers import find_difference
-from everyword.wire.chat import ChatView
+from everyword.wire.chat_view import ChatView
 
 
 def chatting(*answers: Any) -> type[AIChatAgent]:
@@ -152,8 +152,10 @@ async def test_a_replay_that_loses_a_word_is_found(monkeypatch: pytest.MonkeyPat
 
 
 async def test_an_event_stream_that_hides_an_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = streams.terminal_events
-    monkeypatch.setattr(streams, "terminal_events", lambda *args, **more: true(*args, **{**more, "error": "Oops."}))
+    true = event_streams.terminal_events
+    monkeypatch.setattr(
+        event_streams, "terminal_events", lambda *args, **more: true(*args, **{**more, "error": "Oops."})
+    )
     with pytest.raises(AssertionError) as found:
         await assert_parity(chatting(["half ", ChatError("No luck.")]), "hi")
     assert "in peace: an event stream differs from what is stored" in str(found.value)

@@ -19,10 +19,10 @@ from everyword.events import (
     TurnKind,
 )
 from everyword.ids import Attempt, Generation, MessageId, NodeId, RequestId, Seq, TurnId
-from everyword.wire.chat import ChatView, ViewMemory
-from everyword.wire.handshake import NeedsReplay
-from everyword.wire.known_turns import KnownTurn, Snapshot
+from everyword.wire.chat_view import ChatView, ViewMemory
+from everyword.wire.connection_turns import ChatSnapshot, ConnectionTurn
 from everyword.wire.parse import ResumeAck, ResumeRequest
+from everyword.wire.resume_handshake import NeedsReplay
 
 BODY = Raw(b'{"id":"a1","role":"assistant","parts":[]}')
 
@@ -71,7 +71,7 @@ class Views:
     everything that it is told or asked.
     """
 
-    def __init__(self, snapshot: Snapshot, **given: Any) -> None:
+    def __init__(self, snapshot: ChatSnapshot, **given: Any) -> None:
         self._views = [ChatView(ViewMemory.new(deepcopy(snapshot)), **given) for _ in range(3)]
         self._given = given
 
@@ -114,7 +114,7 @@ class Tab:
         self.left: set[NodeId] = set()
         """Nodes of branches that are not shown."""
         self.view = Views(
-            Snapshot(Seq(0), **snapshot),
+            ChatSnapshot(Seq(0), **snapshot),
             socket=socket,
             owner="pk-me",
             transcript=lambda: self.shown,
@@ -158,5 +158,5 @@ def kinds(frames: list[dict[str, Any]]) -> list[str]:
     return names
 
 
-def known(**more: Any) -> KnownTurn:
-    return KnownTurn(TurnId(1), RequestId("r1"), NodeId(2), False, **more)
+def known(**more: Any) -> ConnectionTurn:
+    return ConnectionTurn(TurnId(1), RequestId("r1"), NodeId(2), False, **more)

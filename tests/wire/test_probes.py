@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from everyword.events import Outcome
 from everyword.ids import RequestId
-from everyword.wire.chat import NeedsReplay
-from tests.wire.test_chat import Tab, accepted, chunk, ended, kinds, message_ended
+from everyword.wire.chat_view import NeedsReplay
+from tests.wire.test_chat_view import Tab, accepted, chunk, ended, kinds, message_ended
 
 
 def test_an_acknowledgement_is_awaited_if_the_client_has_probed_and_waits() -> None:

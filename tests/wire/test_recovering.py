@@ -17,7 +17,7 @@ from msgspec import Raw
 from everyword.core.replay import TurnReplay
 from everyword.events import AttemptDelayed, AttemptStarted, ChatCleared, Chunk, Event, Outcome, TurnEnded, TurnKind
 from everyword.ids import Attempt, Generation, RequestId, Seq, TurnId
-from everyword.wire.known_turns import KnownTurn
+from everyword.wire.connection_turns import ConnectionTurn
 from tests.wire.kit import Tab, Told, accepted, decoded, ended, kinds, known, message_ended
 
 TRUE = {"type": "cf_agent_chat_recovering", "recovering": True, "id": "r1"}
@@ -174,7 +174,7 @@ def test_a_new_connection_is_told_of_a_turn_that_died_before_its_first_word() ->
 
 
 def test_a_new_connection_is_told_of_a_continuation_that_belongs_to_another_client() -> None:
-    owned = KnownTurn(
+    owned = ConnectionTurn(
         TurnId(1), RequestId("r1"), known().node, True, owner="pk-other", has_chunks=True, recovers_with=2
     )
     tab = Tab(open=[owned], present=("pk-other",))
@@ -183,13 +183,13 @@ def test_a_new_connection_is_told_of_a_continuation_that_belongs_to_another_clie
 
 
 @pytest.mark.parametrize("open_turns", [[], [known()], [known(has_chunks=True)]])
-def test_a_new_connection_hears_nothing_of_recovery_when_there_is_none(open_turns: list[KnownTurn]) -> None:
+def test_a_new_connection_hears_nothing_of_recovery_when_there_is_none(open_turns: list[ConnectionTurn]) -> None:
     assert recovering(decoded(Tab(open=open_turns).view.connected())) == []
 
 
 @pytest.mark.parametrize("open_turns", [[], [known()], [known(has_chunks=True)]])
 def test_a_new_connection_is_told_that_a_recovery_is_over_whose_end_it_may_have_missed(
-    open_turns: list[KnownTurn],
+    open_turns: list[ConnectionTurn],
 ) -> None:
     tab = Tab(open=open_turns, recovered=RequestId("r0"))
     assert decoded(tab.view.connected())[-1] == {**FALSE, "id": "r0"}
@@ -224,9 +224,9 @@ def lives(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-def folded(events: list[Event]) -> tuple[list[KnownTurn], bool]:
+def folded(events: list[Event]) -> tuple[list[ConnectionTurn], bool]:
     """Return what a snapshot has of the open turn, and whether it recovers: said apart from the machine under test."""
-    here: KnownTurn | None = None
+    here: ConnectionTurn | None = None
     for event in events:
         if isinstance(event, AttemptStarted | AttemptDelayed) and here is not None:
             here.recovers_with = event.attempt if event.attempt > 1 else None
@@ -235,7 +235,7 @@ def folded(events: list[Event]) -> tuple[list[KnownTurn], bool]:
         elif isinstance(event, TurnEnded):
             here = None
         elif type(event).__name__ == "TurnAccepted":
-            here = KnownTurn(event.turn, event.request, event.node, False, origin=event.origin)  # type: ignore[union-attr]
+            here = ConnectionTurn(event.turn, event.request, event.node, False, origin=event.origin)  # type: ignore[union-attr]
     return ([here] if here is not None else []), here is not None and here.recovers_with is not None
 
 

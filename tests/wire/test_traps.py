@@ -14,8 +14,8 @@ from everyword.messages.fold import MessageFold
 from everyword.messages.message import UIMessage
 from everyword.messages.normaliser import Normaliser
 from everyword.wire import frames
-from everyword.wire.handshake import NeedsReplay
 from everyword.wire.parse import AnswerCall, ChatRequest, SyncMessages, parse
+from everyword.wire.resume_handshake import NeedsReplay
 from tests.wire.kit import Tab, accepted, chunk, decoded, ended, kinds, known, message_ended
 
 

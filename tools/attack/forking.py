@@ -22,7 +22,7 @@ __all__ = ["Fork", "Forks"]
 
 KNOWN: Final = (
     *("everyword.cli.commands.serve", "everyword.cli.web_server", "everyword.cli.app_import", "uvicorn.lifespan.on"),
-    *("everyword.server.deadlines", "everyword.server.gathering"),
+    *("everyword.server.uvicorn_http", "everyword.server.uvicorn_websocket"),
     *("tests.chaos.agents", "tests.chaos.serving", "everyword.log.sqlite.store", "uvicorn.loops.uvloop"),
 )
 """What a server imports; none of it may start a thread by that."""

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tests.server.raw import RawSocket
-from tests.server.test_every_door import FRAMES, METHODS, ODD, http_paths
+from tests.server.test_every_entry_point import FRAMES, METHODS, ODD, http_paths
 from tests.server.test_odd_requests import BODIES, FIELDS, HEADERS, JUNK
 from tools.attack import shapes
 from tools.attack.findings import Findings

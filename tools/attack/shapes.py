@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.messages.test_part_schemas import ACCEPTED
-from tests.server.test_every_door import FRAMES
+from tests.server.test_every_entry_point import FRAMES
 
 __all__ = [
     "MADE_UP",

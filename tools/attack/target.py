@@ -131,7 +131,7 @@ class Chat(AIChatAgent):
 
 async def authorize(connecting: Connecting) -> Any:
     from everyword import Principal
-    from tests.server.test_every_door import ODD
+    from tests.server.test_every_entry_point import ODD
 
     named = connecting.request.headers.get("x-verdict")
     if named is None or FAULT == "door":

@@ -23,8 +23,8 @@ from ..messages.message import UIMessage
 from ..runtime.directory import LoadedAgent
 from ..runtime.replay_reader import by_number, read_replay
 from ..runtime.tail import Committed
-from ..server.snapshots import take_snapshot
-from ..wire.chat import ChatView, ViewMemory
+from ..server.chat_snapshot import take_snapshot
+from ..wire.chat_view import ChatView, ViewMemory
 from ..wire.parse import ResumeAck, ResumeRequest
 from .readonly_log import ReadOnlyLog
 

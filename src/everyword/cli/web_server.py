@@ -100,16 +100,16 @@ def _config(shown: Any, limits: Limits, seconds: int) -> Any:
     """Return uvicorn's configuration, with the limits that an application cannot enforce by itself."""
     import uvicorn
 
-    from ..server.bounds import Bounds
-    from ..server.deadlines import DeadlineProtocol
-    from ..server.gathering import GatheringProtocol
+    from ..server.connection_limits import ConnectionLimits
+    from ..server.uvicorn_http import UvicornHttpProtocol
+    from ..server.uvicorn_websocket import UvicornWebSocketProtocol
 
-    bounds = Bounds.within(limits)
+    bounds = ConnectionLimits.within(limits)
     return uvicorn.Config(
         shown,
         timeout_graceful_shutdown=seconds,
-        http=DeadlineProtocol.within(bounds),
-        ws=GatheringProtocol.within(bounds),
+        http=UvicornHttpProtocol.within(bounds),
+        ws=UvicornWebSocketProtocol.within(bounds),
         ws_per_message_deflate=False,  # a compressed frame could become larger than its header says
         ws_max_size=limits.frame,
         log_config=None,

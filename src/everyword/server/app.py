@@ -33,22 +33,22 @@ from ..runtime.api import Responder
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.method_calls import MethodCalls
-from .access import NOTHING_TO_WATCH, Door, can_be_watched
-from .addressing import Address, find_address
-from .admissions import Admissions
-from .budgets import Budget
+from .access_policy import NOTHING_TO_WATCH, AccessPolicy, can_be_watched
+from .agent_urls import Address, find_address
+from .client_commands import SocketSettings
 from .close_codes import REFUSED, TRY_LATER
-from .commands import SocketSettings
+from .health import ServerPages
 from .http import SOCKET, Caller, Service, answer_http, entered_as
-from .incoming import Body, Frames
-from .limits import Flow, Limits, Pace, Seats
+from .limits import Limits, RateLimiter, ReaderLimit, TrafficLimiter
+from .memory_budget import MemoryBudget
+from .open_connections import OpenConnections
 from .permissions import Action, Authenticate, Authorize, Connecting, Permissions, Permit, Reject
+from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
 from .responses import refusal
 from .setup_check import SetupCheck
-from .signals import StopSignals
+from .stop_signals import StopSignals
 from .stores import Durability, drop_database, open_store
-from .subs import ClosedGate, pass_gates
-from .watching import Watch
+from .sub_agent_access import SubAgentRefusal, check_sub_agent_access
 from .websocket import serve_socket
 
 __all__ = ["Everyword"]
@@ -110,9 +110,9 @@ class Everyword(AppHandle):
         """Tells the time; None for the machine's own. Tests turn one by hand."""
         self._store, self._durability = store, durability
         self._retention = round(retention.total_seconds() * 1000)
-        self._door = Door(Permissions(authenticate, authorize), origins)
+        self._door = AccessPolicy(Permissions(authenticate, authorize), origins)
         self._tool_threads = ToolThreads(tool_threads)
-        self._watch = Watch(on_event, observe, self._tool_threads)
+        self._watch = ServerPages(on_event, observe, self._tool_threads)
         self._setup = SetupCheck()
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -169,10 +169,10 @@ class Everyword(AppHandle):
         self._signals.listen()
         self._setup.begin(self.classes.values())
         limits = self.limits
-        pace, calls = Pace(limits.requests_per_minute), Pace(limits.calls_per_minute)
-        flow = Flow(limits.frames_per_minute, limits.bytes_per_minute)
-        seats = Seats(limits.sockets_per_agent, limits.sockets_per_principal)
-        admissions, bodies = Admissions(directory.clock), Budget[asyncio.Timeout](limits.unfinished)
+        pace, calls = RateLimiter(limits.requests_per_minute), RateLimiter(limits.calls_per_minute)
+        flow = TrafficLimiter(limits.frames_per_minute, limits.bytes_per_minute)
+        seats = ReaderLimit(limits.sockets_per_agent, limits.sockets_per_principal)
+        admissions, bodies = OpenConnections(directory.clock), MemoryBudget[asyncio.Timeout](limits.unfinished)
         return Service(directory, limits, pace, calls, seats, flow, admissions, bodies)
 
     async def aclose(self) -> None:
@@ -225,7 +225,7 @@ class Everyword(AppHandle):
         return service.admissions.disconnect(principal.id if isinstance(principal, Principal) else principal)
 
     @property
-    def door(self) -> Door:
+    def door(self) -> AccessPolicy:
         """Access control, the same for everything that is served beside the agents."""
         return self._door
 
@@ -266,7 +266,7 @@ class Everyword(AppHandle):
             case "lifespan":
                 await self._run_lifespan(receive, send)
             case "http":
-                scope, body = self._door.without_credentials(scope), Body(receive)
+                scope, body = self._door.without_credentials(scope), RateLimitedBody(receive)
                 request = Request(scope, body)
                 headers = self._door.cors_headers(request)
                 try:
@@ -278,12 +278,12 @@ class Everyword(AppHandle):
                 body.is_answered = True
                 await response(scope, body, _adding(headers, send))
             case "websocket":
-                scope, frames = self._door.without_credentials(scope), Frames(receive, send)
+                scope, frames = self._door.without_credentials(scope), RateLimitedFrames(receive, send)
                 await self._serve_socket(WebSocket(scope, frames, send), frames, send)
             case kind:
                 raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
 
-    async def _respond(self, request: Request, body: Body) -> ASGIApp:
+    async def _respond(self, request: Request, body: RateLimitedBody) -> ASGIApp:
         about = await self._watch.answer(request, self._door, self._running)
         if about is not None:
             return about
@@ -291,7 +291,7 @@ class Everyword(AppHandle):
         entered = await self._enter(request) if not is_preflight else self._door.refuse_at_sight(request)
         if isinstance(entered, Reject):
             return refusal(entered.status, entered.reason)
-        if isinstance(entered, ClosedGate):
+        if isinstance(entered, SubAgentRefusal):
             return entered.answer()
         if entered is None:
             return Response(status_code=204, headers=self._door.preflight_headers(request))
@@ -299,13 +299,13 @@ class Everyword(AppHandle):
         caller = Caller(request, entered.agent, entered.permit, entered.action)
         return await answer_http(entered.service, caller, entered.resource)
 
-    async def _serve_socket(self, websocket: WebSocket, frames: Frames, send: Send) -> None:
+    async def _serve_socket(self, websocket: WebSocket, frames: RateLimitedFrames, send: Send) -> None:
         entered = await self._enter(websocket)
         if isinstance(entered, Reject):
             is_final = entered.status < 500 and entered is not NOTHING_TO_WATCH
             await _turn_away(websocket, REFUSED if is_final else TRY_LATER, entered.reason)
             return
-        if isinstance(entered, ClosedGate):
+        if isinstance(entered, SubAgentRefusal):
             await _turn_away(websocket, entered.close_code, entered.close_reason)
             return
         if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
@@ -337,7 +337,7 @@ class Everyword(AppHandle):
     async def _running(self) -> Directory:
         return (await self.service()).directory
 
-    async def _enter(self, connection: HTTPConnection) -> _Entered | Reject | ClosedGate:
+    async def _enter(self, connection: HTTPConnection) -> _Entered | Reject | SubAgentRefusal:
         """Take a request or a socket through the door, to its agent and resource; start when nobody has yet."""
         refused = self._door.refuse_at_sight(connection)
         if refused is not None:
@@ -368,7 +368,7 @@ class Everyword(AppHandle):
             if permit.principal.read_only and loads and not await can_be_watched(service.directory, agent):
                 return NOTHING_TO_WATCH
             with acting_as(permit.principal.identity):
-                closed = await pass_gates(service.directory, connection, address, self._served)
+                closed = await check_sub_agent_access(service.directory, connection, address, self._served)
             return closed or _Entered(service, agent, address.resource, permit, action)
         except EverywordError as exc:
             log.error("%s", exc)

@@ -42,18 +42,18 @@ from ..principals import Principal, acting_as
 from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire.sse import UI_STREAM_HEADERS
-from .access import NOTHING_TO_WATCH, can_be_watched
-from .admissions import Admissions
-from .bodies import Question, TooLarge, read_json, read_number, read_question
-from .budgets import Budget
-from .hosting import agent_of
-from .limits import Flow, Limits, Pace, Seats
+from .access_policy import NOTHING_TO_WATCH, can_be_watched
+from .connection_hooks import agent_of
+from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
+from .limits import Limits, RateLimiter, ReaderLimit, TrafficLimiter
+from .memory_budget import MemoryBudget
+from .open_connections import OpenConnections
 from .permissions import Action, Permit, Reject, describe_verdict
-from .posted import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
+from .posted_tool_answers import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
 from .presence import Presence
+from .request_bodies import Question, TooLarge, read_json, read_number, read_question
 from .responses import StreamedResponse, refusal
-from .sharing import Sharing
-from .streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
+from .shared_slices import SharedSlices
 
 __all__ = ["RESOURCES", "SOCKET", "Caller", "Service", "answer_http", "entered_as"]
 
@@ -82,19 +82,19 @@ class Service:
 
     directory: Directory
     limits: Limits
-    pace: Pace
+    pace: RateLimiter
     """Turns that principals ask for."""
-    calls: Pace
+    calls: RateLimiter
     """Methods that they call."""
-    seats: Seats
-    flow: Flow
+    seats: ReaderLimit
+    flow: TrafficLimiter
     """What principals send."""
-    admissions: Admissions
+    admissions: OpenConnections
     """What principals have open."""
-    bodies: Budget[asyncio.Timeout]
+    bodies: MemoryBudget[asyncio.Timeout]
     """What requests have sent of bodies that are not whole."""
     presence: Presence = field(default_factory=Presence)
-    sharing: Sharing = field(default_factory=Sharing)
+    sharing: SharedSlices = field(default_factory=SharedSlices)
     """What readers are sent alike."""
 
 

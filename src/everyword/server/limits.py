@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..errors import TooManyQueued
 from ..ids import AgentId, Millis
 
-__all__ = ["MINUTE", "Flow", "Limits", "Pace", "Seats"]
+__all__ = ["MINUTE", "Limits", "RateLimiter", "ReaderLimit", "TrafficLimiter"]
 
 MINUTE = 60_000
 
@@ -50,7 +50,7 @@ class Limits:
     """How long a frame or a body may take to come whole. Kept by `everyword serve`."""
 
 
-class Pace:
+class RateLimiter:
     """How many turns each principal has asked for within the last minute. Remembers only the newest principals."""
 
     def __init__(self, per_minute: int, *, principals: int = 10_000) -> None:
@@ -71,7 +71,7 @@ class Pace:
         return 0
 
 
-class Flow:
+class TrafficLimiter:
     """How much each principal sends: frames and bytes, over all its connections. Remembers only the newest principals.
 
     A leaky bucket for each limit, so that a principal takes the same room however much it sends: what comes fills it,
@@ -102,7 +102,7 @@ class Flow:
         return max(waits)
 
 
-class Seats:
+class ReaderLimit:
     """How many sockets and event streams each agent has open, and each principal."""
 
     def __init__(self, per_agent: int, per_principal: int) -> None:

@@ -22,8 +22,8 @@ from ..messages.message import UIMessage
 from ..principals import Principal
 from ..rows import TurnRow
 from .app import Everyword
-from .bodies import read_number
 from .permissions import Connecting, Reject
+from .request_bodies import read_number
 from .responses import refusal
 
 __all__ = ["FEED", "PlaygroundFeed"]

@@ -38,7 +38,8 @@ from ..runtime.replay_reader import by_number, read_replay
 from ..runtime.subscription import PAGE, PAGE_BYTES, Subscription
 from ..runtime.tail import Committed
 from ..wire import frames
-from ..wire.chat import ChatView, ViewMemory
+from ..wire.chat_view import ChatView, ViewMemory
+from ..wire.managed_stream_view import ManagedStreamView
 from ..wire.parse import (
     BadCall,
     CallMethod,
@@ -48,16 +49,15 @@ from ..wire.parse import (
     SetState,
     parse,
 )
-from ..wire.streams import StreamView
-from .admissions import ENDED
+from .agent_tool_feeds import RunFeeds
+from .chat_snapshot import take_snapshot
+from .client_commands import ClientCommands, Probe, SocketSettings
 from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
-from .commands import ClientCommands, Probe, SocketSettings
-from .hosting import Host, agent_of
+from .connection_hooks import ConnectionHooks, agent_of
+from .incoming_frames import refusal_of, text_of
+from .open_connections import ENDED
 from .presence import Presence
-from .receiving import refusal_of, text_of
-from .runs import RunFeeds
-from .sharing import SLICE, Piece, joined
-from .snapshots import take_snapshot
+from .shared_slices import SLICE, FramePiece, joined
 
 __all__ = ["FRAMES", "serve_socket"]
 
@@ -153,7 +153,7 @@ class _Socket:
         """Set when the agent's own code closes the socket."""
         own = agent_of(loaded)
         self._is_chat = own is None or isinstance(own, AIChatAgent)
-        self._host = Host(loaded, own, self._connection(), self._outbox.post) if own is not None else None
+        self._host = ConnectionHooks(loaded, own, self._connection(), self._outbox.post) if own is not None else None
         self._is_told = self._host is None or self._host.prepare()
         """Whether it is told of what happens, or only what the agent sends and what it asked for itself."""
 
@@ -246,7 +246,7 @@ class _Socket:
             owner=self._owner,
         )
         self._runs = snapshot.runs
-        self._happened = view.happened_all if self._is_chat else StreamView(snapshot.streams, view).happened_all
+        self._happened = view.happened_all if self._is_chat else ManagedStreamView(snapshot.streams, view).happened_all
         kind, name = split_agent_id(agent)
         value = self._host.state() if self._host is not None else None
         state = [frames.state(value)] if value is not None else []
@@ -367,7 +367,7 @@ class _Socket:
         while self._subscription.cursor < replay.head:
             await self._tell(await self._subscription.poll(Seq(replay.head)), lambda part: _passed(view, replay, part))
 
-    async def _send(self, outgoing: list[bytes], pieces: list[Piece] | None = None) -> None:
+    async def _send(self, outgoing: list[bytes], pieces: list[FramePiece] | None = None) -> None:
         """Send frames, and then pieces of some, as the client reads them. Takes them out of the lists."""
         if not pieces and sum(map(len, outgoing)) > SLICE:
             pieces = self._settings.sharing.cut(outgoing)

@@ -21,7 +21,7 @@ from ..log.sqlite.store import SqliteLog
 from ..runtime.clock import Clock
 from ..runtime.phase import Phase
 from ..server import Everyword
-from ..server.signals import StopSignals
+from ..server.stop_signals import StopSignals
 from .crash import CrashingLog
 from .network import Network
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..ids import MessageId, RequestId, Seq, TurnId
-from .known_turns import KnownTurn
+from .connection_turns import ConnectionTurn
 
 __all__ = ["IGNORED", "ClientList"]
 
@@ -78,7 +78,7 @@ class ClientList:
         """Note that the client may show something else than the transcript."""
         self.is_doubted = self.is_doubted or if_
 
-    def begins(self, known: KnownTurn) -> None:
+    def begins(self, known: ConnectionTurn) -> None:
         """Note that a turn of the client's own says its first word: not later, or its id came before the transcript."""
         self.proof, self.proof_answer, self.is_proof_over = known.turn, known.answer, False
 

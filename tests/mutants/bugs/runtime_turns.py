@@ -63,7 +63,7 @@ BUGS = [
         "RunFollower.__init__",
         "R-18",
         replace("Seq(0)", "Seq(5)"),
-        "tests/server/test_runs.py::test_a_cut_at_every_frame_loses_and_doubles_nothing[chat]",
+        "tests/server/test_agent_tool_feeds.py::test_a_cut_at_every_frame_loses_and_doubles_nothing[chat]",
         "a client that comes late misses the first chunks",
     ),
     Bug(

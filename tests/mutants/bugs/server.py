@@ -7,93 +7,93 @@ from tests.mutants.changes import always, drop, never, replace, swap
 
 __all__ = ["BUGS"]
 
-BOUNDS = "tests/server/test_bounds.py"
-GATHERING = "tests/server/test_gathering.py"
-INCOMING = "tests/server/test_incoming.py"
+BOUNDS = "tests/server/test_connection_limits.py"
+GATHERING = "tests/server/test_uvicorn_websocket.py"
+INCOMING = "tests/server/test_rate_limited_receive.py"
 LIMITS = "tests/server/test_limits.py"
-POSTED = "tests/server/test_posted.py"
-SHARING = "tests/server/test_sharing.py"
+POSTED = "tests/server/test_posted_tool_answers.py"
+SHARING = "tests/server/test_shared_slices.py"
 
 BUGS = [
     Bug(
-        "Sharing._shared",
+        "SharedSlices._shared",
         "I-11",
         replace("self._slices.get(...)", "None"),
         f"{SHARING}::test_clients_that_are_sent_the_same_hold_the_same_slices",
         "five hundred clients that resume a long answer take gigabytes",
     ),
     Bug(
-        "Budget.hold",
+        "MemoryBudget.hold",
         "I-11",
         replace("max", "min"),
         f"{SHARING}::test_never_more_is_held_than_the_limit",
         "a client with a small frame is closed for one with a large frame",
     ),
     Bug(
-        "FrameWalker._read_header",
+        "FrameScanner._read_header",
         "I-11",
         replace("self.announced > self._limit", "self._payload > self._limit"),
-        "tests/server/test_framing.py::test_fragments_are_cut_as_soon_as_they_are_too_large_together",
+        "tests/server/test_frame_scanner.py::test_fragments_are_cut_as_soon_as_they_are_too_large_together",
         "a message of any size is kept if it comes in fragments",
     ),
     Bug(
-        "GatheringProtocol._is_within_bounds",
+        "UvicornWebSocketProtocol._is_within_bounds",
         "I-11",
         never("$walker.fragments > ..."),
         f"{BOUNDS}::test_a_flood_of_empty_frames_closes_the_socket_and_nobody_else_waits[0]",
         "empty fragments keep the server busy for as long as a client likes",
     ),
     Bug(
-        "DeadlineProtocol._run_out",
+        "UvicornHttpProtocol._run_out",
         "I-11",
         drop("self.transport.abort()"),
         f"{BOUNDS}::test_a_request_whose_headers_do_not_come_is_closed",
         "connections that say nothing stay for ever",
     ),
     Bug(
-        "Seats.check_principal",
+        "ReaderLimit.check_principal",
         "I-11",
         replace("self._used[$principal] >= self._per_principal", "self._used[$principal] > self._per_principal"),
         f"{LIMITS}::test_seats_are_counted_per_principal_over_all_agents",
         "one user opens one connection more than allowed",
     ),
     Bug(
-        "DeadlineProtocol.on_message_begin",
+        "UvicornHttpProtocol.on_message_begin",
         "I-11",
         never("len(...) >= self.bounds.pipelined"),
         f"{BOUNDS}::test_some_requests_may_wait_for_the_one_before_but_not_any_number",
         "one connection fills the memory with requests that wait",
     ),
     Bug(
-        "DeadlineProtocol.data_received",
+        "UvicornHttpProtocol.data_received",
         "I-11",
         never("self._has_headers and self._beside > self.bounds.header_bytes"),
         f"{BOUNDS}::test_what_comes_besides_a_body_in_chunks_is_bounded[a]",
         "trailers of a request fill the memory",
     ),
     Bug(
-        "Flow.wait_needed",
+        "TrafficLimiter.wait_needed",
         "I-11",
         replace("$level >= $full", "$level > $full"),
         f"{LIMITS}::test_who_waits_as_long_as_it_is_told_gets_through",
         "one more than the limit is let through",
     ),
     Bug(
-        "Frames.__call__",
+        "RateLimitedFrames.__call__",
         "I-11",
         replace("_size(...)", "0"),
         f"{INCOMING}::test_the_local_principal_has_limits_too",
         "a client writes as much as it likes, if only in large frames",
     ),
     Bug(
-        "Body._take",
+        "RateLimitedBody._take",
         "I-11",
         replace("$wait > (MINUTE if self._is_begun else 0)", "$wait > 0 and (not self._is_begun)"),
         f"{INCOMING}::test_a_body_that_goes_on_and_on_is_cut_off",
         "a body without end is read without end",
     ),
     Bug(
-        "Watch._metrics",
+        "ServerPages._metrics",
         "I-14",
         never("$metrics.allow is None"),
         "tests/server/test_observe_exporters.py"
@@ -159,28 +159,28 @@ BUGS = [
         "a frame of 126 bytes breaks its connection",
     ),
     Bug(
-        "GatheringProtocol.send",
+        "UvicornWebSocketProtocol.send",
         "frames follow the WebSocket protocol",
         never("$message['type'] == 'websocket.send'"),
         f"{INCOMING}::test_a_refusal_does_not_come_in_the_middle_of_a_message_that_is_sent_in_fragments",
         "a message begins between the fragments of another",
     ),
     Bug(
-        "GatheringTransport.write_now",
+        "BufferingTransport.write_now",
         "frames follow the order of the log",
         swap("if self._kept: ...", "self._transport.write(...)"),
         f"{GATHERING}::test_what_is_written_now_comes_behind_what_was_kept_back",
         "a client gets the answer before the greeting",
     ),
     Bug(
-        "GatheringTransport.close",
+        "BufferingTransport.close",
         "no frame is lost",
         drop("self.flush()"),
         f"{GATHERING}::test_what_was_kept_back_is_written_before_the_end",
         "the last frames are lost when a socket is closed",
     ),
     Bug(
-        "GatheringProtocol.write_frames",
+        "UvicornWebSocketProtocol.write_frames",
         "no frame is lost",
         replace("return $texts", "return []"),
         f"{GATHERING}::test_frames_that_there_is_no_room_for_are_given_back",

@@ -7,13 +7,13 @@ from tests.mutants.changes import drop, never, replace
 
 __all__ = ["BUGS"]
 
-ACCESS = "tests/server/test_access.py"
+ACCESS = "tests/server/test_access_policy.py"
 PERMISSIONS = "tests/server/test_permissions.py"
 READ_ONLY = "tests/server/test_read_only.py"
 
 BUGS = [
     Bug(
-        "Host._call",
+        "ConnectionHooks._call",
         "I-3",
         drop("$states.committed()"),
         "tests/server/test_state.py::test_what_tells_of_a_state_leaves_behind_it[add_at_once-expected0]",
@@ -41,7 +41,7 @@ BUGS = [
         "a frame that an expired client sends while its socket is being closed is obeyed",
     ),
     Bug(
-        "Admissions.admit",
+        "OpenConnections.admit",
         "I-14",
         drop("self._open[$principal.id].add(...)"),
         f"{PERMISSIONS}::test_disconnecting_a_principal_closes_all_that_it_has_open_and_nothing_of_others",
@@ -51,11 +51,11 @@ BUGS = [
         "Permissions._checked",
         "I-14",
         replace("Reject(UNCHECKED, ...)", "Principal(str(verdict))"),
-        "tests/server/test_every_door.py::test_only_a_principal_comes_in_over_http",
+        "tests/server/test_every_entry_point.py::test_only_a_principal_comes_in_over_http",
         "an `authorize` that returns a name lets every client in",
     ),
     Bug(
-        "Door.without_credentials",
+        "AccessPolicy.without_credentials",
         "I-14",
         drop("not _is_added_by_browser(...)"),
         f"{ACCESS}::test_no_code_sees_the_cookies_of_a_page_that_only_the_star_lets_in",
@@ -69,7 +69,7 @@ BUGS = [
         "clients of a proxy seem to be on this machine",
     ),
     Bug(
-        "Host.heard",
+        "ConnectionHooks.heard",
         "I-14",
         never("self.connection.is_readonly and (not self._agent.read_only_may_send)"),
         f"{READ_ONLY}::test_frames_of_its_own_reach_the_agent_only_where_the_agent_allows_it",
@@ -93,7 +93,7 @@ BUGS = [
         "server:_closed",
         "I-14",
         replace("$verdict is True", "$verdict"),
-        "tests/server/test_subs.py::test_who_is_not_let_through_gets_the_same_verdict_over_http_and_over_the_socket",
+        "tests/server/test_sub_agent_access.py::test_who_is_not_let_through_gets_the_same_verdict_over_http_and_over_the_socket",
         "an `authorize` that does not say no lets clients in",
     ),
 ]

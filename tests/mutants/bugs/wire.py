@@ -7,8 +7,8 @@ from tests.mutants.changes import drop, never, replace
 
 __all__ = ["BUGS"]
 
-CHAT = "tests/wire/test_chat.py"
-LEFT_BRANCHES = "tests/wire/test_left_branches.py"
+CHAT = "tests/wire/test_chat_view.py"
+LEFT_BRANCHES = "tests/wire/test_inactive_branches.py"
 
 BUGS = [
     Bug(
@@ -19,7 +19,7 @@ BUGS = [
         "a client that comes back after an error does not see the chunks before it",
     ),
     Bug(
-        "Handshake.probed",
+        "ResumeHandshake.probed",
         "B2",
         never("$last.outcome is Outcome.ERROR"),
         f"{CHAT}::test_a_probe_after_an_error_is_offered_the_failed_turn",
@@ -33,28 +33,28 @@ BUGS = [
         "clients do not see what became of a late call before a reload",
     ),
     Bug(
-        "LeftBranches.follows",
+        "InactiveBranches.follows",
         "R-5",
         never("$known.is_told or $known.is_joined"),
         f"{LEFT_BRANCHES}::test_a_client_that_was_told_the_beginning_is_told_the_rest_and_then_the_new_branch",
         "the old answer and the new one stand on one page",
     ),
     Bug(
-        "LeftBranches.forget",
+        "InactiveBranches.forget",
         "R-5",
         drop("$each.is_hidden = True"),
         f"{LEFT_BRANCHES}::test_a_client_that_watched_and_asks_for_another_answer_forgets_the_old_one_at_once",
         "the old answer comes back to the page that asked for another",
     ),
     Bug(
-        "LeftBranches.forget",
+        "InactiveBranches.forget",
         "R-5",
         replace("[$each for $each in $followed if ...]", "list($followed)"),
         f"{LEFT_BRANCHES}::test_a_client_that_reads_the_old_answer_as_its_own_and_asks_for_another_is_told_the_rest",
         "asking for another answer is an error on the page",
     ),
     Bug(
-        "Handshake.acknowledged",
+        "ResumeHandshake.acknowledged",
         "R-11",
         replace("$is_awaited, self.is_awaiting = (self.is_awaiting, False)", "$is_awaited = self.is_awaiting"),
         "tests/wire/test_probes.py::test_a_probe_counts_for_one_stream",
@@ -71,11 +71,11 @@ BUGS = [
         "wire:chunk_frame",
         "R-18",
         replace("$chunk.index + 1", "$chunk.index"),
-        "tests/wire/test_runs.py::test_a_chunk_is_numbered_by_its_index_and_passed_on_as_it_is",
+        "tests/wire/test_agent_tool_frames.py::test_a_chunk_is_numbered_by_its_index_and_passed_on_as_it_is",
         "the first chunk has the number of the start",
     ),
     Bug(
-        "StreamView._happened",
+        "ManagedStreamView._happened",
         "R-20",
         never("isinstance($event, _Conversation)"),
         "tests/agents/test_stream_manager_sockets.py::test_an_agent_that_does_not_chat_says_nothing_of_a_chat",

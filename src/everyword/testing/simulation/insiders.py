@@ -14,7 +14,7 @@ from ...ids import AgentId, RequestId, Seq
 from ...messages.message import UIMessage
 from ...runtime.agent_runtime.agent_runtime import AgentRuntime
 from ...runtime.api import TurnResult
-from ...server.streams import follow_log
+from ...server.event_streams import follow_log
 from .life import Life
 
 __all__ = ["Follower", "Insider"]

@@ -12,9 +12,9 @@ from ...log.base import LogStore
 from ...runtime.api import Responder
 from ...runtime.clock import Clock
 from ...runtime.directory import Directory, Settings
-from ...server.commands import SocketSettings
+from ...server.client_commands import SocketSettings
 from ...server.presence import Presence
-from ...server.sharing import Sharing
+from ...server.shared_slices import SharedSlices
 from ...server.websocket import serve_socket
 from .loop import owner_of_tasks
 from .network import Link
@@ -37,7 +37,7 @@ class Life:
         self.links: list[Link] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.directory = Directory(store, responders, clock=clock, settings=Settings(grace=0, retention=retention))
-        self._presence, self.sharing = Presence(), Sharing()
+        self._presence, self.sharing = Presence(), SharedSlices()
         self._context = copy_context()
         self._context.run(owner_of_tasks.set, self.tasks)
         self._opening = self.start(self.directory.open())

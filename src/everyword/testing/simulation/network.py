@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket
 
-from ...server.sharing import joined
+from ...server.shared_slices import joined
 from ...server.websocket import FRAMES
 
 __all__ = ["Closed", "Link"]

@@ -1,0 +1,165 @@
+"""The server's own pages for those who run it: whether it is well, and its metrics. And who hears what it commits."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ..agents.tool_threads import ToolThreads
+from ..errors import EverywordError, LogError
+from ..ids import Millis
+from ..observe.api import EventHook, LoopBlocked, Observer
+from ..observe.dispatcher import EventDispatcher
+from ..observe.logs import TurnLog
+from ..runtime.api import StreamFunction
+from ..runtime.directory import Directory, OnAppend
+from .access_policy import AccessPolicy, why_not_local
+from .loop_watchdog import hear_blocks
+from .permissions import describe_verdict
+from .responses import refusal
+
+if TYPE_CHECKING:
+    from ..observe.metrics import Metrics
+
+__all__ = ["ServerPages"]
+
+log = logging.getLogger("everyword.server")
+
+HEALTH: Final = "/healthz"
+PATIENCE: Final = 2.0
+"""Seconds after which a store that has not answered is busy, which is no illness."""
+
+
+class ServerPages:
+    """Everybody who watches one app."""
+
+    def __init__(self, on_event: EventHook | None, observers: Sequence[Observer], threads: ToolThreads) -> None:
+        self._hooks = [on_event] if on_event is not None else []
+        self._observers = list(observers)
+        self._threads = threads
+        self._dispatcher: EventDispatcher | None = None
+        self._unhear: Callable[[], None] | None = None
+
+    # -- hearing ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> OnAppend | None:
+        """Start to deliver events; return the function that takes each batch, or None if nothing observes."""
+        observers = [*self._observers, TurnLog()] if TurnLog.is_wanted() else self._observers
+        if self._observers and self._unhear is None:
+            self._unhear = hear_blocks(self._loop_blocked)
+        if not self._hooks and not observers:
+            return None
+        self._dispatcher = EventDispatcher(self._hooks, observers)
+        self._dispatcher.start()
+        return self._dispatcher.watch
+
+    async def end(self) -> None:
+        if self._unhear is not None:
+            self._unhear()
+            self._unhear = None
+        if self._dispatcher is not None:
+            await self._dispatcher.aclose()
+
+    def _loop_blocked(self, blocked: LoopBlocked) -> None:
+        for observer in self._observers:
+            try:
+                observer.loop_blocked(blocked)
+            except Exception:
+                log.exception("loop_blocked of %r raised", observer)
+
+    def around(self, stream: StreamFunction) -> StreamFunction:
+        """Return the function that answers a turn, wrapped by the observers that want it."""
+        for observer in self._observers:
+            if type(observer).around is not Observer.around:
+                stream = observer.around(stream)
+        return stream
+
+    # -- pages ------------------------------------------------------------------------------------------------------
+
+    async def answer(
+        self, request: Request, door: AccessPolicy, directory: Callable[[], Awaitable[Directory]]
+    ) -> Response | None:
+        """Return a page about the server itself; None when the path is not one of those."""
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if request.method not in ("GET", "HEAD"):
+            return None
+        if path == HEALTH:
+            refused = door.refuse_strangers(request)
+            return refusal(refused.status, refused.reason) if refused is not None else await _health(directory)
+        metrics = next((each for each in self._observers if getattr(each, "path", None) == path), None)
+        return await self._metrics(metrics, request, directory) if metrics is not None else None
+
+    async def _metrics(self, found: Any, request: Request, directory: Callable[[], Awaitable[Directory]]) -> Response:
+        """Show the metrics of `everyword.observe.Metrics`, if the app has them, at the path that they were given.
+
+        Answers:
+            200: The text format of Prometheus.
+            403: The client may not read them.
+        """
+        metrics: Metrics = found
+        if metrics.allow is None:
+            why = why_not_local(request)
+            if why is not None:
+                return refusal(403, f"unable to show metrics; the request {why}. Say who may: Metrics(allow=...).")
+        elif not await _is_allowed(metrics, request):
+            return refusal(403, "unable to show metrics; you may not read them")
+        missed = self._dispatcher.missed if self._dispatcher is not None else 0
+        loaded = len(await directory())
+        text = metrics.render(loaded=loaded, missed=missed, threads=self._threads)
+        return Response(text, media_type=metrics.content_type)
+
+
+async def _is_allowed(metrics: Metrics, request: Request) -> bool:
+    """Ask `Metrics(allow=...)`; only True allows, and a hook that fails allows nobody."""
+    assert metrics.allow is not None
+    try:
+        given = metrics.allow(request)
+        allowed: object = await given if inspect.isawaitable(given) else given
+    except Exception:
+        log.exception("`allow` of the metrics failed; nobody was shown any")
+        return False
+    if not isinstance(allowed, bool):
+        log.error("`allow` of the metrics returned %s; return True or False", describe_verdict(allowed))
+    return allowed is True
+
+
+async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
+    """Tell whether this process serves, for a load balancer.
+
+    Answers:
+        200: `{"status": "ready"}`.
+        403: There is no `authorize`, and the request does not come from this machine.
+        503: `{"status": "stopping"}`, or `{"status": "failing"}` when the log takes no writes.
+    """
+    status, code = "ready", 200
+    try:
+        running = await directory()
+        if running.is_stopping:
+            status, code = "stopping", 503
+        elif not await _is_writable(running):
+            status, code = "failing", 503
+    except EverywordError as exc:
+        log.warning("not healthy: %s", exc)
+        status, code = "failing", 503
+    return JSONResponse({"status": status}, code, {"cache-control": "no-store"})
+
+
+async def _is_writable(directory: Directory) -> bool:
+    """Tell whether the log takes writes: no agent waits for it to take one again, and it takes this one."""
+    if directory.failing:
+        return False
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await directory.store.prune(Millis(0))  # a write that deletes nothing
+    except TimeoutError:
+        return True
+    except LogError as exc:
+        log.warning("the log does not take writes: %s", exc)
+        return False
+    return True

@@ -1,0 +1,484 @@
+"""One connection's view of a chat: a pure machine over incoming frames and events, in cursor order (R-11, B2).
+
+The connection is *live* (it gets what happens), *parked* (it waits to hear whether a turn that was accepted starts to
+stream) or *offered* a turn (it was told that there is a stream, and gets nothing of it until it acknowledges). All it
+knows it learned from a snapshot at its first cursor and from the events since: so it never says what a crash could
+take back, and never something twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+from ..core.replay import TurnReplay
+from ..events import (
+    AttemptDelayed,
+    AttemptStarted,
+    CallAnswered,
+    ChatCleared,
+    Chunk,
+    Event,
+    LeafMoved,
+    MessageEnded,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    Outcome,
+    Placed,
+    StateSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    TurnRetargeted,
+)
+from ..ids import NodeId, RequestId, Seq, TurnId
+from . import frames
+from .client_list import ClientList
+from .connection_turns import ChatSnapshot, ConnectionTurn, ConnectionTurns
+from .inactive_branches import InactiveBranches
+from .parse import ResumeAck, ResumeRequest
+from .resume_handshake import NeedsReplay, ResumeHandshake, ResumeMode
+
+__all__ = ["ChatView", "CommittedFrames", "ViewMemory"]
+
+_CHANGES: Final = frozenset(
+    {
+        CallAnswered,
+        ChatCleared,
+        LeafMoved,
+        MessageEnded,
+        MessageReplaced,
+        MessagesPut,
+        MessagesRemoved,
+        TurnAccepted,
+    }
+)
+"""Events after which a conversation is another one."""
+
+Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
+"""Returns the newest committed conversation, with marks at what is being written: rendered when it is written (B4)."""
+
+
+class CommittedFrames(Protocol):
+    """A committed event with room for its encoded frames, shared by all watchers: `live` is a chunk's own."""
+
+    seq: Seq
+    event: Event
+    live: bytes | None
+    frames: dict[str, bytes]
+
+
+@dataclass(slots=True)
+class ViewMemory:
+    """What a connection remembers of the chat, to be taken up by another process: JSON by `encode` and `decode`."""
+
+    turns: list[ConnectionTurn]
+    last_ended: ConnectionTurn | None
+    recovered: RequestId | None
+    mode: ResumeMode
+    offered: TurnId | None
+    is_awaiting: bool
+    has_probed: bool
+    client_list: ClientList
+
+    @classmethod
+    def new(cls, snapshot: ChatSnapshot) -> ViewMemory:
+        """Return what a new connection knows."""
+        known = ClientList(snapshot.head, is_doubted=bool(snapshot.open))
+        return cls(
+            list(snapshot.open), snapshot.last_ended, snapshot.recovered, ResumeMode.LIVE, None, False, False, known
+        )
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> ViewMemory:
+        return msgspec.json.decode(data, type=cls)
+
+
+class ChatView:
+    """The chat half of one connection. Feed it frames and events in order; send what it returns.
+
+    `socket` is our own serial of the connection, `owner` the client's `_pk`; `is_present` tells whether any
+    connection of a given owner is there, `is_shown` whether a node lies on the branch that is shown: a turn of another
+    goes on unseen (R-5). `is_followed` tells whether a message stands behind a node.
+    """
+
+    def __init__(
+        self,
+        memory: ViewMemory,
+        *,
+        socket: str,
+        owner: str | None,
+        transcript: Transcript,
+        is_present: Callable[[str], bool],
+        is_shown: Callable[[NodeId], bool] = lambda node: True,
+        is_followed: Callable[[NodeId], bool] = lambda node: False,
+    ) -> None:
+        self._transcript, self._is_shown, self._is_followed = transcript, is_shown, is_followed
+        self._turns = ConnectionTurns(
+            memory.turns, socket=socket, owner=owner, is_present=is_present, is_shown=is_shown
+        )
+        self._handshake = ResumeHandshake(
+            self._turns,
+            mode=memory.mode,
+            offered=memory.offered,
+            is_awaiting=memory.is_awaiting,
+            has_probed=memory.has_probed,
+        )
+        self._left = InactiveBranches(is_shown, socket)
+        self._last_ended, self._once_recovered = memory.last_ended, memory.recovered
+        self.client_list = memory.client_list
+        self._flowing: TurnId | None = None
+        """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
+        self._frames: frames.ChunkFrames | None = None
+        """What makes the frames of the turn that flows."""
+
+    @property
+    def memory(self) -> ViewMemory:
+        """What this connection remembers."""
+        return ViewMemory(
+            list(self._turns),
+            self._last_ended,
+            self._once_recovered,
+            self._handshake.mode,
+            self._handshake.offered,
+            self._handshake.is_awaiting,
+            self._handshake.has_probed,
+            self.client_list,
+        )
+
+    # -- incoming frames -------------------------------------------------------------------------------------
+
+    def connected(self) -> list[bytes]:
+        """Return what a new connection is told of the chat, before who it talks to (R-16)."""
+        waiting = list(self._turns)
+        recovers = [frames.recovering(i.request, is_recovering=True) for i in waiting if i.recovers_with is not None]
+        if not recovers and self._once_recovered is not None:
+            recovers = [frames.recovering(self._once_recovered, is_recovering=False)]
+        streaming = self._turns.streaming
+        if streaming is not None:
+            if self._turns.is_owned_by_another(streaming):
+                streaming.is_passed_over = True
+                return recovers
+            self._handshake.offer(streaming)
+            return [*self._placed(streaming, connect=True), frames.resuming(streaming.request), *recovers]
+        transcript = [self._messages(connect=True)]
+        if not waiting:
+            return [*transcript, *recovers]
+        self._handshake.park()
+        return [frames.pending(waiting[-1].request), *transcript, *recovers]
+
+    def is_open(self, request: RequestId) -> bool:
+        """Tell whether this connection knows of the request's turn, and that it has not ended."""
+        return self._turns.of_request(request) is not None
+
+    def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
+        """Answer a probe."""
+        self._flowing = None
+        return self._handshake.probed(frame, self._last_ended, self._is_forgotten)
+
+    def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
+        """Return what has to be read, or None when the acknowledgement is of another turn than the running one."""
+        return self._handshake.acknowledged(frame)
+
+    def replayed(self, replay: TurnReplay) -> list[bytes]:
+        """Return the frames of a replay (B2's second table).
+
+        The caller then hands over the events up to `replay.head` with `passed`, if the turn is still open there;
+        if it ended, events go on as usual, and the end comes live.
+        """
+        self._flowing = None
+        here = self._turns.of_request(replay.request)
+        if not replay.is_known:
+            if here is not None:
+                here.is_passed_over = True  # cleared, behind this connection's cursor: nothing live may follow its end
+            return [frames.response(replay.request, "", done=True, replay=True)]
+        frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
+        # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
+        is_numbered = here is not None and here.is_told and any(index is not None for index, _ in replay.chunks)
+        sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
+        complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
+        if here is not None:
+            self._handshake.go_live()
+            here.is_joined, here.is_hidden = True, False
+            here.is_passed_over = replay.outcome is not None  # then its transcript and its end are on their way
+            return [*self._placed(here), *sent, complete]
+        if replay.outcome is None:
+            return []  # accepted after this connection's cursor: it is told live
+        terminal = frames.terminal(
+            replay.request,
+            replay.outcome,
+            error=replay.error,
+            message_ids=replay.message_ids,
+            is_continuation=replay.is_continuation,
+            replay=True,
+        )
+        if replay.outcome is Outcome.ERROR:
+            sent.append(complete)
+        # A client puts what is replayed last on its screen: it must be told where it belongs.
+        self.client_list.doubt(if_=len(self._turns) > 0)
+        return [*sent, terminal] if self._turns.streaming is not None else [*sent, terminal, self._messages()]
+
+    def passed(self, committed: CommittedFrames, request: RequestId) -> list[bytes]:
+        """Take in an event that the replay of `request` already covers; other turns' business is still told."""
+        event = committed.event
+        if isinstance(event, Chunk):
+            known = self._turns.get(event.turn)
+            if known is None:
+                return []
+            if known.request != request:
+                return self.happened(committed)
+            known.has_chunks = True
+            return self._recovered(known) if known.recovers_with == event.attempt else []
+        return self._event(event, committed.seq)
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def happened_all(self, page: Iterable[CommittedFrames]) -> list[bytes]:
+        """Return the frames that tell this connection of some events, as `happened` does of one."""
+        told: list[bytes] = []
+        for committed in page:
+            event = committed.event
+            # In full flow there is nothing to decide: with many watchers, these lines are where the time goes.
+            if type(event) is Chunk and event.turn == self._flowing:
+                told.append(committed.live or self._frame(event, committed))
+            else:
+                told += self.happened(committed)
+        return told
+
+    def _frame(self, event: Chunk, committed: CommittedFrames) -> bytes:
+        """Make the frame of a chunk of the turn that flows, for all who watch it."""
+        assert self._frames is not None
+        frame = committed.live = self._frames.live(event.body, event.index)
+        return frame
+
+    def happened(self, committed: CommittedFrames) -> list[bytes]:
+        """Return the frames that tell this connection of an event."""
+        event = committed.event
+        if isinstance(event, Chunk):  # nearly all of them
+            return self._chunk(event, committed)
+        return self._event(event, committed.seq)
+
+    def _chunk(self, event: Chunk, committed: CommittedFrames) -> list[bytes]:
+        known = self._turns.get(event.turn)
+        if known is None:
+            return []
+        recovered = self._recovered(known) if known.recovers_with == event.attempt else []
+        is_first, known.has_chunks = not known.has_chunks, True
+        if known.is_passed_over or self._handshake.is_offered(event.turn):
+            return recovered
+        if is_first and self._handshake.is_live and self._turns.is_mine(known.origin):
+            known.is_told = True  # also on a branch that was left: the client waits for it
+        if self._left.hides(known, is_first=is_first):
+            self.client_list.doubt()
+            return recovered
+        if is_first:
+            recovered = [*recovered, *self._handshake.begins(known)]
+            if self._handshake.is_offered(event.turn):
+                return recovered
+        known.is_told = known.is_told or is_first
+        if self._flowing != event.turn:
+            self._flowing = event.turn
+            self._frames = frames.ChunkFrames(known.request, is_continuation=known.is_continuation)
+            if is_first and self._turns.is_mine(known.origin) and not known.is_continuation:
+                self.client_list.begins(known)
+        frame = committed.live or self._frame(event, committed)
+        placed = self._placed(known)
+        if not placed and not known.is_placed and self._is_followed(known.node):
+            self._flowing = None  # nothing of it can be shown yet: look again at its next chunk
+        return [*recovered, frame, *placed] if recovered or placed else [frame]
+
+    def _event(self, event: Event, seq: Seq) -> list[bytes]:
+        self._flowing = None
+        client_list, changed_at = self.client_list, self.client_list.changed_at
+        if type(event) in _CHANGES:
+            client_list.changed_at = seq
+        match event:
+            case TurnAccepted():
+                client_list.accepted(event.request, changed_at)
+                return self._accepted(event)
+            case TurnRetargeted():
+                known = self._turns.get(event.turn)
+                if known is not None:
+                    known.node, known.owner, known.origin = event.node, event.owner, event.origin
+                return []
+            case AttemptStarted():
+                # What was shown of it counts no more, if it begins anew.
+                client_list.doubt(if_=event.fresh and self._turns.get(event.turn) is not None)
+                return self._recovers(event) if event.attempt > 1 else []
+            case AttemptDelayed():
+                return self._recovers(event)
+            case CallAnswered():
+                told = self._updated(event.node)
+                client_list.doubt(if_=not told)  # no chunk says that something was approved (R-2)
+                return told
+            case MessageEnded():
+                return self._message_ended(event)
+            case TurnEnded():
+                return self._ended(event)
+            case MessagesPut() | MessageReplaced():
+                # An answer that streams meanwhile is put behind it by the client, wherever it belongs.
+                client_list.doubt(if_=len(self._turns) > 0)
+                if not self._turns.is_mine(event.origin) or client_list.has_been_shown:
+                    return [self._messages()]
+                return _as_stored(event.messages if isinstance(event, MessagesPut) else [event])
+            case LeafMoved():
+                client_list.doubt(if_=len(self._turns) > 0)
+                return [*self._left.forget(self._turns), self._messages()]
+            case MessagesRemoved():
+                return [self._messages()] if event.cause != "cap" else []
+            case ChatCleared():
+                return self._cleared(event)
+            case StateSet():
+                return [] if self._turns.is_mine(event.origin) else [frames.state(bytes(event.state))]
+            case _:
+                return []
+
+    def _accepted(self, event: TurnAccepted) -> list[bytes]:
+        if not event.kind.is_chat:
+            return []
+        self._turns.add(ConnectionTurn.accepted(event))
+        self.client_list.doubt(if_=len(self._turns) > 1)
+        if not (event.messages or event.kind is TurnKind.CHAT) or event.dropped:
+            return []
+        if not self._turns.is_mine(event.origin):
+            # A client that follows an answer of the branch that is left now is shown the new branch after its end.
+            return [] if any(map(self._left.follows, self._turns)) else [self._messages()]
+        if forgotten := self._left.forget(self._turns):
+            return [*forgotten, self._messages()]
+        if not self.client_list.has_been_shown:
+            return _as_stored(event.messages)
+        # A transcript that was on its way when this connection asked has wiped the question from its screen.
+        return [self._messages()]
+
+    def _message_ended(self, event: MessageEnded) -> list[bytes]:
+        known = self._turns.get(event.turn)
+        if known is None:
+            return self._updated(event.node)  # late calls: nothing streams, and the message stays where it is
+        known.is_saved = True
+        if not self._is_shown(known.node):
+            return []
+        if known.is_joined or self._handshake.is_offered(event.turn):
+            return []  # told with the end
+        if self._turns.is_mine(known.origin) and not known.is_continuation and not event.sanitized:
+            return []  # who asked has it from the chunks
+        return [self._messages()]
+
+    def _ended(self, event: TurnEnded) -> list[bytes]:
+        known = self._turns.pop(event.turn)
+        if known is None:
+            return []
+        known.outcome = event.outcome
+        self.client_list.ended(event.turn)
+        client_list, shown = self.client_list, self.client_list.transcripts
+        told = [*self._told_of_end(event, known), *self._recovered(known)]
+        is_time = self._turns.are_quiet or (known.has_chunks and not known.is_hidden)
+        if client_list.is_doubted and is_time and event.reason != "cleared":
+            # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Now
+            # nothing streams: a client that streams keeps what it has, and puts it behind everything else.
+            client_list.is_doubted = len(self._turns) > 0
+            if client_list.transcripts == shown or event.outcome is Outcome.SKIPPED:
+                told.append(self._messages())
+        told += self._handshake.released(event, known)
+        if event.outcome is not Outcome.SKIPPED:
+            self._last_ended = known
+        return told
+
+    def _told_of_end(self, event: TurnEnded, known: ConnectionTurn) -> list[bytes]:
+        terminal = frames.terminal(
+            known.request,
+            event.outcome,
+            error=event.error,
+            message_ids=known.message_ids,
+            is_continuation=known.is_continuation,
+        )
+        if event.outcome is Outcome.SKIPPED:
+            if not self._turns.is_mine(known.origin):
+                return []
+            if known.is_continuation:
+                return self._handshake.skipped()
+            return [self._messages(), terminal] if event.reason == "dropped" else [terminal]
+        if self._handshake.is_offered(event.turn):
+            self._handshake.go_live()  # it never acknowledged: it still gets the transcript and the end
+            return [self._messages(), terminal] if known.is_saved else [terminal]
+        if event.reason == "cleared" and not known.is_joined and not self._turns.is_mine(known.origin):
+            # A client that only watches puts its half of the answer back when the turn is done, even if it was this
+            # client that cleared; after an error frame it forgets it.
+            return [frames.response(known.request, "", done=False, error=True), terminal]
+        if self._left.follows(known):
+            return [terminal, self._messages()]  # after the end: before it, a client keeps the answer that it reads
+        if known.is_joined and known.is_saved:
+            if known.is_continuation:
+                # Before the end: a client is ready with the end, and its calls must read as they are stored by then.
+                return [self._messages(), terminal]
+            # After the end: before it, a client that resumed puts the answer back to where it first stood.
+            return [terminal, self._messages()]
+        if event.outcome is Outcome.ABORTED and known.is_saved:
+            # A client that stopped has dropped what was on its way: this is how far the answer went.
+            return [*self._updated(known.node), terminal]
+        return [terminal]
+
+    def _cleared(self, event: ChatCleared) -> list[bytes]:
+        released = self._handshake.cleared()
+        self._turns.clear()
+        self._last_ended = None
+        self.client_list.cleared()
+        # What was on its way may have brought the old conversation back to who cleared it.
+        return [*released, self._messages()] if self._turns.is_mine(event.origin) else [*released, frames.CLEAR]
+
+    # -- small words -----------------------------------------------------------------------------------------------
+
+    def _recovers(self, event: AttemptStarted | AttemptDelayed) -> list[bytes]:
+        """Note the attempt whose first word ends a recovery; tell of one that is news."""
+        known = self._turns.get(event.turn)
+        if known is None:
+            return []
+        was_recovering, known.recovers_with = known.recovers_with is not None, event.attempt
+        return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
+
+    @staticmethod
+    def _recovered(known: ConnectionTurn) -> list[bytes]:
+        if known.recovers_with is None:
+            return []
+        known.recovers_with = None
+        return [frames.recovering(known.request, is_recovering=False)]
+
+    def _is_forgotten(self, known: ConnectionTurn) -> bool:
+        """True for a turn that spoke and left nothing: a client that missed its end still shows what it said."""
+        return known.outcome is Outcome.ABORTED and known.has_chunks and not self._updated(known.node)
+
+    def _placed(self, known: ConnectionTurn, *, connect: bool = False) -> list[bytes]:
+        """Show where the answer of a turn belongs, if something stands behind it: a client puts what streams last."""
+        if known.is_placed or known.is_continuation or not self._is_followed(known.node):
+            return []
+        if not any(node == known.node for node, _, _ in self._transcript()):
+            return []  # it has said nothing that can be shown
+        return [self._messages(connect=connect)]
+
+    def _messages(self, *, connect: bool = False) -> bytes:
+        """Render the transcript, without a last answer that this connection has not seen the end of (B4)."""
+        unfinished = {i.node: i for i in self._turns if not i.is_saved and not i.is_continuation}
+        transcript = self._transcript()
+        if unfinished and transcript and not transcript[-1][2] and transcript[-1][0] in unfinished:
+            transcript = transcript[:-1]
+        bodies = [body for _, body, _ in transcript]
+        for node, _, _ in transcript if unfinished else ():
+            if node in unfinished:
+                unfinished[node].is_placed = True
+        self.client_list.shown(is_whole=bool(bodies) and not len(self._turns))
+        return frames.messages(bodies, connect=connect)
+
+    def _updated(self, node: NodeId) -> list[bytes]:
+        body = next((body for other, body, _ in self._transcript() if other == node), None)
+        return [frames.message_updated(body)] if body is not None else []
+
+
+def _as_stored(messages: Iterable[Placed | MessageReplaced]) -> list[bytes]:
+    """Return what tells a client of its own messages: it has them but for the server's fields (R-37)."""
+    return [frames.message_updated(bytes(each.message)) for each in messages]
