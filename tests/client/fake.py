@@ -1,4 +1,4 @@
-"""A small server that speaks the frames of agents: identity, state, calls, and whatever a test wants to say."""
+"""A small server with the frames of agents: identity, state, calls, and any frame that a test sends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FakeAgent:
         self.reject: int | None = None
         self.close_with: tuple[int, str] | None = None
         self.is_deaf = False
-        """Whether frames are read and nothing is done with them, as by a process that is about to die."""
+        """True if frames are read and ignored, as by a process that is about to die."""
         self._heard = asyncio.Event()
 
     @property

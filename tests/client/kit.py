@@ -1,4 +1,4 @@
-"""Small words for the client's tests: a real server, a client that comes back at once, and facts to wait for."""
+"""Helpers for the client's tests: a client that reconnects at once, and conditions to wait for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def client(url: str, name: str = "ann", **options: Any) -> ChatClient:
 
 
 async def patiently(waiting: Awaitable[T]) -> T:
-    """Wait for something that has to come."""
+    """Wait, and fail after the tests' timeout."""
     async with asyncio.timeout(PATIENCE):
         return await waiting
 
@@ -39,17 +39,17 @@ async def snapshots(reply: Reply) -> list[UIMessage]:
 
 
 async def until_text(chat: ChatClient, text: str) -> None:
-    """Wait until the last message of the conversation says exactly this."""
+    """Wait until the last message of the conversation has exactly this text."""
     await patiently(chat.connection.until(lambda: bool(chat.messages) and chat.messages[-1].text == text))
 
 
 async def settled(chat: ChatClient) -> None:
-    """Wait until everything that the server has for this client is here."""
+    """Wait until this client has received everything that the server has for it."""
     await patiently(chat._confirmed(chat.protocol.stop("nothing that runs")))
 
 
 def is_growing(messages: list[UIMessage]) -> bool:
-    """Tell whether each snapshot says all that the one before it said, of one and the same message."""
+    """Tell whether all snapshots are of one message, and each begins with the text of the one before."""
     texts = [message.text for message in messages]
     return len({message.id for message in messages}) <= 1 and all(b.startswith(a) for a, b in pairwise(texts))
 

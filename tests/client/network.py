@@ -1,4 +1,4 @@
-"""A network between a client and a server that a test can cut: at once, after so many bytes, or for a while."""
+"""A network between a client and a server that a test can cut: at once, before a given frame, or for a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Network:
-    """A TCP proxy. `cut_after` is how many WebSocket frames of the server get through before it is reset once."""
+    """A TCP proxy. After `cut_after` WebSocket frames of the server, it resets the connection once."""
 
     def __init__(self, upstream: int) -> None:
         self.port = 0
@@ -75,7 +75,7 @@ class Network:
                 writer.close()
 
     def _is_due(self, counter: FrameCounter, *, is_down: bool) -> bool:
-        """Tell, once, that the frame which has just begun is the one that does not get through."""
+        """Tell, once, whether the frame that has just begun is the one to cut at."""
         if not counter.is_upgraded:
             return False
         if is_down:
@@ -91,7 +91,7 @@ class Network:
 
 
 class FrameCounter:
-    """Cuts the bytes of one direction into HTTP head and WebSocket frames, and counts the frames that have begun."""
+    """Splits the bytes of one direction into the HTTP head and WebSocket frames, and counts the begun frames."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -122,7 +122,7 @@ class FrameCounter:
 
 
 def frame_length(buffer: bytes) -> int | None:
-    """Return the length of the WebSocket frame that the bytes begin with; None when too few are here to tell."""
+    """Return the length of the WebSocket frame that the bytes begin with; None if there are too few bytes."""
     if len(buffer) < 2:
         return None
     length, head = buffer[1] & 0x7F, 2

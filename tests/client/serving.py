@@ -35,7 +35,7 @@ class Chat(AIChatAgent):
 
 
 class Killable:
-    """The server's process; killed as `kill -9` does, and started again on the same port and file."""
+    """The server's process: it can be killed with `kill -9` and started again on the same port and file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -67,7 +67,7 @@ class _Announced(uvicorn.Server):
 
 
 def main(file: str, port: str) -> None:
-    """Serve until somebody ends it."""
+    """Serve until the process is killed."""
     config = uvicorn.Config(
         Everyword([Chat], store=file), log_level="warning", access_log=False, ws="websockets-sansio"
     )

@@ -1,4 +1,4 @@
-"""Where an agent is."""
+"""The addresses of agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of any agent, against a server that speaks the frames of agents."""
+"""A client of any agent, against a small server with the frames of agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def counter(agent: FakeAgent, **options: Any) -> AgentClient:
 
 
 async def back(me: AgentClient) -> None:
-    """Wait until the client is connected and has been told the state again."""
+    """Wait until the client is connected and has received the state again."""
     await patiently(me.connection.until(lambda: me.is_connected and me.protocol.frames >= 2))
 
 
@@ -228,7 +228,7 @@ async def test_reconnects_wait_longer_each_time_by_the_given_clock() -> None:
 
 
 async def slept(clock: ManualClock) -> None:
-    """Wait until somebody waits for the time."""
+    """Wait until a task sleeps on the clock."""
     async with asyncio.timeout(20):
         while not clock._sleepers:  # noqa: ASYNC110 - the clock tells nobody who waits for it
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""When to try again."""
+"""Delays between attempts."""
 
 from __future__ import annotations
 

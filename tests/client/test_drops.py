@@ -1,4 +1,4 @@
-"""A chat client on a network that fails: cut before every frame, in both directions, and away while things happen."""
+"""A chat client on a failing network: cut before every frame, in both directions, and disconnected for a while."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.client.test_chat import FINISH, asks, call, two_steps
 from tests.server.kit import chat, scripted, serving
 
 MOST_FRAMES = 40
-"""More than any of the conversations here has."""
+"""More frames than any conversation of these tests has."""
 
 
 def locate() -> str:
@@ -34,7 +34,7 @@ SCRIPTS: dict[str, tuple[Any, str]] = {
 
 
 async def converse(me: ChatClient) -> tuple[str, str | None]:
-    """Ask one question and allow everything; return what was said and the error."""
+    """Ask one question and approve every call; return the texts and the error."""
     seen = []
     reply = me.send("hi")
     try:
@@ -54,7 +54,7 @@ async def converse(me: ChatClient) -> tuple[str, str | None]:
 @pytest.mark.parametrize("kind", SCRIPTS)
 @pytest.mark.parametrize("direction", ["down", "up"])
 async def test_an_answer_is_complete_wherever_the_connection_breaks(kind: str, direction: str) -> None:
-    """The connection is reset before the n-th frame after the hello, for every n there is."""
+    """The connection is reset before the n-th frame after the greeting, for every n."""
     script, text = SCRIPTS[kind]
     cuts = 0
     async with serving(chat(scripted(script))) as url:
@@ -182,7 +182,7 @@ async def test_server_sent_events_resume_from_the_cursor() -> None:
 
 
 async def test_server_sent_events_that_were_pruned_are_not_repeated() -> None:
-    """What is left of an ended turn is its message: it comes whole, and only its rest is news."""
+    """Only the message of an ended turn is left: the server sends all of it, and the client adds only the rest."""
     gate = Gate()
     app = chat(scripted(["Hel", "lo ", gate, "wor", "ld"]))
     async with serving(app) as url, network(port_of(url)) as between:

@@ -1,4 +1,4 @@
-"""A server that is killed in the middle of an answer, and one that comes up late."""
+"""A server that is killed during an answer, and one that starts late."""
 
 from __future__ import annotations
 

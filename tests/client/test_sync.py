@@ -1,4 +1,4 @@
-"""The chat client for scripts: the same words, without asyncio."""
+"""The chat client for scripts without asyncio."""
 
 from __future__ import annotations
 

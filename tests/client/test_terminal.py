@@ -1,4 +1,4 @@
-"""The chat in the terminal, with pipes instead of a person."""
+"""The chat in the terminal, over pipes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.server.kit import chat, scripted, serving
 
 
 async def typed(script: Any, lines: str, **options: Any) -> tuple[int, str]:
-    """Type lines, end the input, and return the exit status and what was written."""
+    """Type lines, end the input, and return the exit status and the output."""
     out = io.StringIO()
     async with serving(chat(scripted(script))) as url, client(url, **options) as me:
         status = await patiently(Terminal(me, io.StringIO(lines), out).run())

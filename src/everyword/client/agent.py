@@ -93,7 +93,7 @@ class AgentClient:
         await self.connection.until(lambda: self.protocol.is_confirmed(change))
         refusal = self.protocol.state.refusals.pop(change, None)
         if refusal is not None:
-            raise StateRefused(f"unable to set the state; the agent says: {refusal}")
+            raise StateRefused(f"unable to set the state; the agent refused it: {refusal}")
 
     def on_state_changed(self, callback: Callable[[Any], Awaitable[None] | None]) -> Callable[[], None]:
         """Call a function, async or not, with every new state; return a function that ends the subscription."""

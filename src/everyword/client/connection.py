@@ -168,9 +168,9 @@ class Connection:
         except InvalidStatus as refused:
             status = refused.response.status_code
             if 400 <= status < 500 and status not in (408, 425, 429):
-                said = (refused.response.body or b"").decode(errors="replace").strip()[:500]
+                text = (refused.response.body or b"").decode(errors="replace").strip()[:500]
                 raise TurnedAway(
-                    f"unable to connect to {self._address.http('')}; the server answered {status} {said}".rstrip(),
+                    f"unable to connect to {self._address.http('')}; the server answered {status} {text}".rstrip(),
                     status=status,
                 ) from None
             raise

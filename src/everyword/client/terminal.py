@@ -159,8 +159,8 @@ class _Printed:
         if state not in _STATES or self._states.get(call) == state:
             return ""
         self._states[call] = state
-        said = part.get("input") if state == "input-available" else part.get("output", part.get("errorText"))
-        return f"\n[{tool_name(part)} {_STATES[state]}: {_brief(said)}]\n"
+        value = part.get("input") if state == "input-available" else part.get("output", part.get("errorText"))
+        return f"\n[{tool_name(part)} {_STATES[state]}: {_brief(value)}]\n"
 
 
 def _brief(value: Any) -> str:

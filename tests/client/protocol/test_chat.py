@@ -1,4 +1,4 @@
-"""The client's half of the chat's protocol: what it says again, what it shows, and what it takes for an end."""
+"""The client's half of the chat protocol: the frames it sends again, the messages it shows, and how requests end."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_frames_from_before_a_clear_are_not_shown() -> None:
     chunk(protocol, "r1", {"type": "text-delta", "id": "t", "delta": " more"})
     hear(protocol, "chat_messages", messages=[QUESTION])
     assert protocol.messages == []
-    hear(protocol, "chat_messages", messages=[])  # what the server says of the clear itself
+    hear(protocol, "chat_messages", messages=[])  # the transcript that the clear itself causes
     protocol.receive(json.dumps({"type": "rpc", "id": mark, "success": False, "error": ""}))
     assert protocol.endings == {"r1": Ended("aborted")}
     assert protocol.messages == []
