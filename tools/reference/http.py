@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from everyword.observe.metrics import Metrics
-from everyword.server import http, watching
+from everyword.server import health, http
 
 from .docstrings import section, to_markdown
 
@@ -28,8 +28,8 @@ ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
         if method != "HEAD"
     },
     ("any method", f"{AGENT}/…"): http._own_answer,
-    ("GET", watching.HEALTH): watching._health,
-    ("GET", str(Metrics().path)): watching.Watch._metrics,
+    ("GET", health.HEALTH): health._health,
+    ("GET", str(Metrics().path)): health.ServerPages._metrics,
 }
 """Every route, and the function that answers it."""
 
