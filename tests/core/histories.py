@@ -1,4 +1,4 @@
-"""Histories of an agent, drawn mostly legal: uniform random commands rarely reach deep states."""
+"""Random histories of an agent. Most commands are legal, because uniform random ones rarely reach deep states."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ JsonObject = dict[str, Any]
 
 @dataclass
 class Rows:
-    """A store in four dictionaries: what rows mean, said once more, to compare stores and rebuilds with."""
+    """A store in four dictionaries: a second implementation of rows, to compare stores and rebuilt rows with."""
 
     agent: AgentRow | None = None
     turns: dict[TurnId, TurnRow] = field(default_factory=dict)
@@ -90,25 +90,25 @@ class Rows:
 
 @dataclass
 class History:
-    """An agent's life so far: what it was told, its state, its log, its rows."""
+    """The history of an agent: its commands, its state, its log and its rows."""
 
     rules: Rules = field(default_factory=Rules)
     told: list[tuple[int, Command]] = field(default_factory=list)
-    """(time, command): what a failing test shows of it."""
+    """(time, command), shown by failing tests."""
     state: State = field(default_factory=State, repr=False)
     log: list[tuple[Event, Millis]] = field(default_factory=list, repr=False)
     rows: Rows = field(default_factory=Rows, repr=False)
     now: int = 1_000
 
     def play(self, command: Command) -> list[Event]:
-        """Decide, evolve and project as the actor does; a refusal causes nothing."""
+        """Decide, evolve and project as the actor does. Return no events if the command is refused."""
         try:
             return self.tell(command)
         except Rejected:
             return []
 
     def tell(self, command: Command) -> list[Event]:
-        """As `play`, but raises what refuses the command."""
+        """Do the same as `play`, but raise the refusal of the command."""
         at = Millis(self.now)
         self.told.append((self.now, command))
         events = decide(self.state, command, at, self.rules)
@@ -142,7 +142,7 @@ def refold(log: list[tuple[Event, Millis]]) -> State:
 
 
 def fingerprint(state: State) -> dict[str, Any]:
-    """Everything a state says, in comparable form."""
+    """Return the contents of a state in a form that can be compared."""
 
     def turn(turn: TurnState) -> dict[str, Any]:
         return {
@@ -171,7 +171,7 @@ def fingerprint(state: State) -> dict[str, Any]:
 
 
 class Choices:
-    """Decisions, read from bytes one by one; what no byte decides is the first option.
+    """Choices that are read from bytes, one by one. After the last byte, the first option is chosen.
 
     One draw of bytes per history costs Hypothesis a fraction of what a draw per decision would, so histories are long;
     and it still shrinks them, by turning bytes into zeros: the first option, or the end.
@@ -199,7 +199,7 @@ def histories(steps: int = 40) -> st.SearchStrategy[History]:
 
 
 def walk(source: bytes) -> History:
-    """Make the history that these bytes decide."""
+    """Return the history that these bytes choose."""
     choices = Choices(source)
     rules = Rules(
         max_attempts=choices.of([5, 2, 1]),
@@ -216,7 +216,7 @@ def walk(source: bytes) -> History:
 
 
 def next_command(choices: Choices, history: History) -> Command:
-    """Choose what is likely to be asked next, and now and then what is not."""
+    """Choose a likely command, and now and then an unlikely one."""
     state, current = history.state, history.state.current
     work = wanted(state, Millis(history.now))
     moves = ["submit", "odd"]
@@ -282,13 +282,13 @@ def begin(history: History, turn: TurnState) -> BeginAttempt:
 
 
 def approved_calls(turn: TurnState) -> list[CallId]:
-    """Return the calls of our own tool in a turn's message that may run."""
+    """Return the calls of the server tool in a turn's message that may run."""
     parts = tool_parts(turn.fold.message()) if turn.fold is not None else ()
     return [CallId(part["toolCallId"]) for part in parts if part.get("state") == "approval-responded"]
 
 
 def start_or_settle(choices: Choices, turn: TurnState, call: CallId) -> Command:
-    """Run a call as its tool would: started first, then its output; now and then it dies in between."""
+    """Run a call as its tool would: its start, then its output; now and then the process crashes in between."""
     attempt = Attempt(turn.attempt)
     if choices.rarely():
         return BeginAttempt(turn.id, "crash")
@@ -299,7 +299,7 @@ def start_or_settle(choices: Choices, turn: TurnState, call: CallId) -> Command:
 
 
 def run_late(choices: Choices, history: History, turn: TurnState) -> Command:
-    """Choose what becomes of approved calls that run beside the chat."""
+    """Choose what happens to approved calls that run beside the chat."""
     if turn.attempt == 0:
         return begin(history, turn)
     if calls := approved_calls(turn):
@@ -357,7 +357,7 @@ def submit(choices: Choices, history: History) -> Command:
 
 
 def submitted(choices: Choices, history: History) -> list[JsonObject] | None:
-    """Choose the list that a client or our own code submits; None is a list that is not known yet."""
+    """Choose the list that a client or the agent's code submits; None for a deferred list."""
     path, new = shown(history), user(history.fresh("u"), choices.of(["a", "b"]))
     match choices.of(SHAPES):
         case "append":
@@ -430,7 +430,7 @@ def answer(choices: Choices, history: History) -> Command:
 
 
 def odd(choices: Choices, history: History) -> Command:
-    """Choose what is late, doubled, stale or rare."""
+    """Choose a command that is late, repeated, stale or rare."""
     state = history.state
     turn = TurnId(choices.number(state.last_turn + 2))
     attempt = Attempt(choices.number(4))
@@ -462,5 +462,5 @@ def odd(choices: Choices, history: History) -> Command:
 
 
 def is_waiting_for_a_person(state: State) -> bool:
-    """Whether all that is open are bare streams and continuations that wait for another answer."""
+    """Return whether only bare streams, and continuations that wait for another answer, are open."""
     return all(turn.is_continuation and turn.status is TurnStatus.ACCEPTED for turn in state.message_turns())

@@ -1,4 +1,4 @@
-"""A conversation played by hand: commands as short verbs, and what there is to see afterwards."""
+"""A conversation step by step: a short method for each command, and the results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ JsonObject = dict[str, Any]
 
 @dataclass
 class Stage(History):
-    """An agent's life, told command by command. Every verb returns the events that it caused, or raises the refusal.
+    """An agent that takes commands. Every method returns the events that it caused, or raises the refusal.
 
     A turn asked for with request `r` answers under the message id `a-r`. Turns and nodes count from 1: of a first
     question and its answer, the question is node 1 and the answer node 2.
@@ -126,7 +126,7 @@ class Stage(History):
         return self.finish(turn, finish_reason=finish_reason)
 
     def talk(self, request: str, question: str, reply: str = "fine") -> None:
-        """One question, answered."""
+        """Ask one question and answer it."""
         (accepted,) = pick(TurnAccepted, self.ask(request, user(question)))
         self.run(accepted.turn, *text(reply))
 
@@ -141,17 +141,17 @@ class Stage(History):
         return [node.id for _, node in self.state.tree.shown_path()]
 
     def message(self, node: int) -> JsonObject:
-        """The message that is kept at a node, without the server's fields."""
+        """The message that is stored at a node, without the server's fields."""
         return without_fields(self.stored(node))
 
     def stored(self, node: int) -> JsonObject:
-        """The message that is kept at a node."""
+        """The message that is stored at a node."""
         body = self.state.tree.nodes[NodeId(node)].body
         assert body is not None, f"node {node} has no message"
         return decoded(body)
 
     def fields(self, node: int) -> JsonObject | None:
-        """The server's fields of the message that is kept at a node."""
+        """The server's fields of the message that is stored at a node."""
         return fields_of(self.stored(node))
 
     def draft(self, node: int) -> JsonObject | None:
@@ -166,7 +166,7 @@ class Stage(History):
         return wanted(self.state, Millis(self.now))
 
     def restored(self) -> tuple[State, list[str]]:
-        """What the next process would load: rows, and the chunks and answers of open turns."""
+        """Return the state and the problems when the agent is loaded from its rows and the events of open turns."""
         opened = self.state.open
         streamed = [(at, e) for e, at in self.log if kind_of(e) in REPLAYED and turn_of(e) in opened]
         turns = sorted(self.rows.turns.values(), key=lambda row: row.turn)
@@ -236,7 +236,7 @@ def call(name: str) -> JsonObject:
 
 
 def approval(name: str) -> JsonObject:
-    """A question to a person about a call."""
+    """An approval request for a call."""
     return {"type": "tool-approval-request", "toolCallId": name, "approvalId": f"ask-{name}"}
 
 

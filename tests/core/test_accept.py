@@ -1,4 +1,4 @@
-"""Which messages a submit brings, and where its answer goes: ids decide, never the trigger (R-4, R-6, R-10)."""
+"""Which messages of a submit are stored, and where its answer goes: ids decide, not the trigger (R-4, R-6, R-10)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def two_questions() -> Stage:
 
 
 def whole(told: Stage) -> list[dict[str, object]]:
-    """The list that a client which has seen everything sends along."""
+    """The message list of a client that has the whole conversation."""
     return [told.message(node) for node in (1, 2, 3, 4)]
 
 
 # -- the trailing unknown messages are taken ---------------------------------------------------------------
 
 
-def test_a_new_question_goes_to_the_leaf_with_a_reserved_place_for_its_answer_below() -> None:
+def test_a_new_question_goes_below_the_leaf_and_reserves_a_node() -> None:
     told = two_questions()
     accepted = the(TurnAccepted, told.ask("r3", *whole(told), user("u3")))
     assert [(placed.node, placed.parent, placed.id) for placed in accepted.messages] == [(5, 4, "u3")]
@@ -104,7 +104,7 @@ def test_messages_that_the_cap_removed_do_not_come_back() -> None:
     assert told.path == ["u2", "a-r2", "u3"]
 
 
-def test_regenerating_works_although_the_client_still_has_what_the_cap_removed() -> None:
+def test_regenerating_works_while_the_client_shows_removed_messages() -> None:
     told = stage(max_persisted_messages=2)
     told.talk("r1", "u1")
     removed = [told.message(1), told.message(2)]
@@ -116,7 +116,7 @@ def test_regenerating_works_although_the_client_still_has_what_the_cap_removed()
 # -- all known: a branch, or the leaf ----------------------------------------------------------------------
 
 
-def test_a_list_that_equals_the_path_and_ends_with_an_answer_goes_on_with_that_answer() -> None:
+def test_a_list_equal_to_the_path_continues_the_answer_at_its_end() -> None:
     told = two_questions()
     accepted = the(TurnAccepted, told.ask("r3", *whole(told)))
     assert (accepted.kind, accepted.messages, accepted.node) == (TurnKind.CONTINUATION, [], 4)
@@ -196,7 +196,7 @@ def test_a_question_during_an_answer_hangs_below_the_place_reserved_for_it() -> 
     assert told.path == ["u1", "a-r1", "u2"]
 
 
-def test_resending_the_list_during_an_answer_neither_doubles_nor_loses_anything() -> None:
+def test_resending_the_list_during_an_answer_loses_and_doubles_nothing() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -340,7 +340,7 @@ def test_bare_streams_do_not_count_as_waiting_turns() -> None:
 # -- what a turn remembers of its request ------------------------------------------------------------------
 
 
-def test_the_turn_keeps_who_asked_and_with_what() -> None:
+def test_the_turn_keeps_its_origin_and_owner() -> None:
     told = stage()
     told.ask("r1", user("u1"), origin="socket-7", owner="pk-1", trigger="submit-message")
     accepted = told.state.open[1].accepted  # type: ignore[index]

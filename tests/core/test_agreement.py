@@ -1,4 +1,4 @@
-"""One agent, looked at in several ways: what it shows, wants, keeps and tells must agree after every command."""
+"""The views of one agent must agree after every command: what is shown, wanted, stored and observed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANY = settings(max_examples=150, deadline=None)
 
 
 def again(history: History) -> Iterator[tuple[Command, list[Event], History]]:
-    """Live through a history once more, stopping after every command."""
+    """Repeat a history; yield after every command."""
     twin = History(history.rules)
     for now, command in history.told:
         twin.now = now
@@ -97,7 +97,7 @@ def _may_hide(command: Command, events: list[Event], state: State) -> bool:
     if any(isinstance(event, MessagesRemoved) and event.cause == "cap" for event in events):
         return True
     if any(isinstance(event, AttemptStarted) and event.fresh for event in events):
-        return True  # a draft is forgotten with its turn
+        return True  # the draft is discarded with the answer
     placed = [placed for event in events if isinstance(event, TurnAccepted) for placed in event.messages]
     older = {node.id for number, node in state.tree.nodes.items() if not placed or number < placed[0].node}
     return isinstance(command, Submit) and (not placed or any(each.id in older for each in placed))

@@ -128,7 +128,7 @@ def test_progress_does_not_take_back_attempts_that_began_anew() -> None:
     assert the(TurnEnded, ended).detail == "3 attempts did not end"
 
 
-def test_an_attempt_that_began_anew_and_was_interrupted_by_a_shutdown_does_not_count() -> None:
+def test_a_fresh_attempt_that_a_shutdown_interrupts_does_not_count() -> None:
     told = begun(max_attempts=2)
     for attempt in range(2, 9):
         told.begin(1, "crash", fresh=True)
@@ -156,7 +156,7 @@ def test_the_running_time_of_all_attempts_is_bounded(is_interrupted: bool) -> No
         told.emit(1, *STEP, attempt=attempt)
         if is_interrupted:
             told.interrupt(1, attempt=attempt)
-        told.now += 10 * HOUR  # the time between two processes is nobody's
+        told.now += 10 * HOUR  # the time between two processes is not running time
         ended = told.begin(1, "crash")
     assert the(TurnEnded, ended).detail == "it ran for 10800 s, over 3 attempts, which is the limit"
 

@@ -1,4 +1,4 @@
-"""A client's list of messages: taken as a whole or refused as a whole, and what a trusted client may say (R-8)."""
+"""A client's message list: stored or refused as a whole, and what a trusted client may store (R-8)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_list_with_anything_but_questions_changed_is_refused_as_a_whole(wrong:
     assert told.said() == ["hi", "fine"]
 
 
-def test_a_list_with_questions_edited_and_added_around_unchanged_answers_is_taken() -> None:
+def test_a_list_may_edit_and_add_questions_around_unchanged_answers() -> None:
     told = one_question()
     events = told.put(user("u1", "edited"), told.message(2), user("u2"), trusted=False)
     assert kinds(events) == ["MessageReplaced", "MessagesPut"]
@@ -234,7 +234,7 @@ def test_a_settled_call_of_a_trusted_client_is_stored_and_takes_no_answer(part: 
 
 @pytest.mark.parametrize("part", RUNNABLE, ids=["waiting", "asked", "approved", "progress"])
 @pytest.mark.parametrize("name", ["x1", "a-r1"], ids=["added", "changed"])
-def test_a_call_that_could_be_answered_or_run_is_refused_from_a_trusted_client(part: dict[str, Any], name: str) -> None:
+def test_an_open_call_from_a_trusted_client_is_refused(part: dict[str, Any], name: str) -> None:
     told = trusting()
     check_refused(told, user("u2"), answer_of(name, part), match="output")
 
@@ -301,7 +301,7 @@ def test_an_open_call_of_one_message_is_not_copied_to_another() -> None:
     ],
     ids=["system", "reserved", "malformed", "unknown", "no part", "long call", "long id", "half", "role"],
 )
-def test_what_a_trusted_client_may_not_say_refuses_its_whole_list(wrong: dict[str, Any], why: str) -> None:
+def test_one_forbidden_message_of_a_trusted_client_refuses_its_list(wrong: dict[str, Any], why: str) -> None:
     told = trusting()
     check_refused(told, user("u2"), wrong, user("u3"), match=why)
 

@@ -1,4 +1,4 @@
-"""What clients may have stored, and what becomes of calls in messages that are no answers (R-6, R-8)."""
+"""What clients may store, and what happens to calls in messages that are no answers (R-6, R-8)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def forged(name: str, part: Any = CALL) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "part", [CALL, {**CALL, "approval": 5}, {"type": "text", "text": 5}, {"type": "step-start"}, 7]
 )
-def test_a_question_with_a_part_that_no_user_has_is_refused_and_nothing_happens(policy: str, part: Any) -> None:
+def test_a_question_with_a_part_that_users_cannot_have_is_refused(policy: str, part: Any) -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -46,7 +46,7 @@ def test_an_edit_with_a_part_that_no_user_has_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["u1", "u2"], ids=["edited", "added"])
-def test_a_synced_message_with_a_part_that_no_user_has_is_refused_with_the_whole_list(name: str) -> None:
+def test_a_synced_list_with_a_part_that_users_cannot_have_is_refused(name: str) -> None:
     told = stage()
     told.talk("r1", "u1")
     with pytest.raises(MessageRefused, match=f"unable to take message '{name}'"):
@@ -54,7 +54,7 @@ def test_a_synced_message_with_a_part_that_no_user_has_is_refused_with_the_whole
     assert told.path == ["u1", "a-r1"]
 
 
-def test_what_is_stored_is_what_came_also_fields_that_nobody_knows() -> None:
+def test_messages_are_stored_with_their_unknown_fields() -> None:
     told = stage()
     odd = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi", "providerOptions": {"a": 1}}], "x": 1}
     told.ask("r1", odd)
@@ -64,7 +64,7 @@ def test_what_is_stored_is_what_came_also_fields_that_nobody_knows() -> None:
     assert [placed.id for placed in accepted.messages] == ["u2"]
 
 
-def test_a_stored_message_that_would_be_refused_now_is_no_edit_when_it_is_resent() -> None:
+def test_resending_a_stored_message_that_is_invalid_now_is_no_edit() -> None:
     told = stage()
     old = forged("u1", {**CALL, "approval": 5})
     told.put(old)
@@ -115,7 +115,7 @@ def test_a_replaced_message_keeps_its_role() -> None:
 
 
 def test_a_waiting_continuation_of_a_user_message_is_skipped() -> None:
-    """Such a turn is in files that were written before only answers could be continued."""
+    """Older files have such turns: then, user messages could be continued."""
     told: Stage = stage()
     told.put(forged("u1"))
     _accept_continuation_of(told, NodeId(1))

@@ -41,7 +41,7 @@ def test_an_answer_at_the_end_is_left_to_its_stream() -> None:
     assert not has_gap(told.state)
 
 
-def test_an_answer_with_a_question_behind_it_stands_at_its_place_as_far_as_it_is() -> None:
+def test_a_running_answer_with_a_question_behind_it_is_shown_at_its_place() -> None:
     told = waiting()
     assert shown(told.state) == [
         ("u1", "hi", False),
@@ -52,7 +52,7 @@ def test_an_answer_with_a_question_behind_it_stands_at_its_place_as_far_as_it_is
     assert has_gap(told.state)
 
 
-def test_an_answer_that_has_said_nothing_is_not_shown() -> None:
+def test_an_answer_without_chunks_is_not_shown() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.ask("r2", user("u2"))
@@ -61,7 +61,7 @@ def test_an_answer_that_has_said_nothing_is_not_shown() -> None:
     assert shown(told.state) == [("u1", "hi", False), ("u2", "hi", False)]
 
 
-def test_answers_that_have_not_begun_have_an_empty_place_if_that_is_asked_for() -> None:
+def test_answers_that_have_not_begun_get_an_empty_message_on_request() -> None:
     told = waiting()
     assert [(name, said) for name, said, _ in shown(told.state, reserve=True)] == [
         ("u1", "hi"),

@@ -1,4 +1,4 @@
-"""Attempts that come after a while: said at once, so that whoever looks meanwhile knows that the turn recovers."""
+"""Delayed attempts are recorded at once, so that clients see that the turn is being recovered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def begun() -> Stage:
     return told
 
 
-def test_an_attempt_that_comes_later_is_announced_once_and_the_turn_recovers_until_it_speaks() -> None:
+def test_a_turn_with_a_delayed_attempt_recovers_until_the_first_chunk() -> None:
     told = begun()
     assert told.delay(1) == [AttemptDelayed(TurnId(1), Attempt(2), "retry")]
     assert told.delay(1, "crash") == []
@@ -41,7 +41,7 @@ def test_no_attempt_of_a_turn_that_waits_is_stopped_or_is_over_comes_later() -> 
     assert told.delay(1) == []
 
 
-def test_who_is_late_with_it_delays_nothing_that_has_begun() -> None:
+def test_a_late_delay_does_not_delay_an_attempt_that_has_begun() -> None:
     told = begun()
     told.begin(1, "retry")
     told.emit(1, *text("on"), attempt=2)

@@ -1,4 +1,4 @@
-"""Corners where two rules meet."""
+"""Edge cases where two rules apply."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_turn_of_our_own_code_is_never_superseded_by_a_client(policy: str) -> 
     assert list(told.state.open) == [1, 2, 3]
 
 
-def test_a_failed_call_of_an_older_message_does_not_take_the_waiting_continuation_away() -> None:
+def test_a_failed_call_of_an_older_message_keeps_the_waiting_continuation() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.run(1, call("k1"), finish_reason="tool-calls")
@@ -50,7 +50,7 @@ def test_a_failed_call_of_an_older_message_does_not_take_the_waiting_continuatio
     assert kinds(told.begin(3)) == ["AttemptStarted"]
 
 
-def test_a_list_that_ends_with_what_nobody_here_said_hides_nothing() -> None:
+def test_a_list_that_ends_with_an_unknown_message_hides_nothing() -> None:
     told = stage()
     told.talk("r1", "u1")
     told.talk("r2", "u2")

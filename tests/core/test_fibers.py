@@ -1,4 +1,4 @@
-"""Background work, as rules: begun once, checkpointed, ended once, handed back so often and no more."""
+"""Fibers: started once, checkpointed, ended once, and recovered a limited number of times."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_checkpoint_takes_the_place_of_the_one_before_in_its_row() -> None:
     assert b'"snapshot":"last"' in (history.rows.kept["fiber", "a"].body or b"")
 
 
-def test_a_fiber_ends_once_and_the_first_word_counts() -> None:
+def test_a_fiber_ends_once_and_the_first_outcome_counts() -> None:
     history = started(A)
     assert history.tell(EndFiber(A, "cancelled", "enough")) == [FiberEnded(A, "cancelled", "enough")]
     assert history.tell(EndFiber(A, "done")) == []
@@ -138,7 +138,7 @@ def test_a_row_that_cannot_be_read_costs_that_fiber_only() -> None:
 
 
 def walk(source: bytes) -> History:
-    """Make a history of fibers that these bytes decide; mostly legal."""
+    """Return the history of fibers that these bytes choose; mostly legal."""
     choices, history = Choices(source), History()
     while choices.goes_on():
         history.now += choices.number(3)
@@ -169,7 +169,7 @@ def test_rows_restore_to_what_the_log_folds_to_and_nothing_follows_an_end(histor
         assert isinstance(event, FiberStarted | FiberStashed | FiberPaused | FiberEnded)
         if isinstance(event, FiberStarted) and event.fiber in over:
             assert event.attempt == 1
-            over.discard(event.fiber)  # its record was forgotten, and its id is free again
+            over.discard(event.fiber)  # its record was removed, and its id is free again
             del attempts[event.fiber]
         assert event.fiber not in over
         if isinstance(event, FiberStarted):

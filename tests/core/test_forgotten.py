@@ -1,4 +1,4 @@
-"""Turns that are stopped in recovery and forgotten: nothing of them is kept, and nothing else is lost (R-17)."""
+"""Turns that are stopped in recovery without keeping the answer: all of it is discarded, and nothing else (R-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invariants that the core carries, over legal-biased histories. No event loop, no database, no clock."""
+"""The invariants of the core, over random histories. No event loop, no database, no clock."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_state_is_a_fold_of_the_log(history: History) -> None:
 
 
 def streamed(history: History) -> list[tuple[Millis, Event]]:
-    """What an activation hands over: the chunks and answers of open turns."""
+    """Return the events that the store reads when it loads an agent: chunks and answers of open turns."""
     opened = history.state.open
     return [(at, e) for e, at in history.log if kind_of(e) in REPLAYED and turn_of(e) in opened]
 
@@ -116,7 +116,7 @@ def test_restoring_the_rows_gives_the_state_that_folding_the_log_gives(history: 
 
 @MANY
 @given(histories())
-def test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live(history: History) -> None:
+def test_rows_rebuilt_from_the_log_equal_the_rows_written_live(history: History) -> None:
     from everyword.core.project import project
 
     state, rows = State(), Rows()
@@ -129,7 +129,7 @@ def test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live(
 @MANY
 @given(histories(), st.data())
 def test_pruning_is_invisible_to_a_reader_at_any_cursor(history: History, data: st.DataObject) -> None:
-    """P-25: Any seen prefix plus what is left of the rest shows what the whole log shows."""
+    """P-25: a prefix of the log and the pruned rest give the same messages as the whole log."""
     cursor = data.draw(st.integers(0, len(history.log)))
     full, late = Transcript(), Transcript()
     for event, _ in history.log:
@@ -145,8 +145,8 @@ def test_pruning_is_invisible_to_a_reader_at_any_cursor(history: History, data: 
 
 @MANY
 @given(histories())
-def test_rebuilding_from_what_retention_left_gives_the_rows_that_were_written(history: History) -> None:
-    """I-9: the end of a turn says how many chunks it had, and the last state is all that is kept of states."""
+def test_rows_rebuilt_after_retention_equal_the_written_rows(history: History) -> None:
+    """I-9: the end of a turn has the number of its chunks, and the last state is all that is kept of states."""
     from everyword.core.project import project
 
     state, rows = State(), Rows()
@@ -157,7 +157,7 @@ def test_rebuilding_from_what_retention_left_gives_the_rows_that_were_written(hi
 
 
 def _pruned(history: History) -> list[tuple[Event, Millis] | None]:
-    """Return the log with None for each event that retention takes in the end."""
+    """Return the log with None for each event that retention deletes in the end."""
     turns = {turn.id: turn_is_prunable(turn.accepted.kind, turn.ended_at, FAR) for turn in history.state.ended.values()}
     left: list[tuple[Event, Millis] | None] = []
     replaced_at: Millis | None = None
@@ -181,7 +181,7 @@ def test_a_bare_stream_is_never_pruned(history: History) -> None:
 @MANY
 @given(histories(), st.integers(0, 120))
 def test_from_any_crash_point_every_turn_ends_or_waits_for_a_person(history: History, cut: int) -> None:
-    """The process dies after any commit, and dies again at every attempt: the bound ends what never ends."""
+    """The process crashes after any commit, and again at every attempt: the limits end every turn."""
     state, now, steps = refold(history.log[:cut]), history.now, 0
     rules = Rules(max_attempts=history.rules.max_attempts, server_tools=history.rules.server_tools)
     while True:
@@ -193,7 +193,7 @@ def test_from_any_crash_point_every_turn_ends_or_waits_for_a_person(history: His
         elif (next_turn := work.run or work.calls) is not None:
             turn = state.open[next_turn]
             command = BeginAttempt(turn.id, "crash", calls=RequestId(f"late-{steps}"))
-            if turn.accepted.deferred:  # whoever knew its messages is gone
+            if turn.accepted.deferred:  # the code that had its messages is gone
                 command = FinishTurn(turn.id, Attempt(0), Outcome.ERROR, error="gone")
         else:
             break
@@ -220,7 +220,7 @@ def test_a_message_ends_as_what_its_chunks_fold_to(history: History) -> None:
 
 @MANY
 @given(histories())
-def test_nothing_said_is_lost_unless_somebody_removed_it(history: History) -> None:
+def test_no_message_is_lost_unless_a_command_removed_it(history: History) -> None:
     said, removed = set[int](), set[int]()
     for event, _ in history.log:
         if isinstance(event, TurnAccepted):
@@ -243,7 +243,7 @@ def test_the_active_path_is_a_path(history: History) -> None:
 
 @MANY
 @given(histories())
-def test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed(
+def test_remembered_paths_equal_walked_ones_and_changes_raise_the_revision(
     history: History,
 ) -> None:
     state, rarely_read, seen = State(), State(), (-1, list[tuple[NodeId, bytes | None]]())
@@ -260,7 +260,7 @@ def test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of
         assert state.tree.revision != seen[0] or shown == seen[1]
         assert state.hooks_due == {turn.id for turn in state.ended.values() if turn.hook_due}
         seen = state.tree.revision, shown
-        for node in state.tree.nodes:  # whatever other path was asked for in between
+        for node in state.tree.nodes:  # reading other paths in between changes nothing
             assert [n for n, _ in state.tree.shown_path(node)] == [
                 n for n in list(state.tree.ancestors(node))[::-1] if state.tree.nodes[n].shown is not None
             ]

@@ -1,4 +1,4 @@
-"""Schedules are added once: repeating ones by what they say, others by their key; declared ones follow the class."""
+"""Schedules are added once: repeating ones by contents, others by key. Declared ones follow the class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = Millis(1_000_000)
 
 
 class Desk:
-    """An agent's jobs, command by command."""
+    """The jobs of an agent that takes commands."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -44,7 +44,7 @@ class Desk:
         return events
 
     def add(self, *args: Any, **more: Any) -> JobId:
-        """Add a job; return the id of the one that there is now."""
+        """Add a job; return the id of the new or existing one."""
         command = self.job(*args, **more)
         events = self.do(command)
         found = same_job(self.state, command)
@@ -125,7 +125,7 @@ def test_a_run_that_schedules_its_own_key_again_is_followed_by_another() -> None
     desk = Desk()
     first = desk.add("once", rule="60000", key="poll")
     desk.do(StartJob(first))
-    assert desk.do(desk.job("once", rule="60000", key="poll")) == []  # by other code: it is there
+    assert desk.do(desk.job("once", rule="60000", key="poll")) == []  # other code: the job exists
     again = desk.job("once", rule="60000", key="poll", within=first)
     assert [type(event) for event in desk.do(again)] == [JobAdded]
     assert desk.do(desk.job("once", rule="60000", key="poll", within=first)) == []  # once
@@ -178,7 +178,7 @@ def test_declaring_nothing_cancels_what_was_declared_and_nothing_else() -> None:
     assert desk.jobs[:3] == others and len(desk.jobs) == 4
 
 
-def test_a_job_that_code_scheduled_is_taken_over_with_its_time_by_a_declaration() -> None:
+def test_a_declaration_takes_over_a_job_of_code_with_its_time() -> None:
     desk = Desk()
     by_code = desk.add("every", "a", due=NOW + 123)
     desk.do(DeclareJobs([desk.job("every", "a", due=NOW + 60_000)]))

@@ -1,4 +1,4 @@
-"""Calls that are approved after the conversation has gone on run once, and their outputs go to their message (R-3)."""
+"""Calls that are approved after a later answer began run once, and their outputs go into their message (R-3)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MANY = settings(max_examples=150, deadline=None)
 
 
 def pays(name: str) -> list[dict[str, object]]:
-    """A call of our own tool that asks first."""
+    """A call of a server tool that needs approval."""
     asked = {"type": "tool-approval-request", "toolCallId": name, "approvalId": own_approval_id(name)}
     return [{"type": "tool-input-available", "toolCallId": name, "toolName": "pay", "input": {"of": name}}, asked]
 
@@ -88,7 +88,7 @@ def test_an_approval_behind_a_later_answer_accepts_a_run_of_its_own() -> None:
     assert told.wanted() == Wanted(calls=TurnId(3), wake=NOW)
 
 
-def test_the_output_of_a_late_call_goes_into_the_old_message_and_moves_nothing() -> None:
+def test_the_output_of_a_late_call_goes_into_the_old_message() -> None:
     told = overtaken("k1")
     told.answer("k1", YES)
     assert kinds(told.begin(3)) == ["AttemptStarted"]
@@ -106,7 +106,7 @@ def test_the_output_of_a_late_call_goes_into_the_old_message_and_moves_nothing()
 
 
 @pytest.mark.parametrize("auto_continue", [True, False])
-def test_a_late_call_runs_beside_an_answer_that_streams_whatever_auto_continue_says(auto_continue: bool) -> None:
+def test_a_late_call_runs_beside_a_streaming_answer(auto_continue: bool) -> None:
     told = asking("k1")
     told.ask("r2", user("u2"))
     told.begin(2)
@@ -121,7 +121,7 @@ def test_a_late_call_runs_beside_an_answer_that_streams_whatever_auto_continue_s
 
 
 def test_a_late_call_waits_while_its_message_is_being_written() -> None:
-    """The branch of the answer was left while it still streamed."""
+    """Another branch is shown while the answer still streams."""
     told = stage(server_tools=frozenset({"pay"}))
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -138,7 +138,7 @@ def test_a_late_call_waits_while_its_message_is_being_written() -> None:
     assert (states(told.message(2)), told.wanted().run) == ({"k1": "output-available"}, 2)
 
 
-def test_the_next_question_waits_for_a_late_call_so_that_the_model_reads_its_output() -> None:
+def test_the_next_question_waits_for_the_output_of_a_late_call() -> None:
     told = overtaken("k1")
     told.answer("k1", YES)
     told.ask("r4", user("u3"))
@@ -150,7 +150,7 @@ def test_the_next_question_waits_for_a_late_call_so_that_the_model_reads_its_out
     assert kinds(told.begin(4)) == ["AttemptStarted"]
 
 
-def test_a_late_call_is_nobodys_overlap() -> None:
+def test_a_late_call_overlaps_no_question() -> None:
     told = overtaken("k1")
     told.answer("k1", YES)
     (accepted,) = pick(TurnAccepted, told.ask("r4", user("u3"), policy="drop"))
@@ -161,13 +161,13 @@ def test_a_late_call_is_nobodys_overlap() -> None:
 def test_what_else_comes_late_only_changes_the_message(answer: ApprovalAnswer | OutputAnswer) -> None:
     told = overtaken("k1")
     events = told.answer("k1", answer)
-    # The result of a tool that runs here is nobody's to give.
+    # No client can answer a call of a server tool.
     assert kinds(events) == (["CallAnswered"] if answer is NO else [])
     assert states(told.message(2)) == {"k1": "output-denied" if answer is NO else "approval-requested"}
     assert told.wanted() == Wanted()
 
 
-def test_a_denied_call_is_not_approved_afterwards_and_an_approved_one_not_denied() -> None:
+def test_a_denied_call_stays_denied_and_an_approved_one_approved() -> None:
     denied, approved = overtaken("k1"), overtaken("k1")
     denied.answer("k1", NO)
     assert denied.answer("k1", YES) == []
@@ -195,7 +195,7 @@ def test_calls_approved_together_run_as_one() -> None:
     assert states(told.message(2)) == {"k1": "output-available", "k2": "output-available"}
 
 
-def test_a_call_approved_while_another_of_its_message_runs_late_runs_after_it() -> None:
+def test_a_call_approved_while_another_runs_late_runs_after_it() -> None:
     told = overtaken("k1", "k2")
     told.answer("k1", YES, "c1")
     told.begin(3)
@@ -308,7 +308,7 @@ def test_a_question_runs_what_was_approved_without_going_on(is_queued: bool) -> 
 
 
 def test_a_call_that_was_approved_elsewhere_does_not_run_with_a_question() -> None:
-    """Such a call came with an import: whether it ran is not known here."""
+    """Such a call was imported: it is not known whether it ran."""
     told = stage(server_tools=frozenset({"pay"}))
     part = {"type": "tool-pay", "toolCallId": "k1", "state": "approval-responded", "input": {}}
     for number, more in enumerate([{"approval": {"id": "another-server", "approved": True}}, {}], 1):
@@ -318,7 +318,7 @@ def test_a_call_that_was_approved_elsewhere_does_not_run_with_a_question() -> No
         told.finish(number)
 
 
-def test_without_a_request_id_for_its_calls_a_question_is_refused_and_nothing_happens() -> None:
+def test_a_question_without_a_request_id_for_its_late_calls_is_refused() -> None:
     told = asking("k1")
     told.answer("k1", YES, auto_continue=False)
     told.ask("r2", user("u2"))
@@ -343,7 +343,7 @@ def test_questions_that_wait_do_not_make_an_approval_late(policy: str) -> None:
     assert kinds(told.begin(accepted.turn)) == ["AttemptStarted"]
 
 
-def test_a_question_that_failed_without_a_word_makes_an_approval_late() -> None:
+def test_an_approval_is_late_after_a_question_that_failed_without_a_message() -> None:
     told = asking("k1")
     told.ask("r2", user("u2"))
     told.begin(2)
@@ -365,7 +365,7 @@ def test_a_continuation_that_lost_its_place_leaves_its_approved_call_to_run() ->
 # -- stop, clear, crash ------------------------------------------------------------------------------------
 
 
-def test_an_approved_call_that_is_stopped_before_it_begins_says_so_and_never_runs() -> None:
+def test_an_approved_call_stopped_before_it_begins_has_an_error() -> None:
     told = asking("k1")
     told.answer("k1", YES, "c1")
     events = told.cancel("c1", by="ann")
@@ -385,7 +385,7 @@ def test_a_late_call_that_is_stopped_before_it_begins_says_so() -> None:
     assert told.wanted() == Wanted()
 
 
-def test_an_approval_stopped_while_its_message_streams_is_told_in_the_stream() -> None:
+def test_an_approval_stopped_while_its_message_streams_is_in_the_stream() -> None:
     told = stage(server_tools=frozenset({"pay"}))
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -398,7 +398,7 @@ def test_an_approval_stopped_while_its_message_streams_is_told_in_the_stream() -
     assert states(told.message(2)) == {"k1": "output-error"}
 
 
-def test_stopping_one_continuation_leaves_a_call_alone_that_another_turn_runs() -> None:
+def test_stopping_a_continuation_keeps_a_call_that_another_turn_runs() -> None:
     told = overtaken("k1", "k2")
     told.answer("k1", YES, "c1")
     told.begin(3)
@@ -513,7 +513,7 @@ def test_a_message_has_one_writer(history: History) -> None:
 
 
 def test_histories_run_calls_late() -> None:
-    """What is asserted of them above would hold without any."""
+    """The assertions above would also hold if there were none."""
     chance = random.Random(7)
     drawn = [walk(chance.randbytes(400)) for _ in range(200)]
     kinds_drawn = Counter(

@@ -1,4 +1,4 @@
-"""A managed stream's question, stream and job are one command, and so are its last chunks and its end (R-20)."""
+"""One command opens a managed stream with its question and job; one ends it with its last chunks (R-20)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_end_that_is_refused_leaves_no_chunk() -> None:
     assert len(told.log) == before
 
 
-def test_clearing_cancels_the_jobs_that_are_there_when_it_is_decided_and_no_others() -> None:
+def test_clearing_cancels_the_jobs_that_exist_at_that_time() -> None:
     told = opened()
     told.tell(fill("j2", "another"))
     told.tell(asked("s2", fill("j3")))

@@ -1,4 +1,4 @@
-"""What becomes of a submit that overlaps open turns, decided when it is accepted (R-7)."""
+"""What happens to a submit that overlaps open turns, decided when it is accepted (R-7)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_waiting_turn_with_deferred_messages_is_never_superseded(policy: str) 
 
 
 @pytest.mark.parametrize("policy", ["latest", "merge", "drop", "debounce"])
-def test_a_regeneration_supersedes_nothing_and_waits_for_nothing_but_its_turn(policy: str) -> None:
+def test_a_regeneration_supersedes_nothing_and_is_not_debounced(policy: str) -> None:
     told = waiting("queue")
     events = told.ask("r3", user("u1"), trigger="regenerate-message", policy=policy)
     assert kinds(events) == ["TurnAccepted"]
@@ -125,7 +125,7 @@ def test_queued_questions_all_wait_and_run_in_order() -> None:
 # -- latest ------------------------------------------------------------------------------------------------
 
 
-def test_the_latest_question_skips_those_that_wait_but_what_they_said_stays() -> None:
+def test_the_latest_question_skips_waiting_ones_and_keeps_their_messages() -> None:
     told = waiting("latest")
     events = told.ask("r3", user("u3"), policy="latest")
     assert kinds(events) == ["TurnEnded", "TurnAccepted"]
@@ -244,7 +244,7 @@ def test_only_the_questions_behind_everything_else_are_merged() -> None:
 # -- drop --------------------------------------------------------------------------------------------------
 
 
-def test_a_dropped_question_is_accepted_and_skipped_in_one_batch_and_leaves_no_trace_in_the_tree() -> None:
+def test_a_dropped_question_is_skipped_in_one_batch_and_adds_no_node() -> None:
     told = busy()
     nodes = dict(told.state.tree.nodes)
     events = told.ask("r2", user("u1"), user("u2"), policy="drop", origin="socket-7")
@@ -279,7 +279,7 @@ def test_the_next_question_after_a_dropped_one_is_turn_and_node_of_its_own() -> 
 # -- debounce ----------------------------------------------------------------------------------------------
 
 
-def test_a_debounced_question_waits_and_a_later_one_takes_its_place_and_starts_the_wait_anew() -> None:
+def test_a_later_question_replaces_a_debounced_one_and_restarts_the_wait() -> None:
     told = busy()
     first = the(TurnAccepted, told.ask("r2", user("u2"), policy="debounce"))
     assert first.not_before == told.now + 750

@@ -1,4 +1,4 @@
-"""Who asks is stored with what was asked, and decides what may be taken together (R-35)."""
+"""The principal of a question is stored with it, and decides which questions may be merged (R-35)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ YES, NO = ApprovalAnswer(True), ApprovalAnswer(False)
 
 
 def asked_by(principal: Identity | None) -> Stage:
-    """u1 (node 1) was asked by somebody and is being answered by turn 1 (node 2)."""
+    """u1 (node 1) has a principal and is being answered by turn 1 (node 2)."""
     told = stage(server_tools=frozenset({"pay"}))
     told.ask("r1", user("u1"), principal=principal)
     told.begin(1)
@@ -28,7 +28,7 @@ def asked_by(principal: Identity | None) -> Stage:
 
 
 def asking(*calls: str) -> Stage:
-    """Ann's question was answered by calls that wait for approval."""
+    """The answer to Ann's question has calls that wait for approval."""
     told = asked_by(ANN)
     told.emit(1, *(chunk for name in calls for chunk in pays(name)))
     told.finish(1, finish_reason="tool-calls")
@@ -47,7 +47,7 @@ def loaded_again(told: Stage) -> State:
 # -- turns ---------------------------------------------------------------------------------------------------
 
 
-def test_a_turn_keeps_who_asked_when_it_is_loaded_again() -> None:
+def test_a_turn_keeps_its_principal_when_it_is_loaded_again() -> None:
     told = asked_by(ANN)
     (turn,) = loaded_again(told).open.values()
     assert turn.accepted.principal == ANN
@@ -73,7 +73,7 @@ def test_a_question_supersedes_ones_own(policy: str) -> None:
     assert endings(events) == [(2, "skipped", "superseded")], "a principal is known by its id"
 
 
-def test_of_mixed_questions_only_those_behind_the_last_of_somebody_else_are_merged() -> None:
+def test_only_questions_after_the_last_one_of_another_principal_are_merged() -> None:
     told = asked_by(ANN)
     for request, principal in (("r2", BOB), ("r3", ANN), ("r4", BOB)):
         told.ask(request, user(f"u-{request}"), policy="merge", principal=principal)
@@ -83,20 +83,20 @@ def test_of_mixed_questions_only_those_behind_the_last_of_somebody_else_are_merg
 # -- what goes on --------------------------------------------------------------------------------------------
 
 
-def test_an_answer_goes_on_for_who_asked_and_not_for_who_approved() -> None:
+def test_a_continuation_has_the_principal_of_the_question() -> None:
     told = asking("pay-1")
     accepted = the(TurnAccepted, told.answer("pay-1", YES, principal=BOB))
     assert accepted.principal == ANN
 
 
-def test_an_answer_that_still_streams_goes_on_for_who_asked() -> None:
+def test_a_continuation_of_a_streaming_answer_has_the_same_principal() -> None:
     told = asked_by(ANN)
     told.emit(1, call("look-1"))
     accepted = the(TurnAccepted, told.answer("look-1", OutputAnswer("seen"), principal=BOB))
     assert (accepted.during, accepted.principal) == (1, ANN)
 
 
-def test_a_client_that_goes_on_by_itself_does_it_for_who_asked() -> None:
+def test_a_continuation_by_a_client_has_the_principal_of_the_question() -> None:
     told = asked_by(ANN)
     told.emit(1, *text("half"))
     told.finish(1)
@@ -106,7 +106,7 @@ def test_a_client_that_goes_on_by_itself_does_it_for_who_asked() -> None:
     assert the(TurnAccepted, told.go_on("r3", principal=BOB)).principal == ANN
 
 
-def test_late_calls_run_for_who_asked() -> None:
+def test_late_calls_have_the_principal_of_the_question() -> None:
     told = asking("pay-1")
     told.ask("r2", user("u2"), principal=BOB)
     told.run(2, *text("on"))
@@ -114,7 +114,7 @@ def test_late_calls_run_for_who_asked() -> None:
     assert (accepted.kind.value, accepted.principal) == ("calls", ANN)
 
 
-def test_who_approved_is_remembered_and_loaded_again() -> None:
+def test_the_principal_of_an_approval_is_kept_and_loaded_again() -> None:
     told = asking("pay-1", "pay-2", "pay-3")
     told.answer("pay-1", YES, principal=BOB)
     told.answer("pay-2", NO, principal=BOB)
@@ -139,7 +139,7 @@ def test_of_many_approvals_the_oldest_is_forgotten() -> None:
 # -- work ----------------------------------------------------------------------------------------------------
 
 
-def test_jobs_fibers_and_runs_keep_for_whom_they_work() -> None:
+def test_jobs_fibers_and_runs_keep_their_principal() -> None:
     told = stage()
     job = AddJob(JobId("j"), "queue", "write", Millis(0), principal=ANN)
     assert the(JobAdded, told.tell(job)).principal == ANN

@@ -1,4 +1,4 @@
-"""Loading an agent from its rows: what is unreadable is reported and left out, and nothing else suffers."""
+"""Loading an agent from its rows: unreadable rows are reported and left out, all others are loaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNREADABLE = [
 def damaged(
     told: Stage, node: int, *, body: bytes | None = None, draft: bytes | None = None
 ) -> tuple[State, list[str]]:
-    """Load an agent one of whose message rows holds something else."""
+    """Load an agent after changing one of its message rows."""
     row = told.rows.messages[NodeId(node)]
     told.rows.messages[NodeId(node)] = msgspec.structs.replace(row, body=body, draft=draft)
     return told.restored()
@@ -107,7 +107,7 @@ def test_the_agent_goes_on_without_the_message_that_was_left_out() -> None:
     assert told.path == ["u1", "u2", "a-r2"]
 
 
-def test_a_turn_that_continues_an_unreadable_message_is_loaded_with_an_empty_one() -> None:
+def test_a_continuation_of_an_unreadable_message_starts_empty() -> None:
     told = stage()
     told.talk("r1", "u1")
     told.go_on("c1")
@@ -189,7 +189,7 @@ def test_turn_numbers_go_on_where_they_were() -> None:
 
 
 @pytest.mark.parametrize("is_cancelling", [True, False])
-def test_an_open_turn_is_loaded_with_what_it_has_said(*, is_cancelling: bool) -> None:
+def test_an_open_turn_is_loaded_with_its_message_and_status(*, is_cancelling: bool) -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -213,7 +213,7 @@ def test_chunks_of_turns_that_have_ended_are_passed_over() -> None:
     assert fingerprint(state) == fingerprint(told.state)
 
 
-def test_the_ending_of_a_turn_survives_with_every_word() -> None:
+def test_the_end_of_a_turn_is_restored_completely() -> None:
     told = stage(has_response_hook=True)
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -234,7 +234,7 @@ def test_rows_need_no_order() -> None:
     assert ids(state) == told.path
 
 
-def test_a_stored_chunk_that_cannot_be_folded_is_reported_and_the_rest_counts() -> None:
+def test_an_unreadable_chunk_is_reported_and_the_others_are_applied() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.begin(1)

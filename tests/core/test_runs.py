@@ -1,4 +1,4 @@
-"""Runs, as rules: begun once, ended once for good, stopped with the turn that waits, told to whoever is to hear."""
+"""Runs: started once, ended once, stopped with the turn that waits, and reported to their hook."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_a_run_begins_once_and_ends_once_for_good() -> None:
     assert wanted(history.state, Millis(history.now)).wake is None
 
 
-def test_an_open_run_is_watched_by_whoever_loads_the_agent() -> None:
+def test_an_open_run_is_watched_after_the_agent_is_loaded() -> None:
     history = started(A)
     assert wanted(history.state, Millis(history.now)).wake == NOW
     assert due(history) == ((A,), (), ())
 
 
 def test_an_interrupted_run_may_be_taken_up_and_gets_its_real_end() -> None:
-    """Trap 193: a premature end swallows nothing."""
+    """Trap 193: an early interruption does not hide the later result."""
     history = started(A)
     history.tell(EndRun(A, "interrupted", error="silent", reason="no-progress", is_child_running=True))
     assert due(history) == ((), (), ())
@@ -76,7 +76,7 @@ def test_an_interrupted_run_may_be_taken_up_and_gets_its_real_end() -> None:
     assert ended is not None and (ended.status, ended.summary) == ("completed", "after all")
 
 
-def test_a_run_is_to_stop_when_the_turn_that_waits_for_it_has_ended_and_a_detached_one_is_not() -> None:
+def test_a_run_stops_with_its_turn_unless_it_is_detached() -> None:
     history = started(A, within=TURN)
     history.tell(StartRun(B, "kid", within=TURN, is_detached=True))
     history.tell(StartRun(C, "kid"))
@@ -88,7 +88,7 @@ def test_a_run_is_to_stop_when_the_turn_that_waits_for_it_has_ended_and_a_detach
     assert wanted(history.state, Millis(history.now)).wake == NOW
 
 
-def test_too_many_runs_at_once_are_refused_where_everybody_sees_it() -> None:
+def test_too_many_runs_at_once_are_recorded_as_errors() -> None:
     history = started(A, rules=Rules(max_runs=1))
     begun, ended = history.tell(StartRun(B, "kid"))
     assert isinstance(begun, RunStarted) and isinstance(ended, RunEnded)
@@ -112,7 +112,7 @@ def test_runs_of_one_call_are_numbered_unless_they_say_where_they_stand() -> Non
     assert [run.started.order for run in history.state.runs.values()] == [0, 1, 0, 7, 0]
 
 
-def test_an_end_is_told_until_somebody_says_that_it_was() -> None:
+def test_the_hook_of_a_run_is_due_until_it_is_marked_as_done() -> None:
     history = started(A, rules=Rules(has_run_hook=True))
     history.tell(EndRun(A, "completed"))
     assert due(history) == ((), (), (A,)) and wanted(history.state, Millis(history.now)).wake == NOW
@@ -130,7 +130,7 @@ def test_only_the_newest_ends_are_remembered_and_no_open_run_is_forgotten() -> N
     assert len(history.rows.kept) == RECENT_RUNS + 1
 
 
-def test_a_sub_agents_word_is_progress_of_the_turn_that_waits() -> None:
+def test_output_of_a_sub_agent_is_progress_of_the_turn_that_waits() -> None:
     """Trap 189."""
     history = started(A, within=TURN, rules=Rules(give_up_after=1_000))
     history.tell(BeginAttempt(TURN, "crash"))
@@ -153,7 +153,7 @@ def test_a_row_that_cannot_be_read_costs_that_run_only() -> None:
 
 
 def walk(source: bytes) -> History:
-    """Make a history of runs that these bytes decide; mostly legal."""
+    """Return the history of runs that these bytes choose; mostly legal."""
     choices = Choices(source)
     history = History(Rules(max_runs=choices.of([None, 3]), has_run_hook=choices.of([False, True])))
     while choices.goes_on():
@@ -176,7 +176,7 @@ def loaded(history: History) -> State:
 
 
 @given(st.binary(min_size=100, max_size=900).map(walk))
-def test_rows_restore_to_what_the_log_folds_to_and_an_end_for_good_is_the_last(history: History) -> None:
+def test_rows_restore_to_the_fold_of_the_log_and_a_final_end_is_last(history: History) -> None:
     assert loaded(history).runs == refold(history.log).runs == history.state.runs
     assert {row for row in all_rows(history.state) if isinstance(row, KeptRow)} == set(history.rows.kept.values())
     last: dict[RunId, str] = {}

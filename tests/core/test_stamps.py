@@ -1,4 +1,4 @@
-"""The server's fields of messages: put on where a message is placed, never taken from a client (R-37)."""
+"""The server's fields of messages: added when a message is placed, never taken from a client (R-37)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answered() -> Stage:
 
 
 def copies(told: Stage) -> list[JsonObject]:
-    """The conversation as a client has it that was never told of the server's fields."""
+    """The conversation of a client that never received the server's fields."""
     return [told.message(1), told.message(2)]
 
 
@@ -121,7 +121,7 @@ def test_asking_for_an_answer_again_is_no_edit_whatever_the_copy_has(copy: str) 
     assert (accepted.messages, accepted.parent, told.fields(1)) == ([], 1, BY_ANN)
 
 
-def test_an_edited_question_has_the_fields_of_who_edits_and_the_old_one_its_own() -> None:
+def test_an_edited_question_has_new_fields_and_the_old_one_keeps_its_own() -> None:
     told = answered()
     (placed,) = the(TurnAccepted, told.ask("r2", forged(user("u1", "changed")), principal=BOB)).messages
     assert told.fields(placed.node) == {"time": 1500, "author": {"id": "bob"}}
@@ -147,7 +147,7 @@ def test_a_synced_list_of_copies_changes_nothing() -> None:
     assert synced(told, *copies(told)) == []
 
 
-def test_messages_that_a_client_adds_or_changes_are_said_by_it_now() -> None:
+def test_messages_that_a_client_adds_or_changes_get_new_fields() -> None:
     told = answered()
     synced(told, user("u1", "changed"), told.message(2), forged(user("u2")))
     by_bob = {"time": 1500, "author": {"id": "bob"}}
@@ -164,7 +164,7 @@ def test_an_answer_that_a_trusted_client_changes_keeps_its_fields() -> None:
 # -- our own code -----------------------------------------------------------------------------------------------------
 
 
-def test_messages_that_our_own_code_stores_are_stamped_unless_they_have_fields() -> None:
+def test_messages_of_the_agents_code_get_fields_unless_they_have_them() -> None:
     told = stage()
     told.put(user("u1"), forged(user("u2")), assistant("a1"), principal=ANN)
     assert [told.fields(1), told.fields(2), told.fields(3)] == [BY_ANN, FORGED["everyword"], {"time": 1000}]

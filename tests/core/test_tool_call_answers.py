@@ -1,4 +1,4 @@
-"""Results and approvals from outside the model, and the continuation that they cause (R-1, R-2, R-3)."""
+"""Results and approvals of clients, and the continuation that they cause (R-1, R-2, R-3)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_result_for_a_streaming_call_is_an_answer_and_a_chunk_in_one_batch(
     assert call_states(told) == {"k1": after}
 
 
-def test_a_denial_of_a_streaming_call_is_an_answer_with_its_reason_and_a_chunk() -> None:
+def test_a_denial_of_a_streaming_call_has_its_reason_and_a_chunk() -> None:
     told = streaming("k1")
     told.emit(1, approval("k1"))
     events = told.answer("k1", NO, auto_continue=False)
@@ -149,7 +149,7 @@ def test_an_answer_means_the_same_while_the_message_streams_and_afterwards(
 
 
 @pytest.mark.parametrize("answer", [OK, ErrorAnswer("no"), NO])
-def test_a_result_that_the_model_brings_after_a_persons_answer_is_not_written(answer: CallAnswer) -> None:
+def test_an_output_after_a_clients_answer_is_not_written(answer: CallAnswer) -> None:
     told = streaming("k1")
     told.answer("k1", answer, auto_continue=False)
     before, late = call_states(told), {"type": "tool-output-available", "toolCallId": "k1", "output": "late"}
@@ -227,7 +227,7 @@ def test_the_draft_is_gone_once_the_message_has_ended() -> None:
     assert states(told.message(2)) == {"k1": "approval-requested"}
 
 
-def test_a_cancelled_continuation_leaves_the_draft_of_the_streaming_message_alone() -> None:
+def test_a_cancelled_continuation_keeps_the_draft_of_the_streaming_turn() -> None:
     told = streaming("k1", "k2")
     told.emit(1, approval("k2"))
     told.answer("k1", OK)
@@ -271,7 +271,7 @@ def test_a_call_that_is_only_quoted_in_a_text_is_not_answered() -> None:
     assert told.answer("k1", OK) == []
 
 
-def test_of_two_stored_calls_with_one_id_the_newest_on_the_active_path_is_answered() -> None:
+def test_of_two_calls_with_one_id_the_newest_on_the_path_is_answered() -> None:
     told = stored("k1")
     told.ask("r2", user("u2"))
     told.run(2, call("k1"))
@@ -300,7 +300,7 @@ def test_an_answer_and_its_continuation_are_one_batch() -> None:
     assert accepted.not_before == told.now + 50
 
 
-def test_a_continuation_goes_on_with_the_body_and_the_tools_of_the_turn_before() -> None:
+def test_a_continuation_has_the_body_and_tools_of_the_turn_before() -> None:
     told = stored("k1")
     accepted = the(TurnAccepted, told.answer("k1", OK))
     assert bytes(accepted.body or b"") == b'{"tone":"dry"}'
@@ -367,7 +367,7 @@ def test_answers_given_together_make_one_continuation() -> None:
     assert (accepted.request, accepted.owner, accepted.not_before) == ("c1", "pk-2", told.now + 50)
 
 
-def test_an_answer_without_auto_continue_delays_the_continuation_but_does_not_take_it_over() -> None:
+def test_an_answer_without_auto_continue_only_delays_the_continuation() -> None:
     told = stored("k1", "k2")
     told.answer("k1", OK, "c1", owner="pk-1", origin="s1")
     told.wait(40)
@@ -387,7 +387,7 @@ def test_an_answer_to_another_message_makes_a_continuation_of_its_own() -> None:
     assert (accepted.node, accepted.message_id, accepted.parent, accepted.during) == (4, "a-r2", 3, 3)
 
 
-def test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another() -> None:
+def test_a_continuation_that_has_begun_is_followed_by_another() -> None:
     told = stored("k1")
     told.answer("k1", OK, "c1")
     told.begin(2)
@@ -418,7 +418,7 @@ def test_a_continuation_extends_the_message_with_the_answer_in_it() -> None:
 
 
 @pytest.mark.parametrize("policy", ["queue", "latest", "merge", "debounce"])
-def test_a_continuation_goes_before_a_question_that_follows_its_answer_at_once(policy: str) -> None:
+def test_a_continuation_runs_before_a_question_behind_its_message(policy: str) -> None:
     told = stored("k1")
     told.answer("k1", OK)
     told.ask("r2", user("u2"), policy=policy)
@@ -443,9 +443,7 @@ def test_an_answer_given_while_a_question_waits_goes_on_before_it() -> None:
 
 @pytest.mark.parametrize("answer", [OK, ErrorAnswer("no"), YES, NO])
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_an_answer_given_once_the_next_answer_has_begun_only_changes_the_message(
-    answer: CallAnswer, *, has_ended: bool
-) -> None:
+def test_a_result_after_the_next_answer_began_only_changes_its_message(answer: CallAnswer, *, has_ended: bool) -> None:
     told = stored("k1")
     told.ask("r2", user("u2"))
     told.begin(2)
@@ -472,7 +470,7 @@ def test_a_continuation_is_skipped_when_another_branch_is_shown() -> None:
     assert endings(told.begin(3)) == [(3, "skipped", "target-not-last")]
 
 
-def test_a_continuation_is_skipped_when_the_model_went_on_by_itself_and_stopped() -> None:
+def test_a_continuation_is_skipped_when_the_running_turn_used_the_answer() -> None:
     told = streaming("k1")
     told.answer("k1", OK)
     told.emit(1, *text("I saw it"))
@@ -480,14 +478,14 @@ def test_a_continuation_is_skipped_when_the_model_went_on_by_itself_and_stopped(
     assert endings(told.begin(2)) == [(2, "skipped", "already-answered")]
 
 
-def test_a_continuation_is_not_skipped_while_a_call_of_the_stopped_turn_is_open() -> None:
+def test_a_continuation_runs_while_a_call_of_the_stopped_turn_is_open() -> None:
     told = streaming("k1", "k2")
     told.answer("k1", OK)
     told.finish(1, finish_reason="stop")
     assert kinds(told.begin(2)) == ["AttemptStarted"]
 
 
-def test_a_continuation_is_not_skipped_when_an_answer_came_after_the_turn_had_stopped() -> None:
+def test_a_continuation_runs_when_an_answer_came_after_the_turn_stopped() -> None:
     told = streaming("k1", "k2")
     told.answer("k1", OK)
     told.finish(1, finish_reason="stop")
@@ -503,7 +501,7 @@ def test_a_continuation_runs_when_the_turn_before_ended_otherwise(finish_reason:
     assert kinds(told.begin(2)) == ["AttemptStarted"]
 
 
-def test_an_answer_to_a_stored_call_continues_although_its_turn_ended_with_stop() -> None:
+def test_an_answer_to_a_stored_call_continues_a_turn_that_ended_with_stop() -> None:
     told = streaming("k1")
     told.finish(1, finish_reason="stop")
     told.answer("k1", OK)

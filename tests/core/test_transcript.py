@@ -1,4 +1,4 @@
-"""What an observer of the log sees, wherever it began to look (I-10)."""
+"""The messages that a reader of the log computes, wherever it started to read (I-10)."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_continuation_is_seen_at_its_last_target() -> None:
     assert (text_of(found[NodeId(2)]), text_of(found[NodeId(4)])) == ("one more", "two")
 
 
-def test_deltas_whose_beginning_was_pruned_are_passed_over() -> None:
+def test_deltas_without_their_pruned_beginning_are_ignored() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.begin(1)

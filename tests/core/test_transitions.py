@@ -1,4 +1,4 @@
-"""The table of a turn's life: every row is used, and what has no row is refused."""
+"""The table of transitions: every row is used, and an event without a row is refused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ EVENTS: list[Event] = [
     HookDone(TURN),
     MessagesPut([Placed(NodeId(9), None, MessageId("m"), "user", NULL)], turn=TURN),
 ]
-"""One of every kind that belongs to a turn."""
+"""One event of every kind that belongs to a turn."""
 
 OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared, StateSet, JobAdded, JobStarted, JobEnded}
 OF_NO_TURN |= {AgentDestroyed, FiberStarted, FiberStashed, FiberPaused, FiberEnded}
@@ -80,7 +80,7 @@ ROWS = [(status, kind) for status, row in TRANSITIONS.items() for kind in row]
 
 
 def a_life() -> Stage:
-    """A conversation that goes through everything that can happen to a turn."""
+    """A conversation in which everything happens that can happen to a turn."""
     told = stage(has_response_hook=True)
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -162,7 +162,7 @@ def test_only_an_end_ends_a_turn_and_it_can_end_from_anywhere() -> None:
 
 
 def at(status: TurnStatus) -> Stage:
-    """A turn in this status, with a call of its own."""
+    """A turn in this status, with a call of a server tool."""
     told = stage()
     told.ask("r1", user("u1"))
     if status is not TurnStatus.ACCEPTED:

@@ -1,4 +1,4 @@
-"""The tree of messages: nodes of its own, so that an edit keeps its id and nothing said is lost (B3, R-4, R-5)."""
+"""The message tree: an edited message keeps its id in a new node, and no message is lost (B3, R-4, R-5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.core.stage import Stage, kinds, open_text, stage, text
 
 
 def edited() -> Stage:
-    """u1 and a-r1 (nodes 1, 2), u2 and a-r2 (3, 4); then u2 said differently, with a-r3 (5, 6)."""
+    """u1 and a-r1 (nodes 1, 2), u2 and a-r2 (3, 4); then u2 was edited, with a-r3 (5, 6)."""
     told = stage()
     told.talk("r1", "u1", "one")
     told.talk("r2", "u2", "two")

@@ -55,7 +55,7 @@ def status(told: Stage, turn: int = 1) -> TurnStatus:
 # -- attempts ----------------------------------------------------------------------------------------------
 
 
-def test_the_first_attempt_is_number_one_and_its_cause_is_first_whatever_the_runner_says() -> None:
+def test_the_first_attempt_has_number_one_and_the_cause_first() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     assert told.begin(1, "crash") == [AttemptStarted(TurnId(1), 1, "first")]  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def test_bare_streams_run_beside_a_turn_and_beside_each_other() -> None:
     assert kinds(told.begin(2)) == kinds(told.begin(3)) == ["AttemptStarted"]
 
 
-def test_attempts_are_bounded_and_the_turn_then_ends_with_an_error_that_may_be_shown() -> None:
+def test_a_turn_with_too_many_attempts_ends_with_a_public_error() -> None:
     told = begun(max_attempts=2, has_response_hook=True)
     told.emit(1, *open_text("half"))
     told.begin(1, "crash")
@@ -170,7 +170,7 @@ def test_an_attempt_that_is_not_the_running_one_can_neither_write_nor_finish(att
     assert told.path == ["u1"]
 
 
-def test_nobody_writes_to_a_turn_that_has_ended() -> None:
+def test_a_turn_that_has_ended_takes_no_chunks() -> None:
     told = begun()
     told.finish(1)
     with pytest.raises(StaleAttempt):
@@ -179,14 +179,14 @@ def test_nobody_writes_to_a_turn_that_has_ended() -> None:
         told.finish(1)
 
 
-def test_nobody_writes_to_a_turn_that_has_not_begun() -> None:
+def test_a_turn_that_has_not_begun_takes_no_chunks() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     with pytest.raises(StaleAttempt):
         told.emit(1, *text("early"), attempt=0)
 
 
-def test_a_chunk_that_does_not_fit_the_message_is_in_the_log_and_harms_nobody() -> None:
+def test_a_chunk_that_does_not_fit_stays_in_the_log_only() -> None:
     told = begun()
     assert kinds(told.emit(1, {"type": "text-delta", "id": "nobody", "delta": "lost"})) == ["Chunk"]
     told.emit(1, *text("fine"))
@@ -206,7 +206,7 @@ def test_a_text_that_speaks_of_tool_outputs_is_a_text() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.COMPLETED, Outcome.ERROR, Outcome.ABORTED])
-def test_finishing_closes_open_parts_keeps_the_message_and_ends_the_turn_in_one_batch(outcome: Outcome) -> None:
+def test_one_batch_closes_open_parts_stores_the_message_and_ends_the_turn(outcome: Outcome) -> None:
     told = begun()
     told.emit(1, *open_text("half"))
     error = "boom" if outcome is Outcome.ERROR else None
@@ -220,7 +220,7 @@ def test_finishing_closes_open_parts_keeps_the_message_and_ends_the_turn_in_one_
     assert told.said() == ["hi", "half"]
 
 
-def test_the_message_that_ended_is_what_its_chunks_fold_to_with_the_closing_ones() -> None:
+def test_an_ended_message_is_the_fold_of_its_chunks_and_the_closing_ones() -> None:
     told = begun()
     told.emit(1, {"type": "start", "messageMetadata": {"model": "m"}}, *open_text("half"), call("k1"))
     before = told.state.open[TurnId(1)].fold
@@ -231,7 +231,7 @@ def test_the_message_that_ended_is_what_its_chunks_fold_to_with_the_closing_ones
     assert told.stored(2) == message
 
 
-def test_a_turn_that_said_nothing_ends_without_a_message() -> None:
+def test_a_turn_without_chunks_ends_without_a_message() -> None:
     told = begun()
     told.emit(1, {"type": "start"}, {"type": "data-flash", "data": 1, "transient": True})
     events = told.finish(1)
@@ -248,7 +248,7 @@ def test_a_turn_that_never_began_can_be_failed() -> None:
     assert told.wanted().hooks == (1,)
 
 
-def test_the_finish_reason_of_the_stream_counts_unless_the_runner_knows_better() -> None:
+def test_the_finish_reason_of_the_runner_overrides_that_of_the_stream() -> None:
     for given, expected in ((None, "length"), ("stop", "stop")):
         told = begun()
         told.emit(1, *text("x"), {"type": "finish", "finishReason": "length"})
@@ -301,7 +301,7 @@ def test_an_answer_says_whether_sanitising_changed_it() -> None:
         assert the(MessageEnded, told.finish(1)).sanitized is changed
 
 
-def test_an_answer_that_cannot_be_sanitised_is_kept_as_clients_saw_it_and_the_turn_fails() -> None:
+def test_an_answer_that_cannot_be_sanitised_is_stored_and_its_turn_fails() -> None:
     def sanitize(message: dict[str, Any]) -> dict[str, Any]:
         if message["role"] == "assistant":
             raise ValueError("no idea")
@@ -428,7 +428,7 @@ def test_chunks_that_were_under_way_are_kept_while_a_turn_is_being_cancelled() -
     assert told.said() == ["hi", "half and a bit"]
 
 
-def test_cancelling_everything_stops_what_runs_and_ends_what_waits_but_no_bare_stream() -> None:
+def test_cancelling_everything_stops_all_turns_but_no_bare_stream() -> None:
     told = begun()
     told.ask("r2", user("u2"))
     told.open_stream("s1")
@@ -448,7 +448,7 @@ def test_a_bare_stream_is_cancelled_by_its_request() -> None:
 
 
 @pytest.mark.parametrize("is_cancelling", [True, False])
-def test_clearing_aborts_the_running_turn_without_a_message_and_skips_those_that_wait(*, is_cancelling: bool) -> None:
+def test_clearing_aborts_the_running_turn_and_skips_the_waiting_ones(*, is_cancelling: bool) -> None:
     told = begun()
     told.emit(1, *open_text("half"))
     told.ask("r2", user("u2"))
@@ -496,7 +496,7 @@ def test_turn_and_node_numbers_are_not_used_again_after_a_clear() -> None:
     assert told.path == ["u1", "a-r2"]
 
 
-def test_the_turn_that_ended_last_is_one_of_this_generation_that_was_not_skipped() -> None:
+def test_the_last_ended_turn_is_of_this_generation_and_not_skipped() -> None:
     told = stage()
     told.talk("r1", "u1")
     told.ask("r2", user("u2"))

@@ -1,4 +1,4 @@
-"""What sub-agents use is told with the turn that waited for them, apart from its own use and once."""
+"""The usage of sub-agents is stored with the turn that waited for them, apart from its own usage, and once."""
 
 from __future__ import annotations
 

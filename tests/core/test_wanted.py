@@ -1,4 +1,4 @@
-"""What should be running, and when to look again: start, restart, cancel and waiting are one question (R-22, I-12)."""
+"""Which work should be running, and when to compute it again (R-22, I-12)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_accepted_turn_should_run_now() -> None:
     assert told.wanted() == Wanted(run=TurnId(1), wake=NOW)
 
 
-def test_a_turn_that_has_begun_should_run_whoever_asks() -> None:
+def test_a_turn_that_has_begun_should_run() -> None:
     told = stage()
     told.ask("r1", user("u1"))
     told.begin(1)
@@ -77,13 +77,13 @@ def test_the_question_that_runs_is_the_one_that_began() -> None:
     assert told.wanted().run == 2
 
 
-def test_a_deferred_turn_should_run_so_that_somebody_gives_it_its_messages() -> None:
+def test_a_deferred_turn_should_run_to_get_its_messages() -> None:
     told = stage()
     told.defer("r1")
     assert told.wanted() == Wanted(run=TurnId(1), wake=NOW)
 
 
-def test_bare_streams_are_nobody_elses_business() -> None:
+def test_bare_streams_are_never_wanted() -> None:
     told = stage()
     told.open_stream("s1")
     assert told.wanted() == Wanted()
@@ -140,7 +140,7 @@ def test_of_two_start_times_the_earlier_is_the_next_wake() -> None:
 # -- parked continuations ----------------------------------------------------------------------------------
 
 
-def test_a_continuation_in_the_middle_of_a_batch_waits_for_a_person_at_no_cost() -> None:
+def test_a_continuation_with_an_open_call_waits_without_a_wake_time() -> None:
     told = parked()
     assert told.wanted() == Wanted()
     assert not continuation_is_due(told.state, told.state.open[TurnId(2)])
@@ -174,7 +174,7 @@ def test_a_question_that_never_ran_leaves_a_parked_continuation_waiting() -> Non
     assert kinds(told.begin(2)) == ["AttemptStarted"]
 
 
-def test_a_continuation_whose_target_is_not_shown_any_more_is_due_so_that_it_can_be_skipped() -> None:
+def test_a_continuation_of_a_hidden_message_is_due_so_that_it_is_skipped() -> None:
     told = parked()
     told.put({"id": "b1", "role": "assistant", "parts": [{"type": "text", "text": "Never mind."}]})
     assert told.wanted().run == 2
@@ -242,7 +242,7 @@ def test_the_next_process_wants_what_this_one_wanted(depth: int) -> None:
     assert wanted(told.restored()[0], Millis(told.now)) == told.wanted()
 
 
-def test_what_waits_for_its_time_is_looked_at_then_although_a_hook_is_still_due() -> None:
+def test_a_timed_turn_is_looked_at_in_time_while_a_hook_is_due() -> None:
     told = stage(has_response_hook=True)
     told.ask("r1", user("u1"))
     told.run(1, call("k1"))

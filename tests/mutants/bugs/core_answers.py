@@ -45,7 +45,7 @@ BUGS = [
         "core:waiting_continuations",
         "R-3",
         drop("$turn.status is TurnStatus.ACCEPTED"),
-        f"{ANSWERS}::test_a_continuation_that_has_begun_is_not_retargeted_but_followed_by_another",
+        f"{ANSWERS}::test_a_continuation_that_has_begun_is_followed_by_another",
         "an answer during a continuation is never gone on with",
     ),
     Bug(
@@ -59,7 +59,7 @@ BUGS = [
         "core:may_continue",
         "R-3",
         drop("_has_begun(...)"),
-        f"{LATE_CALLS}::test_a_question_that_failed_without_a_word_makes_an_approval_late",
+        f"{LATE_CALLS}::test_an_approval_is_late_after_a_question_that_failed_without_a_message",
         "an answer goes on above one that was tried since",
     ),
     Bug(
@@ -73,7 +73,7 @@ BUGS = [
         "core:_late_call_turn",
         "R-3",
         drop("$turn.status is TurnStatus.ACCEPTED"),
-        f"{LATE_CALLS}::test_a_call_approved_while_another_of_its_message_runs_late_runs_after_it",
+        f"{LATE_CALLS}::test_a_call_approved_while_another_runs_late_runs_after_it",
         "a call that is approved while another runs is forgotten",
     ),
     Bug(
@@ -101,14 +101,14 @@ BUGS = [
         "core:_continuation_events",
         "R-35",
         replace("principal_of_answer(...)", "command.principal"),
-        f"{PRINCIPALS}::test_an_answer_goes_on_for_who_asked_and_not_for_who_approved",
+        f"{PRINCIPALS}::test_a_continuation_has_the_principal_of_the_question",
         "an answer goes on with the rights of the principal that approved one of its calls",
     ),
     Bug(
         "core:accept_late_calls",
         "R-35",
         replace("principal_of_answer(...)", "None"),
-        f"{PRINCIPALS}::test_late_calls_run_for_who_asked",
+        f"{PRINCIPALS}::test_late_calls_have_the_principal_of_the_question",
         "a late call does not know for which principal it runs",
     ),
     Bug(

@@ -42,7 +42,7 @@ BUGS = [
         "core:restore_run",
         "R-28",
         drop("$kept.hook_due"),
-        f"{RUNS}::test_rows_restore_to_what_the_log_folds_to_and_an_end_for_good_is_the_last",
+        f"{RUNS}::test_rows_restore_to_the_fold_of_the_log_and_a_final_end_is_last",
         "the hook is not called for a run that ended just before the process died",
     ),
     Bug(
@@ -70,7 +70,7 @@ BUGS = [
         "core:_is_orphaned",
         "a detached run outlives its turn",
         drop("not $run.started.is_detached"),
-        f"{RUNS}::test_a_run_is_to_stop_when_the_turn_that_waits_for_it_has_ended_and_a_detached_one_is_not",
+        f"{RUNS}::test_a_run_stops_with_its_turn_unless_it_is_detached",
         "a detached run is stopped with its turn",
     ),
     Bug(
@@ -91,7 +91,7 @@ BUGS = [
         "core:end_run",
         "a run ends exactly once",
         drop("not $run.is_open"),
-        f"{RUNS}::test_rows_restore_to_what_the_log_folds_to_and_an_end_for_good_is_the_last",
+        f"{RUNS}::test_rows_restore_to_the_fold_of_the_log_and_a_final_end_is_last",
         "a run ends twice",
     ),
     Bug(

@@ -97,7 +97,7 @@ BUGS = [
         "core:_checked",
         "R-6",
         drop("check_questions(...)"),
-        f"{CLIENT_MESSAGES}::test_a_synced_message_with_a_part_that_no_user_has_is_refused_with_the_whole_list",
+        f"{CLIENT_MESSAGES}::test_a_synced_list_with_a_part_that_users_cannot_have_is_refused",
         "a synced edit brings any part with it",
     ),
     Bug(
@@ -111,7 +111,7 @@ BUGS = [
         "core:_differs",
         "R-6",
         replace("[$part for $part in $message['parts'] if is_part(...)]", "$message['parts']"),
-        f"{CLIENT_MESSAGES}::test_a_stored_message_that_would_be_refused_now_is_no_edit_when_it_is_resent",
+        f"{CLIENT_MESSAGES}::test_resending_a_stored_message_that_is_invalid_now_is_no_edit",
         "a conversation that was stored under other rules cannot continue",
     ),
     Bug(
@@ -142,7 +142,7 @@ BUGS = [
         "core:_drop",
         "R-7",
         drop("TurnEnded(...)"),
-        f"{POLICIES}::test_a_dropped_question_is_accepted_and_skipped_in_one_batch_and_leaves_no_trace_in_the_tree",
+        f"{POLICIES}::test_a_dropped_question_is_skipped_in_one_batch_and_adds_no_node",
         "a dropped question waits for an answer for ever",
     ),
     Bug(
@@ -184,7 +184,7 @@ BUGS = [
         "core:put_messages",
         "R-37",
         replace("'all' if $command.trusted else 'nothing'", "'all'"),
-        f"{STAMPS}::test_messages_that_a_client_adds_or_changes_are_said_by_it_now",
+        f"{STAMPS}::test_messages_that_a_client_adds_or_changes_get_new_fields",
         "a client names another author of a message that it sets",
     ),
     Bug(
@@ -226,28 +226,28 @@ BUGS = [
         "Tree.remove",
         "caches of the tree hold what a walk finds",
         drop("self._path"),
-        f"{INVARIANTS}::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed",
+        f"{INVARIANTS}::test_remembered_paths_equal_walked_ones_and_changes_raise_the_revision",
         "a path is remembered that leads through removed messages",
     ),
     Bug(
         "Tree.write",
         "caches of the tree hold what a walk finds",
         drop("self._revision += 1"),
-        f"{INVARIANTS}::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed",
+        f"{INVARIANTS}::test_remembered_paths_equal_walked_ones_and_changes_raise_the_revision",
         "the end of an answer does not reach the transcript",
     ),
     Bug(
         "Tree.write",
         "caches of the tree hold what a walk finds",
         drop("self._shown = None"),
-        f"{INVARIANTS}::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed",
+        f"{INVARIANTS}::test_remembered_paths_equal_walked_ones_and_changes_raise_the_revision",
         "clients are shown the branch of the first time for ever",
     ),
     Bug(
         "Tree.shown_path",
         "caches of the tree hold what a walk finds",
         never("$shown and $shown[-1][0] == $path[-1]"),
-        f"{INVARIANTS}::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed",
+        f"{INVARIANTS}::test_remembered_paths_equal_walked_ones_and_changes_raise_the_revision",
         "a model reads its own half answer as part of the question",
     ),
     Bug(

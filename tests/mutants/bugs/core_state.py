@@ -51,7 +51,7 @@ BUGS = [
         "core:_open_turn",
         "I-9",
         replace("TurnStatus($row.status)", "TurnStatus.RUNNING if $row.attempt else TurnStatus.ACCEPTED"),
-        f"{RESTORE}::test_an_open_turn_is_loaded_with_what_it_has_said",
+        f"{RESTORE}::test_an_open_turn_is_loaded_with_its_message_and_status",
         "a turn that was being stopped goes on after a crash",
     ),
     Bug(
@@ -110,14 +110,14 @@ BUGS = [
         "core:_ended",
         "R-2",
         drop("$turn.fold is not None"),
-        f"{ANSWERS}::test_a_cancelled_continuation_leaves_the_draft_of_the_streaming_message_alone",
+        f"{ANSWERS}::test_a_cancelled_continuation_keeps_the_draft_of_the_streaming_turn",
         "a question to a person vanishes from the page",
     ),
     Bug(
         "core:_answered",
         "R-3",
         drop("$state.tree.write(...)", which="last"),
-        "tests/core/test_late_calls.py::test_a_call_approved_while_another_of_its_message_runs_late_runs_after_it",
+        "tests/core/test_late_calls.py::test_a_call_approved_while_another_runs_late_runs_after_it",
         "clients are shown an answered call as open until its turn ends",
     ),
     Bug(
@@ -131,15 +131,14 @@ BUGS = [
         "TurnState.apply_chunk",
         "R-17",
         replace("self.recovers_with == $event.attempt", "self.recovers_with"),
-        "tests/core/test_delays.py"
-        "::test_an_attempt_that_comes_later_is_announced_once_and_the_turn_recovers_until_it_speaks",
+        "tests/core/test_delays.py::test_a_turn_with_a_delayed_attempt_recovers_until_the_first_chunk",
         "a late chunk of a failed attempt takes back that the answer is being recovered",
     ),
     Bug(
         "core:_ended",
         "R-28",
         drop("$state.hooks_due.add(...)"),
-        f"{INVARIANTS}::test_the_path_that_is_remembered_is_the_path_that_is_walked_and_no_change_of_it_goes_unnoticed",
+        f"{INVARIANTS}::test_remembered_paths_equal_walked_ones_and_changes_raise_the_revision",
         "a hook that is due is never called",
     ),
     Bug(
@@ -167,7 +166,7 @@ BUGS = [
         "core:_place",
         "no stored message is lost",
         replace("messages", "messages[-1:]"),
-        f"{INVARIANTS}::test_nothing_said_is_lost_unless_somebody_removed_it",
+        f"{INVARIANTS}::test_no_message_is_lost_unless_a_command_removed_it",
         "of several questions only the last is kept",
     ),
 ]

@@ -46,14 +46,14 @@ BUGS = [
         "core:_emit",
         "I-7",
         replace("TurnStatus.ACCEPTED", "TurnStatus.ENDED"),
-        f"{TURNS}::test_nobody_writes_to_a_turn_that_has_not_begun",
+        f"{TURNS}::test_a_turn_that_has_not_begun_takes_no_chunks",
         "chunks are written before an attempt has begun",
     ),
     Bug(
         "core:_cancel",
         "I-9",
         before("$events.append(CancelRequested($turn.id, ...))", "$turn.reason = 'cancelled'"),
-        f"{INVARIANTS}::test_rebuilding_the_rows_from_the_log_gives_the_rows_that_were_written_live",
+        f"{INVARIANTS}::test_rows_rebuilt_from_the_log_equal_the_rows_written_live",
         "deciding changes the state behind the log's back",
     ),
     Bug(
@@ -88,7 +88,7 @@ BUGS = [
         "core:_why_out_of_attempts",
         "I-12",
         replace("$rules.max_attempts", "$rules.max_attempts + 1000"),
-        f"{TURNS}::test_attempts_are_bounded_and_the_turn_then_ends_with_an_error_that_may_be_shown",
+        f"{TURNS}::test_a_turn_with_too_many_attempts_ends_with_a_public_error",
         "a turn that kills its process is tried for ever",
     ),
     Bug(
@@ -123,21 +123,21 @@ BUGS = [
         "core:_next_turn",
         "R-3",
         replace("$due or islice($questions, 1)", "list(islice($questions, 1)) or $due"),
-        "tests/core/test_tool_call_answers.py::test_a_continuation_goes_before_a_question_that_follows_its_answer_at_once",
+        "tests/core/test_tool_call_answers.py::test_a_continuation_runs_before_a_question_behind_its_message",
         "a question that follows an approval at once leaves the call approved for ever",
     ),
     Bug(
         "core:_cancel",
         "R-3",
         replace("[$turn for $turn in $turns if ...]", "[]"),
-        f"{LATE_CALLS}::test_an_approved_call_that_is_stopped_before_it_begins_says_so_and_never_runs",
+        f"{LATE_CALLS}::test_an_approved_call_stopped_before_it_begins_has_an_error",
         "a call that was stopped runs with the next question",
     ),
     Bug(
         "core:_blocking_turn",
         "R-3",
         replace("next($state.late_calls(), None)", "None"),
-        f"{LATE_CALLS}::test_the_next_question_waits_for_a_late_call_so_that_the_model_reads_its_output",
+        f"{LATE_CALLS}::test_the_next_question_waits_for_the_output_of_a_late_call",
         "the model reads that a call was interrupted while it runs",
     ),
     Bug(
@@ -151,15 +151,14 @@ BUGS = [
         "core:_clear",
         "R-9",
         drop("*cancelled"),
-        "tests/core/test_managed_streams.py"
-        "::test_clearing_cancels_the_jobs_that_are_there_when_it_is_decided_and_no_others",
+        "tests/core/test_managed_streams.py::test_clearing_cancels_the_jobs_that_exist_at_that_time",
         "a job fills a stream of a conversation that was cleared",
     ),
     Bug(
         "core:_clear",
         "R-9",
         replace("$state.open.values()", "[turn for turn in $state.chat_turns() if not turn.accepted.deferred]"),
-        f"{TURNS}::test_clearing_aborts_the_running_turn_without_a_message_and_skips_those_that_wait",
+        f"{TURNS}::test_clearing_aborts_the_running_turn_and_skips_the_waiting_ones",
         "a turn of a cleared conversation comes back",
     ),
     Bug(
@@ -173,7 +172,7 @@ BUGS = [
         "core:_delay",
         "R-17",
         never("$turn.attempt != $command.attempt"),
-        f"{DELAYS}::test_who_is_late_with_it_delays_nothing_that_has_begun",
+        f"{DELAYS}::test_a_late_delay_does_not_delay_an_attempt_that_has_begun",
         "an answer that is being given is shown as being recovered to its end",
     ),
     Bug(
@@ -215,7 +214,7 @@ BUGS = [
         "core:_delay",
         "a delayed attempt is announced once",
         never("$turn.recovers_with == $attempt"),
-        f"{DELAYS}::test_an_attempt_that_comes_later_is_announced_once_and_the_turn_recovers_until_it_speaks",
+        f"{DELAYS}::test_a_turn_with_a_delayed_attempt_recovers_until_the_first_chunk",
         "an agent that waits in small steps fills its log",
     ),
     Bug(

@@ -51,7 +51,7 @@ BUGS = [
         "messages:_answer_problem",
         "R-8",
         drop("$part.get('preliminary')"),
-        f"{CLIENT_LISTS}::test_a_call_that_could_be_answered_or_run_is_refused_from_a_trusted_client",
+        f"{CLIENT_LISTS}::test_an_open_call_from_a_trusted_client_is_refused",
         "a trusted client has a tool run with an input of its own",
     ),
     Bug(
