@@ -209,7 +209,7 @@ async def speak(store: SqliteLog, agent: AgentId, delay: float, until: float, ra
         seq = Seq(seq + 1)
         batch = Batch(agent, activation.epoch, seq, Millis(NOW), (Entry("chunk", TurnId(3), BODY % seq),))
         begin = time.perf_counter()
-        await store.append(batch)
+        await store.append([batch])[0]
         times.append(time.perf_counter() - begin)
         due += 1 / rate
         await asyncio.sleep(max(due - loop.time(), 0))
@@ -250,7 +250,7 @@ async def flat_out(folder: Path, agents: int, each: int, size: int) -> None:
         activation = await store.activate(agent)
         for first in range(1, each + 1, size):
             entries = [Entry("chunk", TurnId(3), BODY % index) for index in range(size)]
-            await store.append(Batch(agent, activation.epoch, Seq(first), Millis(NOW), entries))
+            await store.append([Batch(agent, activation.epoch, Seq(first), Millis(NOW), entries)])[0]
 
     start = time.perf_counter()
     await asyncio.gather(*(run(AgentId(f"chat/{number}")) for number in range(agents)))

@@ -52,7 +52,7 @@ async def floor(store: LogStore) -> float:
     entries = [Entry("chunk", TurnId(1), body)] * 100
     began = perf_counter()
     for first in range(1, CHUNKS, 100):
-        await store.append(Batch(AGENT, epoch, Seq(first), Millis(0), entries))
+        await store.append([Batch(AGENT, epoch, Seq(first), Millis(0), entries)])[0]
     taken = perf_counter() - began
     await store.aclose()
     return CHUNKS / taken

@@ -37,9 +37,9 @@ class _Recorder(MemoryLog):
         super().__init__()
         self.batches: list[Batch] = []
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         self.batches.append(batch)
-        await super().append(batch)
+        await super().append_one(batch)
 
 
 async def record(at: int) -> list[Batch]:

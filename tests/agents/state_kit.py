@@ -52,9 +52,9 @@ class FullDisk(SlowDisk):
 
     is_full = False
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         if not self.is_full:
-            return await super().append(batch)
+            return await super().append_one(batch)
         await self.gate.wait()
         raise LogUnavailable("unable to append; the disk is full")
 
@@ -79,7 +79,11 @@ class Scene:
     def committed(self) -> Any:
         loaded = self.directory.peek(AGENT)
         assert loaded is not None
-        return msgspec.json.decode(loaded.reconciler.value) if loaded.reconciler.value is not None else None
+        return (
+            msgspec.json.decode(loaded.reconciler.view.state_value)
+            if loaded.reconciler.view.state_value is not None
+            else None
+        )
 
 
 def directory_of(cls: type[Agent], store: LogStore, clock: ManualClock) -> Directory:

@@ -81,7 +81,7 @@ async def test_a_second_function_for_a_turn_that_runs_is_not_kept() -> None:
         results = [await asked, await again]
         assert results[0] == results[1]
         assert (first.calls, second.calls) == (1, 0)
-        assert loaded.reconciler.evaluations == {}
+        assert loaded.reconciler.turns.evaluations == {}
 
 
 async def test_functions_without_an_id_are_turns_of_their_own() -> None:

@@ -128,11 +128,11 @@ class Failing(MemoryLog):
         super().__init__()
         self.left = at
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         self.left -= 1
         if self.left == 0:
             raise LogUnavailable("unable to write; the disk is full")
-        await super().append(batch)
+        await super().append_one(batch)
 
 
 @pytest.mark.parametrize("at", [1, 2])

@@ -79,7 +79,7 @@ async def test_a_result_is_given_out_when_its_states_are_committed() -> None:
     async with LocalServer(Shop, Chat) as server:
         shop = server.get(Shop)
         assert await shop.add_soon(1, 2, factor=2, three=3) == 12
-        assert server.app._directory.loaded()[0].reconciler.value == b'{"n":12}'
+        assert server.app._directory.loaded()[0].reconciler.view.state_value == b'{"n":12}'
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ async def test_streams_give_values_of_their_type_committed_and_in_order() -> Non
         async for n in shop.stream(Shop.count, 3):
             seen.append(n)
             if isinstance(n, int):
-                assert server.app._directory.loaded()[0].reconciler.value in (
+                assert server.app._directory.loaded()[0].reconciler.view.state_value in (
                     b'{"n":%d}' % n,
                     b'{"n":%d}' % (n + 1),
                     b'{"n":2}',

@@ -89,11 +89,11 @@ class HeldLog(MemoryLog):
         self.released.set()
         self.sizes: list[int] = []
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         self.asked.set()
         await self.released.wait()
         self.sizes.append(len(batch.entries))
-        await super().append(batch)
+        await super().append_one(batch)
 
 
 @pytest.mark.obligation("001-2.d")

@@ -258,7 +258,7 @@ async def test_the_hook_is_called_after_the_commit_and_has_begun_when_the_caller
     class Hooked(Counter):
         async def on_state_changed(self, state: Any, source: Any) -> None:
             loaded = self._runtime._directory.peek(AGENT)  # type: ignore[attr-defined]
-            seen.append((state["n"], loaded.reconciler.value is not None, get_current_agent() is self))
+            seen.append((state["n"], loaded.reconciler.view.state_value is not None, get_current_agent() is self))
             if state["n"] < 3:
                 await self.add()
 
@@ -416,7 +416,7 @@ async def test_after_a_crash_the_state_is_the_last_that_was_committed(at: int, w
         calls = []
         for _ in range(6):
             calls.append(asyncio.create_task(call(own)))
-            await rounds(3)
+            await rounds(9)
         await log.crashed.wait()
         await kill_everything()
     await store.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from everyword.agents.stream_manager import (
 from everyword.errors import SqlError, UsageError
 from everyword.log.base import Batch, LogStore
 from everyword.log.memory import MemoryLog
+from everyword.log.receipt import Receipt
 from everyword.log.sqlite.store import SqliteLog
 from everyword.testing import ManualClock
 from tests.agents.stream_kit import AGENT, Talk, fresh_script, over, said, talking, text_of, until
@@ -90,9 +91,9 @@ async def test_a_question_and_its_stream_are_one_commit_however_few_commands_a_c
     batches: list[list[str]] = []
     append = store.append
 
-    def noting(batch: Batch) -> Awaitable[None]:
-        batches.append([entry.kind for entry in batch.entries if entry.kind != "state.set"])
-        return append(batch)
+    def noting(appended: Sequence[Batch]) -> Sequence[Receipt]:
+        batches.extend([entry.kind for entry in batch.entries if entry.kind != "state.set"] for batch in appended)
+        return append(appended)
 
     monkeypatch.setattr(store, "append", noting)
     async with talking(store) as (talk, _):

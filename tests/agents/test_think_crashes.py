@@ -27,7 +27,7 @@ from tests.runtime.facts import rounds
 from tests.runtime.kit import kill_everything
 
 AGENT = AgentId("post/ann")
-APPENDS = 14
+APPENDS = 13
 """How many appends the undisturbed turn makes: the points to die at."""
 
 

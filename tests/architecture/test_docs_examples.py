@@ -114,7 +114,7 @@ def test_examples_that_do_not_run_say_why(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=_name)
 def test_the_commands_a_page_shows_exist(page: Path) -> None:
-    known = {"make": make_targets(), "everyword": cli_commands() | {"--version"}}
+    known = {"make": make_targets(), "everyword": cli_commands() | {"--help", "--version"}}
     shown = set(commands(page.read_text(encoding="utf-8")))
     assert sorted(f"{program} {name}" for program, name in shown if name not in known[program]) == []
 

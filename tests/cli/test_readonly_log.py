@@ -146,12 +146,13 @@ import asyncio, os, signal
 from everyword.ids import *
 from everyword.log.base import Batch, Entry
 from everyword.log.sqlite.store import SqliteLog
+from tests.log.building import append_one
 async def main():
     store = SqliteLog({str(path)!r})
     await store.open()
     activation = await store.activate(AgentId("chat/ann"))
     entry = Entry("state.set", None, b'{{"t":"state.set","state":1}}')
-    await store.append(Batch(AgentId("chat/ann"), activation.epoch, Seq(1), Millis(1), [entry] * 5))
+    await append_one(store, Batch(AgentId("chat/ann"), activation.epoch, Seq(1), Millis(1), [entry] * 5))
     os.kill(os.getpid(), signal.SIGKILL)
 asyncio.run(main())
 """

@@ -23,6 +23,7 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime.rebuild import Projections, fold_log, rebuild
 from everyword.testing import Gate
 from tests.core.histories import History, histories
+from tests.log.building import append_one
 from tests.server.kit import ask, chat, question, scripted
 
 AGENT = AgentId("chat/ann")
@@ -36,7 +37,7 @@ async def _stored(history: History) -> MemoryLog:
     activation = await store.activate(AGENT)
     for number, (event, at) in enumerate(history.log, 1):
         entry = Entry(kind_of(event), turn_of(event), encode_event(event))
-        await store.append(Batch(AGENT, activation.epoch, Seq(number), at, [entry]))
+        await append_one(store, Batch(AGENT, activation.epoch, Seq(number), at, [entry]))
     return store
 
 
@@ -87,7 +88,7 @@ async def test_an_event_that_does_not_fit_leaves_the_rows_as_they_were() -> None
         store = MemoryLog()
         await store.open()
         activation = await store.activate(AGENT)
-        await store.append(Batch(AGENT, activation.epoch, Seq(1), Millis(1), [Entry("chunk", None, body)]))
+        await append_one(store, Batch(AGENT, activation.epoch, Seq(1), Millis(1), [Entry("chunk", None, body)]))
         with pytest.raises(LogCorrupt, match="event 1 cannot be used"):
             await fold_log(store, AGENT)
 

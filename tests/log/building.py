@@ -10,6 +10,7 @@ import msgspec
 from everyword.events import Chunk, StateSet, TurnKind, encode_event
 from everyword.ids import AgentId, Attempt, Epoch, Generation, MessageId, Millis, NodeId, RequestId, Seq, TurnId
 from everyword.log.base import UNCHANGED, Activation, Batch, Entry, LogAdmin, LogStore, Stored, Unchanged
+from everyword.log.receipt import Receipt
 from everyword.rows import AgentRow, MessageRow, Row, TurnRow
 
 A, B, C = AgentId("chat/a"), AgentId("chat/b"), AgentId("chat/c")
@@ -103,7 +104,7 @@ class Owner:
 
     async def append(self, *entries: Entry, **options: Any) -> None:
         """Append at the head; it moves on only if that succeeds."""
-        await self.store.append(self.batch(*entries, **options))
+        await append_one(self.store, self.batch(*entries, **options))
         self.head = Seq(self.head + len(entries))
 
     async def answer(self, turn: int, count: int, *, ended_at: int | None = None, **changes: Any) -> None:
@@ -117,9 +118,22 @@ class Owner:
             await self.append(fact("message.ended", turn), fact("turn.ended", turn), rows=[row], at=ended_at)
 
 
+def append_one(store: LogStore, batch: Batch) -> Receipt:
+    """Append one batch; await the receipt for its commit."""
+    return store.append([batch])[0]
+
+
+async def append_together(owners: Sequence[Owner], *entries: Entry, **options: Any) -> None:
+    """Append the same entries for all owners of one store, in one call of it."""
+    receipts = owners[0].store.append([owner.batch(*entries, **options) for owner in owners])
+    for owner, receipt in zip(owners, receipts, strict=True):
+        await receipt
+        owner.head = Seq(owner.head + len(entries))
+
+
 async def appended(store: LogStore, batch: Batch) -> None:
     """Append when this is started, as everything else does that a store is asked: at once, it would be first."""
-    await store.append(batch)
+    await append_one(store, batch)
 
 
 async def read_all(store: LogStore, agent: AgentId = A, *, after: int = 0, limit: int = 500) -> list[Stored]:

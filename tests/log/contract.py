@@ -27,6 +27,7 @@ from tests.log.building import (
     Owner,
     Store,
     agent_row,
+    append_one,
     chunk,
     chunks,
     drain,
@@ -104,7 +105,7 @@ class LogContract(StatesContract):
         async with self.opened(tmp_path) as store:
             old = await Owner.take(store)
             taken, refused = await asyncio.gather(
-                store.activate(A), store.append(old.batch(fact("late"))), return_exceptions=True
+                store.activate(A), append_one(store, old.batch(fact("late"))), return_exceptions=True
             )
             written = await store.read(A, Seq(0))
             assert not isinstance(taken, BaseException)
@@ -147,7 +148,7 @@ class LogContract(StatesContract):
         async with self.opened(tmp_path) as store:
             owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(5)]
             batches = [owner.batch(chunk(1, n), first=n) for n in range(1, 41) for owner in owners]
-            await asyncio.gather(*(store.append(batch) for batch in batches))
+            await asyncio.gather(*store.append(batches))
             for owner in owners:
                 assert seqs(await read_all(store, owner.agent)) == list(range(1, 41))
 
@@ -157,7 +158,7 @@ class LogContract(StatesContract):
             await owner.append(fact("end", 1), rows=[ended_row(1, 1)])
             bad = owner.batch(fact("again", 1), rows=[ended_row(1, 2)])
             after = owner.batch(fact("next"), first=bad.first + 1)
-            results = await asyncio.gather(store.append(bad), store.append(after), return_exceptions=True)
+            results = await asyncio.gather(*store.append([bad, after]), return_exceptions=True)
             assert [type(each) for each in results] == [LogUnavailable, LogUnavailable]
             assert seqs(await read_all(store)) == [1]
 
@@ -215,7 +216,7 @@ class LogContract(StatesContract):
             batches = [
                 owner.batch(chunk(1, 0), rows=[ended_row(1, 2)] if n in bad else ()) for n, owner in enumerate(owners)
             ]
-            results = await asyncio.gather(*(store.append(batch) for batch in batches), return_exceptions=True)
+            results = await asyncio.gather(*store.append(batches), return_exceptions=True)
             assert {n for n, result in enumerate(results) if isinstance(result, LogUnavailable)} == bad
             for n, owner in enumerate(owners):
                 assert seqs(await read_all(store, owner.agent)) == ([1] if n in bad else [1, 2])
@@ -549,7 +550,7 @@ class LogContract(StatesContract):
             owner = await Owner.take(store)
             for n in range(30):
                 batch = owner.batch(fact("a"), fact("b"), rows=[message_row(n)])
-                task = asyncio.ensure_future(store.append(batch))
+                task = asyncio.ensure_future(append_one(store, batch))
                 for _ in range(n % 5):
                     await asyncio.sleep(0)
                 task.cancel()
@@ -590,7 +591,7 @@ class LogContract(StatesContract):
     async def test_what_was_accepted_is_written_before_closing(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)
-            waiting = [asyncio.ensure_future(store.append(owner.batch(chunk(1, n), first=n))) for n in range(1, 50)]
+            waiting = store.append([owner.batch(chunk(1, n), first=n) for n in range(1, 50)])
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             await store.aclose()

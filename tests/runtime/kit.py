@@ -31,10 +31,10 @@ class SlowDisk(MemoryLog):
         self.gate = Gate()
         self.appends = 0
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         self.appends += 1
         await self.gate.wait()
-        await super().append(batch)
+        await super().append_one(batch)
 
 
 def user(message_id: str, text: str = "hi") -> dict[str, Any]:

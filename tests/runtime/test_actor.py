@@ -140,7 +140,7 @@ async def test_an_actor_that_was_cut_short_in_a_decision_is_gone_and_nothing_of_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = MemoryLog()
-    monkeypatch.setattr("everyword.runtime.actor.decide", deciding("r2", asyncio.CancelledError()))
+    monkeypatch.setattr("everyword.runtime.decided_batch.decide", deciding("r2", asyncio.CancelledError()))
     async with running(store, ScriptedResponder(["yes"])) as directory:
         async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
             asked = [asyncio.create_task(loaded.actor.ask(submit(name))) for name in ("r1", "r2")]
@@ -163,7 +163,7 @@ async def test_what_breaks_behind_a_commit_ends_the_actor_and_nobody_waits(failu
 
     async with running(MemoryLog(), ScriptedResponder(["yes"])) as directory:
         async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
-            loaded.actor._on_change = broken
+            loaded.reconciler.changed = broken  # type: ignore[method-assign]
             with pytest.raises(AgentStopped):
                 await loaded.actor.ask(submit("r1"))
             assert loaded.task is not None
@@ -171,7 +171,7 @@ async def test_what_breaks_behind_a_commit_ends_the_actor_and_nobody_waits(failu
 
 
 async def test_what_one_command_raises_keeps_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("everyword.runtime.actor.decide", deciding("r2", StopIteration()))
+    monkeypatch.setattr("everyword.runtime.decided_batch.decide", deciding("r2", StopIteration()))
     async with running(MemoryLog(), ScriptedResponder(["yes"])) as directory:
         async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
             asked = [asyncio.create_task(loaded.actor.ask(submit(name))) for name in ("r1", "r2", "r3")]

@@ -40,12 +40,12 @@ class Moody(MemoryLog):
             await asyncio.Event().wait()
         return await super().activate(agent, recent=recent)
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         is_child = parent_id(batch.agent) is not None
         if (self.fails_children and is_child) or (self.fails_parents and not is_child):
             self.refused += 1
             raise LogUnavailable("unable to append; the disk is full")
-        await super().append(batch)
+        await super().append_one(batch)
 
 
 class Office:

@@ -34,11 +34,11 @@ class FailingDisk(MemoryLog):
         self.tries: list[int] = []
         self._clock = clock
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         if self.failure is not None:
             self.tries.append(self._clock.now())
             raise type(self.failure)(*self.failure.args)
-        await super().append(batch)
+        await super().append_one(batch)
 
 
 FULL = LogUnavailable("unable to append; the disk is full")

@@ -15,7 +15,7 @@ from everyword.ids import CallId, MessageId, RequestId, TurnId
 from everyword.log.memory import MemoryLog
 from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from everyword.runtime.api import TurnCall, TurnResult
-from everyword.runtime.reconciler import LET_GO
+from everyword.runtime.turn_supervisor import LET_GO
 from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.kit import AGENT, running, soon, submit, texts, user, watching
 
@@ -332,7 +332,7 @@ async def test_a_deferred_turn_is_given_its_messages_at_the_head_of_the_queue() 
             async def evaluate(messages):  # type: ignore[no-untyped-def]
                 return [user("u2", f"after {messages[-1].text}")]
 
-            loaded.reconciler.evaluations[RequestId("r2")] = evaluate
+            loaded.reconciler.turns.evaluations[RequestId("r2")] = evaluate
             await loaded.actor.ask(Submit(RequestId("r2"), MessageId("a2"), None, trusted=True))
             gate.open()
             await watcher.ended(2)

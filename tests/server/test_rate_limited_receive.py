@@ -71,7 +71,7 @@ async def test_states_calls_and_questions_beyond_the_limit_are_refused_as_such()
         await client.send(type="rpc", id="c2", method="add", args=[1])
         assert (await client.until(lambda frame: frame.get("id") == "c2"))["result"] == 2
         loaded = (await app.start()).directory.loaded()
-        assert [each.reconciler.value for each in loaded] == [b"3"], "what was refused is not stored"
+        assert [each.reconciler.view.state_value for each in loaded] == [b"3"], "what was refused is not stored"
         await client.ask("r1")
         ended = await client.ended("r1")
         assert (ended["error"], SENTENCE.fullmatch(ended["body"]) is not None) == (True, True)

@@ -72,13 +72,13 @@ class Disk(MemoryLog):
         super().__init__()
         self.gate, self.is_full, self.asked = Gate(), False, asyncio.Event()
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         if any(entry.kind == "state.set" for entry in batch.entries):
             self.asked.set()
             await self.gate.wait()
             if self.is_full:
                 raise LogUnavailable("unable to append; the disk is full")
-        await super().append(batch)
+        await super().append_one(batch)
 
 
 async def stored(app: Everyword, agent: str = "counter/ann") -> list[tuple[Any, str | None]]:
@@ -156,7 +156,7 @@ async def test_what_tells_of_a_state_leaves_behind_it(method: str, expected: lis
         await tab.send(type="rpc", id="c1", method=method, args=[])
         await disk.asked.wait()
         await rounds()
-        assert app._directory.loaded()[0].reconciler.value in (None, b'{"n":0}')
+        assert app._directory.loaded()[0].reconciler.view.state_value in (None, b'{"n":0}')
         disk.gate.open()
         while len(tab.frames) < len(expected):
             await tab.next()

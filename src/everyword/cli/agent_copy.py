@@ -103,9 +103,9 @@ async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]
     for batch in _batches(state, agent, activation.epoch, events, had):
         waiting.append(batch)
         if len(waiting) == AT_ONCE:
-            await asyncio.gather(*map(store.append, waiting))
+            await asyncio.gather(*store.append(waiting))
             waiting.clear()
-    await asyncio.gather(*map(store.append, waiting))
+    await asyncio.gather(*store.append(waiting))
     return len(events) - had
 
 

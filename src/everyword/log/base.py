@@ -6,15 +6,16 @@ leases and the wake times. It commits a batch as a whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from ..events import Event
 from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
+from .receipt import Receipt, receipt_for
 
 __all__ = [
     "PRUNED",
@@ -24,9 +25,9 @@ __all__ = [
     "AgentDatabases",
     "Batch",
     "Entry",
-    "GatheringStore",
     "LogAdmin",
     "LogStore",
+    "OneBatchAtATime",
     "Pruned",
     "SqlResult",
     "StoreFiles",
@@ -152,13 +153,14 @@ class LogStore(Protocol):
         """
         ...
 
-    def append(self, batch: Batch) -> Awaitable[None]:
-        """Commit the batch, entries and rows and wake time, or commit none of it.
+    def append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
+        """Commit the batches, those of one agent in order; return a receipt for each, in their order. Never raises.
 
-        Done once it would survive this process (or, with durability "power", this machine). Safe to
-        cancel: the batch is then either wholly there or wholly absent, and reading tells which.
+        A batch is committed wholly, entries and rows and wake time, or not at all, whatever becomes of the others. Its
+        receipt is done once it would survive this process (or, with durability "power", this machine): when this
+        returns, or later, in any order. Cancelling a receipt leaves the batch wholly there or wholly absent, and
+        reading tells which. The error of a receipt is one of:
 
-        Raises:
             Fenced: the epoch is not the agent's current one; the caller must stop writing this agent.
             LogUnavailable: nothing was written (disk full, I/O error, a rule of the store broken).
         """
@@ -240,13 +242,15 @@ class LogStore(Protocol):
         ...
 
 
-@runtime_checkable
-class GatheringStore(Protocol):
-    """A store that gathers what is appended in one turn of the loop."""
+class OneBatchAtATime:
+    """For stores whose commit is a coroutine: define `append_one`, and each batch is committed by a task of its own."""
 
-    def hurry(self) -> None:
-        """Write what was appended without rows, if that is better done now: nothing more comes in this turn."""
-        ...
+    async def append_one(self, batch: Batch) -> None:
+        """Commit one batch, or raise why nothing of it was committed."""
+        raise NotImplementedError
+
+    def append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
+        return [receipt_for(self.append_one(batch)) for batch in batches]
 
 
 class StoreFiles(Protocol):

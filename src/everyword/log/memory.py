@@ -16,7 +16,7 @@ from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
-from .base import REPLAYED, Activation, Batch, Pruned, Stored, StoreFiles, Unchanged
+from .base import REPLAYED, Activation, Batch, OneBatchAtATime, Pruned, Stored, StoreFiles, Unchanged
 from .sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
 
 __all__ = ["MemoryLog"]
@@ -86,7 +86,7 @@ class _Log:
         """Streams of kind `rsm` whose chunks were deleted."""
 
 
-class MemoryLog:
+class MemoryLog(OneBatchAtATime):
     """A `LogStore` and `LogAdmin` without a disk.
 
     It keeps its content when it is closed and opened again, so that a test can end one owner of an agent and start
@@ -128,7 +128,7 @@ class MemoryLog:
             kept=_by_key(log.rows),
         )
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         self._check_open()
         # As with a disk, the caller is suspended here, and may be cancelled before anything is written.
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a store gives for a piece of writing: whoever has it is told of the commit on the spot."""
+"""The store's receipt for something that is being written: awaited, or called back as soon as it is committed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["Receipt", "receipt_for", "settle"]
 
 
 class Receipt(msgspec.Struct, eq=False):
-    """Something that is being written: await it, or be called back.
+    """Something that is being written, and what came of it.
 
-    A future calls back in the next turn of the loop, by a call of its own for each. Here a commit of many agents is
-    told to all of them in one go, by whoever learns of it.
+    A future would call back in the next iteration of the event loop, by one callback each. One transaction has the
+    batches of many agents, so a receipt calls back at once, from `settle`.
     """
 
     result: Any = None
     error: BaseException | None = None
     is_done: bool = False
     writing: asyncio.Future[Any] | None = None
-    """Who writes it, if that can be stopped."""
+    """The task that writes it, if it can be cancelled."""
     waiting: list[tuple[Callable[[Any], object], Context | None]] = []
 
     def then(self, call: Callable[[Any], object], context: Context | None = None) -> None:
-        """Call this with the receipt when it is done, within the context; never before this returns.
+        """Call this with the receipt when it is done, in the context; never before this method returns.
 
         `call` must not raise anything but what stops the process.
         """
@@ -38,26 +38,26 @@ class Receipt(msgspec.Struct, eq=False):
             self.waiting.append((call, context))
 
     def cancel(self, call: Callable[[Any], object]) -> None:
-        """Do not call this any more, and stop the writing if that is possible. It may be done all the same."""
+        """Do not call this any more, and stop the writing if that is possible. It may be committed all the same."""
         self.waiting = [each for each in self.waiting if each[0] != call]
         if self.writing is not None:
             self.writing.cancel()
 
     def __await__(self) -> Generator[Any, None, Any]:
         if not self.is_done:
-            told = asyncio.get_running_loop().create_future()
-            self.then(lambda _: None if told.done() else told.set_result(None))
-            yield from told
+            done = asyncio.get_running_loop().create_future()
+            self.then(lambda _: None if done.done() else done.set_result(None))
+            yield from done
         if self.error is None:
             return self.result
         try:
             raise self.error
         finally:
-            del self  # what is raised knows this frame: if the frame knew it too, both would wait for the collector
+            del self  # drop the reference: the exception refers to this frame, and a cycle would wait for the collector
 
 
 def settle(receipts: Iterable[Receipt]) -> None:
-    """Tell everybody who waits for one of these: each has its result or its error."""
+    """Mark the receipts as done and call back whatever waits for them; each has its result or its error."""
     left = deque(receipts)
     try:
         while left:
@@ -71,12 +71,12 @@ def settle(receipts: Iterable[Receipt]) -> None:
                     context.run(call, receipt)
             del left[0]
     finally:
-        if left:  # somebody stops the process in the middle: the others are told before it ends
+        if left:  # Ctrl-C in the middle: the others are called back before the process ends
             asyncio.get_running_loop().call_soon(settle, left)
 
 
 def receipt_for(writing: Awaitable[Any]) -> Receipt:
-    """Return what tells when something that can be awaited is done."""
+    """Return the receipt of something that can be awaited, and run it."""
     if isinstance(writing, Receipt):
         return writing
     receipt = Receipt(writing=asyncio.ensure_future(writing))

@@ -19,18 +19,16 @@ import msgspec
 from ..core.commands import DestroyAgent
 from ..core.restore import restore
 from ..core.state import Rules, State
-from ..core.wanted import Wanted
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
-from ..log.base import Activation, Batch, GatheringStore, LogStore
-from ..log.receipt import Receipt
+from ..log.base import Activation, LogStore
 from .actor import Actor
 from .agent_tool_runs.watching import AgentToolRuns
 from .api import CanBeDestroyed, HasStartHook, Responder
 from .clock import Clock, SystemClock
+from .commit_loop import CommitLoop, OnAppend
 from .declared_schedules import reconcile_declared
-from .office import Office
 from .pending_states import PendingStates
 from .phase import Phase
 from .reconciler import Reconciler
@@ -38,10 +36,8 @@ from .stored_ids import Kinds, StoredIds
 from .subscription import Subscription
 from .wake_scheduler import WakeScheduler
 
-__all__ = ["Directory", "LoadedAgent", "OnAppend", "Settings", "own_context", "starting_agents"]
+__all__ = ["Directory", "LoadedAgent", "Settings", "own_context", "starting_agents"]
 
-OnAppend = Callable[[Batch, Receipt], None]
-"""Takes each batch that an agent commits, and the receipt of its commit."""
 
 log = logging.getLogger("everyword.runtime")
 
@@ -127,15 +123,13 @@ class Directory:
         self._failures: dict[AgentId, int] = {}
         self._forget = forget
         """Deletes what a destroyed agent keeps outside of the store."""
-        self._on_append = on_append
-        """Called with each batch that an agent commits, and the receipt of its commit."""
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
         self._departing: set[LoadedAgent] = set()
         """Destroyed agents of which something still runs."""
         self._errands: set[asyncio.Task[None]] = set()
         """What runs for agents that are not loaded."""
         self._time = WakeScheduler(self)
-        self._office = Office(store.hurry) if isinstance(store, GatheringStore) else Office()
+        self._commit_loop = CommitLoop(store, on_append)
         self._is_open = self._is_closing = False
 
         self.fresh_context: Callable[[], contextvars.Context] = contextvars.Context
@@ -264,20 +258,14 @@ class Directory:
             state = _restored(agent, activation)
         self._check_open(agent)  # the shutdown has passed: it would not stop an agent that is loaded now
 
-        def changed(state: State, work: Wanted) -> None:
-            self._failures.pop(agent, None)  # only now: a full disk can still be loaded from
-            reconciler.reconcile(state, work)
-
         actor = Actor(
             agent,
             state,
             epoch=activation.epoch,
             head=activation.head,
-            store=self.store,
             clock=self.clock,
             rules=rules,
-            on_change=changed,
-            office=self._office,
+            schedule=self._commit_loop.schedule,
         )
         reconciler = Reconciler(
             actor,
@@ -285,11 +273,11 @@ class Directory:
             self.clock,
             rules,
             phase=lambda: self.phase,
-            on_wake=lambda at: self._time.remember(agent, at),
+            wake_at=lambda at: self._time.remember(agent, at),
+            on_commit=lambda: self._clear_failures(agent),
             runs=AgentToolRuns(self, actor, responder, rules.run_patience),
         )
-        actor.begins = reconciler.begins
-        actor.on_append = self._on_append
+        actor.hooks = reconciler
         reconciler.reconcile(state)  # nobody has it yet: what was loaded is what is committed
         loaded = LoadedAgent(actor, reconciler, self.store, rules, responder, used_at=self.clock.now())
         self._loaded[agent] = loaded
@@ -327,6 +315,10 @@ class Directory:
         failures = self._failures.get(self.stored_ids.known(agent), 0)
         if failures:
             await self.clock.sleep_until(Millis(self.clock.now() + self._delay(failures)))
+
+    def _clear_failures(self, agent: AgentId) -> None:
+        """Called after a commit, not after loading: a full disk can still be loaded from."""
+        self._failures.pop(agent, None)
 
     def _delay(self, failures: int) -> int:
         return int(min(self.settings.retry_after * 2 ** (failures - 1), self.settings.retry_at_most))

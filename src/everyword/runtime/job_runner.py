@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Final
@@ -23,7 +24,7 @@ from .clock import Clock
 from .mailbox import Envelope
 from .recovery import backoff
 
-__all__ = ["JobRun", "missed_runs", "next_due", "running_job"]
+__all__ = ["JobRun", "JobSupervisor", "missed_runs", "next_due", "running_job"]
 
 log = logging.getLogger("everyword.runtime")
 
@@ -139,6 +140,67 @@ class JobRun:
             again = Millis(self._clock.now() + backoff(attempts + 1))
             return EndJob(added.job, started.run, "retry", again, detail)
         return EndJob(added.job, started.run, "failed", next_due(added, self._clock.now()), detail)
+
+
+class JobSupervisor:
+    """The jobs of one loaded agent that run in this process."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        worker: object,
+        clock: Clock,
+        *,
+        look_at: Callable[[Millis], None],
+        look_again: Callable[[], None],
+    ) -> None:
+        self._actor, self._worker, self._clock = actor, worker, clock
+        self._look_at, self._look_again = look_at, look_again
+        self._runs: dict[JobId, JobRun] = {}
+        self._broken: dict[JobId, int] = {}
+        """How often a run of a job broke in our own code, one after the other."""
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return [run.task for run in self._runs.values()]
+
+    def is_running(self, run: JobRun) -> bool:
+        """Tell whether the run is one of this agent's, and goes on."""
+        return self._runs.get(run.job) is run
+
+    def retire(self, open_jobs: Container[JobId]) -> None:
+        """Cancel runs whose job was cancelled."""
+        for job, run in self._runs.items():
+            if job not in open_jobs and not run.is_ending:
+                run.cancel()
+
+    def start(self, due: Iterable[JobId], jobs: Mapping[JobId, JobState]) -> None:
+        """Run the jobs that are due and do not run yet."""
+        for job in due:
+            if job not in self._runs:
+                self._start(job, jobs[job].added.kind)
+
+    def interrupt(self) -> None:
+        """Record that a shutdown interrupts what runs."""
+        for run in self._runs.values():
+            run.interrupt()
+
+    def _start(self, job: JobId, kind: JobKind) -> None:
+        if kind == "queue" and any(run.is_cancelled and run.kind == kind for run in self._runs.values()):
+            return  # one after the other: the run that was cancelled has to end first
+        run = self._runs[job] = JobRun(self._actor, self._worker, job, kind, self._clock)
+        run.task.add_done_callback(lambda task: self._done(run, task))
+
+    def _done(self, run: JobRun, task: asyncio.Task[None]) -> None:
+        del self._runs[run.job]
+        exc = None if task.cancelled() else task.exception()
+        if exc is not None and not isinstance(exc, AgentStopped | LogError):
+            log.error("job %s of %r broke; it is looked at again", run.job, self._actor.agent, exc_info=exc)
+            self._broken[run.job] = self._broken.get(run.job, 0) + 1
+            self._look_at(Millis(self._clock.now() + backoff(self._broken[run.job] + 1)))
+        elif run.is_cancelled or not (task.cancelled() or exc):
+            self._broken.pop(run.job, None)
+            self._look_again()  # the jobs that waited behind it
 
 
 _running: ContextVar[JobRun | None] = ContextVar("everyword_running_job", default=None)

@@ -70,7 +70,7 @@ async def _post_and_wait(
             async with directory.attach(agent) as loaded:
                 turn = await _accepted_turn(loaded, command, request, evaluate)
                 result = await (await loaded.actor.inspect(_end_of(loaded, turn)))
-                loaded.reconciler.evaluations.pop(request, None)  # one that came too late to be called
+                loaded.reconciler.turns.evaluations.pop(request, None)  # one that came too late to be called
                 return result
         except AgentGone:
             raise  # a new agent has the name now, and it was not asked
@@ -105,7 +105,7 @@ async def _accepted_turn(
     loaded: LoadedAgent, command: Command, request: RequestId, evaluate: Evaluate | None
 ) -> TurnId:
     if evaluate is not None:
-        loaded.reconciler.evaluations.setdefault(request, evaluate)
+        loaded.reconciler.turns.evaluations.setdefault(request, evaluate)
     events = await loaded.actor.ask(command)
     accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
     if accepted is not None:
@@ -114,4 +114,4 @@ async def _accepted_turn(
 
 
 def _end_of(loaded: LoadedAgent, turn: TurnId) -> Callable[[State], asyncio.Future[TurnResult]]:
-    return lambda state: loaded.reconciler.ending(state, turn)
+    return lambda state: loaded.reconciler.waiters.wait(state, turn)

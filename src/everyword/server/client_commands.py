@@ -252,7 +252,7 @@ class ClientCommands:
 
     async def _is_from_long_ago(self, request: RequestId) -> bool:
         """Tell whether the store has a turn of this request that the state does not remember any more."""
-        if self._loaded.reconciler.last_turn < RECENT_TURNS:
+        if self._loaded.reconciler.view.last_turn < RECENT_TURNS:
             return False
         return await self._loaded.store.find_turn(self._loaded.actor.agent, request) is not None
 
@@ -272,7 +272,7 @@ class ClientCommands:
 
     def _show(self) -> None:
         """Send the conversation as it is stored."""
-        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.reconciler.conversation))
+        self._outbox.post(frames.messages(body for _, body, _ in self._loaded.reconciler.view.conversation))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
         """Answer a request that never became a turn; one without an id cannot be answered."""

@@ -59,7 +59,7 @@ class ConnectionHooks:
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
         running_as(self._agent)
-        return shown_state(self._agent, self._loaded.reconciler.value)
+        return shown_state(self._agent, self._loaded.reconciler.view.state_value)
 
     def prepare(self) -> bool:
         """Let the agent prepare the connection; return whether it is to be told of what happens."""

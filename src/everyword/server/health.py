@@ -18,7 +18,8 @@ from ..observe.api import EventHook, LoopBlocked, Observer
 from ..observe.dispatcher import EventDispatcher
 from ..observe.logs import TurnLog
 from ..runtime.api import StreamFunction
-from ..runtime.directory import Directory, OnAppend
+from ..runtime.commit_loop import OnAppend
+from ..runtime.directory import Directory
 from .access_policy import AccessPolicy, why_not_local
 from .loop_watchdog import hear_blocks
 from .permissions import describe_verdict

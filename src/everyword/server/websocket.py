@@ -230,10 +230,10 @@ class _Socket:
             ViewMemory.new(snapshot),
             socket=self._serial,
             owner=self._owner,
-            transcript=lambda: reconciler.conversation,
+            transcript=lambda: reconciler.view.conversation,
             is_present=lambda owner: presence.is_present(agent, owner),
-            is_shown=reconciler.shows,
-            is_followed=reconciler.is_followed,
+            is_shown=reconciler.view.shows,
+            is_followed=reconciler.view.is_followed,
         )
         self._commands = ClientCommands(
             self._directory,

@@ -9,14 +9,14 @@ from functools import wraps
 from typing import Any, Literal, TypeVar
 
 from ..ids import AgentId, Epoch
-from ..log.base import Batch, LogStore
+from ..log.base import Batch, LogStore, OneBatchAtATime
 
 __all__ = ["CrashingLog"]
 
 T = TypeVar("T")
 
 
-class CrashingLog:
+class CrashingLog(OneBatchAtATime):
     """Wraps a store; from append number `at` on everything through it hangs, as for a process that is no more.
 
     With `when="before"` the batch is lost, with `when="after"` it is committed but nobody was told. Wait for
@@ -30,9 +30,12 @@ class CrashingLog:
         self.wrapped = store
         self._at, self._when = at, when
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         """Append to the wrapped store, unless this is where the process dies."""
-        await self._commit(self.wrapped.append, batch)
+        await self._commit(self._append_to_wrapped, batch)
+
+    async def _append_to_wrapped(self, batch: Batch) -> None:
+        await self.wrapped.append([batch])[0]
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         """Destroy an agent in the wrapped store; it counts as an append, and the process may die here too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
@@ -14,7 +15,7 @@ from everyword.errors import LogUnavailable
 from everyword.ids import Millis, Seq
 from everyword.log.sqlite.files import DatabaseFiles
 from everyword.log.sqlite.store import SqliteLog
-from tests.log.building import A, B, Owner, chunks, fact, read_all, seqs, turn_row
+from tests.log.building import A, B, Owner, append_one, chunks, fact, read_all, seqs, turn_row
 from tests.log.sqlite.faults import BROKEN, Faults, look, opened
 
 Change = Callable[[Path], None]
@@ -63,14 +64,19 @@ async def test_nothing_is_written_once_a_file_is_gone(
 @pytest.mark.parametrize("durability", ["process", "power"])
 async def test_what_waited_to_be_written_is_refused(tmp_path: Path, durability: str) -> None:
     async with opened(tmp_path, durability=durability) as store:
-        owner = await Owner.take(store)
-        waiting = [store.append(owner.batch(fact("soon"), rows=[turn_row(1)])), store.append(owner.batch(fact("too")))]
+        owner, other = await Owner.take(store), await Owner.take(store, B)
+        large = append_one(store, other.batch(fact("large", body=b'"%b"' % (b"x" * 1_000_000))))  # the thread's
+        waiting = [
+            append_one(store, owner.batch(fact("soon"), rows=[turn_row(1)])),
+            append_one(store, owner.batch(fact("too"))),
+        ]
         (tmp_path / "log.db").unlink()
         with pytest.raises(LogUnavailable):
             store.files.check()
         for each in waiting:
             with pytest.raises(LogUnavailable, match="deleted or moved away"):
                 await each
+        await asyncio.gather(large, return_exceptions=True)
 
 
 async def test_a_file_that_is_put_back_is_not_used_again(tmp_path: Path) -> None:

@@ -11,7 +11,20 @@ from everyword.log.base import Batch
 from everyword.log.sqlite.row_codec import PermanentEvent
 from everyword.log.sqlite.store import SqliteLog
 from everyword.rows import RowsCleared, RowsRemoved
-from tests.log.building import FOREVER, A, B, Owner, agent_row, chunk, ended_row, fact, message_row, read_all, turn_row
+from tests.log.building import (
+    FOREVER,
+    A,
+    B,
+    Owner,
+    agent_row,
+    append_one,
+    chunk,
+    ended_row,
+    fact,
+    message_row,
+    read_all,
+    turn_row,
+)
 from tests.log.sqlite.faults import Faults, change, look, opened
 
 LONG = b'{"id":"m2","words":"%b"}' % (b"a long answer " * 100)
@@ -20,7 +33,7 @@ LONG = b'{"id":"m2","words":"%b"}' % (b"a long answer " * 100)
 async def together(store: SqliteLog, faults: Faults, *batches: Batch) -> None:
     """Append all of them in one transaction."""
     faults.executed.clear()
-    await asyncio.gather(*(store.append(batch) for batch in batches))
+    await asyncio.gather(*(append_one(store, batch) for batch in batches))
     assert faults.executed.count("COMMIT") == 1
 
 
@@ -70,7 +83,7 @@ async def test_a_lease_taken_in_the_transaction_of_a_batch_knows_of_it(tmp_path:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         batch = owner.batch(fact("turn.accepted", 1), chunk(1, 0), rows=[turn_row(1)], wake=Millis(7))
-        _, loaded = await asyncio.gather(store.append(batch), store.activate(A))
+        _, loaded = await asyncio.gather(append_one(store, batch), store.activate(A))
         assert (loaded.head, [row.turn for row in loaded.turns]) == (2, [1])
         later = Owner(store, A, loaded)
         await later.append(fact("turn.ended", 1), rows=[ended_row(1, 2)], wake=None)

@@ -18,7 +18,19 @@ from everyword.ids import AgentId, Seq
 from everyword.log.base import Batch
 from everyword.log.sqlite import retention
 from everyword.log.sqlite.store import SqliteLog
-from tests.log.building import FOREVER, A, Owner, chunk, drain, ended_row, fact, read_all, seqs, turn_row
+from tests.log.building import (
+    FOREVER,
+    A,
+    Owner,
+    append_one,
+    chunk,
+    drain,
+    ended_row,
+    fact,
+    read_all,
+    seqs,
+    turn_row,
+)
 from tests.log.sqlite.faults import BROKEN, DISK_FULL, Faults, look, opened
 
 
@@ -32,7 +44,7 @@ async def together(store: SqliteLog, faults: Faults, batches: list[Batch]) -> li
     faults.gate = threading.Event()
     first = asyncio.ensure_future(store.activate(AgentId("chat/gate")))
     await asyncio.sleep(0)
-    appends = [asyncio.ensure_future(store.append(batch)) for batch in batches]
+    appends = store.append(batches)
     await asyncio.sleep(0)
     faults.gate.set()
     results = await asyncio.gather(*appends, return_exceptions=True)
@@ -56,7 +68,7 @@ async def test_what_waits_is_one_transaction_and_one_wake_up(tmp_path: Path, mon
         # The gate's activation may have gone ahead alone; the appends never part.
         assert faults.executed.count("append_event") == 1
         assert faults.executed.count("COMMIT") <= 2
-        settled = [call for call in calls if getattr(call, "__name__", "") == "_written"]
+        settled = [call for call in calls if getattr(call, "__name__", "") == "_written_by_thread"]
         assert len(settled) == faults.executed.count("COMMIT")
 
 
@@ -237,7 +249,7 @@ async def test_a_caller_that_was_cancelled_does_not_disturb_the_others(tmp_path:
     async with opened(tmp_path, faults) as store:
         owners = await owners_of(store, 3)
         faults.gate = threading.Event()
-        tasks = [asyncio.ensure_future(store.append(owner.batch(chunk(1, 0)))) for owner in owners]
+        tasks = [asyncio.ensure_future(append_one(store, owner.batch(chunk(1, 0)))) for owner in owners]
         await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.sleep(0)
@@ -256,7 +268,9 @@ async def test_retention_waits_until_no_append_waits(tmp_path: Path, monkeypatch
         faults.executed.clear()
         faults.gate = threading.Event()
         pruning = asyncio.ensure_future(store.prune(FOREVER))
-        appends = [asyncio.ensure_future(store.append(owner.batch(fact("x"), first=owner.head + n))) for n in (1, 2)]
+        appends = [
+            asyncio.ensure_future(append_one(store, owner.batch(fact("x"), first=owner.head + n))) for n in (1, 2)
+        ]
         await asyncio.sleep(0)
         faults.gate.set()
         await asyncio.gather(*appends)
@@ -280,7 +294,7 @@ async def test_an_append_that_comes_meanwhile_waits_for_one_slice(
 
         def append(queued: threading.Event) -> None:
             appends.append(
-                asyncio.ensure_future(store.append(owner.batch(fact("x"), first=owner.head + len(appends) + 1)))
+                asyncio.ensure_future(append_one(store, owner.batch(fact("x"), first=owner.head + len(appends) + 1)))
             )
             loop.call_soon(loop.call_soon, queued.set)
 

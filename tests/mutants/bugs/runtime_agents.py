@@ -14,7 +14,7 @@ HANDLES = "tests/agents/test_handles.py"
 HANDLE_LIFETIMES = "tests/agents/test_handle_lifetimes.py"
 KINDS = "tests/agents/test_kinds.py"
 MAILBOX = "tests/runtime/test_mailbox.py"
-OFFICE = "tests/runtime/test_office.py"
+COMMIT_LOOP = "tests/runtime/test_commit_loop.py"
 READERS = "tests/runtime/test_readers.py"
 STATE = "tests/agents/test_state.py"
 
@@ -34,9 +34,9 @@ BUGS = [
         "a caller knows of a state that a crash takes back",
     ),
     Bug(
-        "Actor._commit",
+        "Actor._decide",
         "I-3",
-        before("self._store.append(...)", "self.tail.publish(pending.committed)"),
+        before("self._under_way, self.receipt = $decided, None", "self.tail.publish($decided.committed)"),
         f"{BAD_SITUATIONS}::test_a_full_disk_loses_nothing_that_was_seen_and_the_turn_goes_on_when_there_is_space",
         "clients see what a crash takes back",
     ),
@@ -69,14 +69,14 @@ BUGS = [
         "one quick reader makes the slow ones go to the disk",
     ),
     Bug(
-        "Actor._commit",
+        "Actor._decide",
         "I-12",
-        always("$pending.work is None"),
+        always("$decided.work is None"),
         "tests/runtime/test_lifetimes.py::test_open_turns_are_picked_up_at_start_although_no_client_is_there",
         "an open turn is forgotten until a client connects",
     ),
     Bug(
-        "Actor._decide",
+        "runtime:_begin",
         "R-3",
         always("type(...) is AttemptStarted"),
         "tests/agents/test_late_calls.py::test_a_question_runs_what_was_approved_without_going_on[AIChatAgent]",
@@ -125,7 +125,7 @@ BUGS = [
         "a client is handed an actor that has just died",
     ),
     Bug(
-        "Actor._serve",
+        "Actor._decide",
         "R-27",
         replace("BaseException", "Exception"),
         f"{ACTOR}::test_an_actor_that_was_cut_short_in_a_decision_is_gone_and_nothing_of_it_is_written",
@@ -181,10 +181,10 @@ BUGS = [
         "a generator without a reader goes on for ever",
     ),
     Bug(
-        "Office._call",
+        "CommitLoop._tick",
         "a stopped task stops no commit",
-        drop("self.call_soon(...)"),
-        f"{OFFICE}::test_the_others_are_called_even_if_one_stops_the_process",
+        drop("self.schedule(...)"),
+        f"{COMMIT_LOOP}::test_the_others_go_on_if_the_process_is_stopped_in_the_middle_of_a_tick[decide]",
         "agents that had mail when the process was stopped never look at it",
     ),
     Bug(
@@ -230,16 +230,16 @@ BUGS = [
         "half of an agent is left by a process that died",
     ),
     Bug(
-        "Actor.run",
+        "_Life.until_over",
         "every command is answered",
-        drop("await asyncio.wait([self._last])"),
+        drop("await asyncio.wait([self.last_task])"),
         "tests/server/test_destroy.py::test_a_call_that_destroys_its_agent_is_answered_and_then_every_socket_is_closed",
         "a client that destroys an agent by a call gets no answer",
     ),
     Bug(
-        "Actor._appended",
+        "Actor.committed",
         "every command is answered",
-        replace("self._mailbox.is_empty", "not self._mailbox.is_over"),
+        replace("not self._mailbox.is_empty", "self._mailbox.is_over"),
         f"{ACTOR}::test_what_is_asked_during_a_commit_is_decided_together_behind_it",
         "a command that comes while the disk is busy is never answered",
     ),
@@ -251,10 +251,31 @@ BUGS = [
         "a command to an agent that is being unloaded waits for ever",
     ),
     Bug(
-        "Office._call",
+        "runtime:_publish",
         "spans are nested as calls are",
-        replace("$context.run($work)", "$work()"),
-        f"{OFFICE}::test_everybody_is_called_once_in_order_and_in_a_context_of_its_own",
+        replace("$actor.context.run($actor.committed, $receipt)", "$actor.committed($receipt)"),
+        f"{COMMIT_LOOP}::test_each_actor_works_in_its_own_context[at once]",
         "an answer is a span of the request that happened to ask first",
+    ),
+    Bug(
+        "CommitLoop._commit",
+        "a stopped task stops no commit",
+        drop("$receipt.then($actor.committed, ...)"),
+        f"{COMMIT_LOOP}::test_the_others_go_on_if_the_process_is_stopped_in_the_middle_of_a_tick[publish]",
+        "agents whose batches are committed with the one that stops the process are never served again",
+    ),
+    Bug(
+        "runtime:_publish",
+        "I-3",
+        always("$receipt.is_done"),
+        f"{COMMIT_LOOP}::test_nothing_is_visible_before_its_receipt_and_receipts_come_in_any_order",
+        "clients see what a store with network latency has not committed yet",
+    ),
+    Bug(
+        "Actor._has_mail",
+        "the batches of one agent are committed in order",
+        drop("self._under_way is None"),
+        f"{COMMIT_LOOP}::test_an_actor_decides_nothing_while_its_batch_is_under_way_and_the_others_go_on",
+        "an agent is scheduled again and again while the store takes its time",
     ),
 ]

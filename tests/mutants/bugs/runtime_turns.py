@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.bug import Bug
-from tests.mutants.changes import always, both, drop, never, replace
+from tests.mutants.changes import always, both, drop, never, replace, returns
 
 __all__ = ["BUGS"]
 
@@ -31,14 +31,14 @@ BUGS = [
         "an attempt of a fiber is not in the log before it is made",
     ),
     Bug(
-        "Reconciler._job_done",
+        "JobSupervisor._done",
         "I-12",
         replace("self._look_at", "lambda at: None"),
         f"{JOB_RUNNER}::test_a_run_that_breaks_in_our_own_code_is_looked_at_again_by_time",
         "a job whose run broke waits for the next commit",
     ),
     Bug(
-        "Reconciler.reconcile",
+        "TurnSupervisor.reconcile",
         "R-3",
         replace("($work.run, $work.calls)", "($work.run or $work.calls,)"),
         "tests/agents/test_late_calls.py"
@@ -67,7 +67,7 @@ BUGS = [
         "a client that comes late misses the first chunks",
     ),
     Bug(
-        "Reconciler._may_begin",
+        "TurnSupervisor._may_begin",
         "R-19",
         always("$phase is Phase.SERVING"),
         f"{LIFETIMES}::test_shutdown_lets_running_turns_finish_and_starts_no_other",
@@ -81,9 +81,9 @@ BUGS = [
         "an answer out of a cache stops all other conversations",
     ),
     Bug(
-        "Reconciler._call_hook",
+        "TurnSupervisor.is_inherited",
         "R-28",
-        never("$turn in (self._inherited or ())"),
+        returns("False"),
         f"{LIFETIMES}::test_a_response_hook_that_was_cut_off_is_called_again_as_recovered",
         "a hook that is called again does not know that it is",
     ),
@@ -110,9 +110,9 @@ BUGS = [
         "a job works for no principal",
     ),
     Bug(
-        "Reconciler._retire",
+        "JobSupervisor.retire",
         "a cancelled job stops",
-        never("$job not in $state.jobs and (not $run.is_ending)"),
+        never("$job not in $open_jobs and (not $run.is_ending)"),
         f"{JOB_RUNNER}::test_cancelling_a_schedule_stops_the_run_that_it_has",
         "a cancelled job goes on running",
     ),
@@ -140,19 +140,19 @@ BUGS = [
     Bug(
         "Reconciler.working",
         "a shutdown waits for no approval",
-        drop("self._waits"),
+        drop("self._errands.waits"),
         "tests/agents/test_handle_lifetimes.py::test_an_orderly_stop_lets_calls_finish_and_does_not_wait_for_waits",
         "a shutdown waits until no turn waits for an approval any more",
     ),
     Bug(
-        "Reconciler._tell_to_stop",
+        "TurnSupervisor._cancel",
         "a stopped answer may clean up, for a while",
         replace("$now - $runner.told_at >= LET_GO", "$now"),
         f"{TURNS}::test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_what_comes_after_it",
         "an answer that closes a connection when it is stopped is stopped again meanwhile",
     ),
     Bug(
-        "Reconciler._tell_to_stop",
+        "TurnSupervisor._cancel",
         "a stopped answer may clean up, for a while",
         drop("$now - $runner.told_at >= LET_GO"),
         f"{TURNS}::test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off",
@@ -173,7 +173,7 @@ BUGS = [
         "a deployment at the moment a job begins counts as its failure",
     ),
     Bug(
-        "Reconciler.interrupt",
+        "TurnSupervisor.interrupt",
         "an orderly stop is no failure",
         never("self._actor.begun is not None"),
         "tests/runtime/test_shutdown.py"

@@ -10,7 +10,7 @@ __all__ = ["BUGS"]
 
 CHUNK_PACKING = "tests/log/sqlite/test_chunk_packing.py"
 DESTROY = "tests/log/test_destroy.py"
-LIGHT_COMMITS = "tests/log/sqlite/test_light_commits.py"
+LIGHT_COMMITS = "tests/log/sqlite/test_commit_policy.py"
 PENDING_ROWS = "tests/log/sqlite/test_pending_rows.py"
 RETENTION = "tests/log/sqlite/test_retention.py"
 SQL = "tests/agents/test_sql.py"

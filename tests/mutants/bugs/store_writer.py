@@ -3,71 +3,71 @@
 from __future__ import annotations
 
 from tests.mutants.bug import Bug
-from tests.mutants.changes import drop, replace, swap
+from tests.mutants.changes import always, drop, replace, swap
 from tests.mutants.places import sql
 
 __all__ = ["BUGS"]
 
 CHUNK_PACKING = "tests/log/sqlite/test_chunk_packing.py"
-LIGHT_COMMITS = "tests/log/sqlite/test_light_commits.py"
+COMMIT_POLICY = "tests/log/sqlite/test_commit_policy.py"
 PENDING_ROWS = "tests/log/sqlite/test_pending_rows.py"
 RECEIPT = "tests/log/test_receipt.py"
 
 BUGS = [
     Bug(
-        "Writer._commit",
+        "WriteConnection.commit",
         "R-27",
-        drop("self._seal()"),
+        drop("self._overwrite_failed_commit()"),
         "tests/log/sqlite/test_writer.py::test_after_a_failed_commit_something_else_is_committed_over_it",
         "a commit that failed comes back after a crash",
     ),
     Bug(
-        "Writer._try",
+        "WriteConnection.try_commit",
         "a commit is made once",
-        drop("self._take_back(...)"),
-        f"{LIGHT_COMMITS}::test_a_commit_that_fails_here_is_made_by_the_thread",
+        drop("self._rollback(...)"),
+        f"{COMMIT_POLICY}::test_a_commit_that_fails_here_is_made_by_the_thread",
         "what a failed commit of the event loop began is committed twice",
     ),
     Bug(
-        "Writer._give_up",
+        "WriteConnection.give_up",
         "a restored file is read without the old log",
         drop("$connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')"),
         "tests/log/sqlite/test_files.py::test_no_write_ahead_log_is_left_to_a_file_that_is_restored",
         "a restored file is damaged by the write-ahead log of the one before",
     ),
     Bug(
-        "Writer._written",
+        "Writer._written_by_thread",
         "a stopped task stops no commit",
-        swap("self._is_writing = False", "settle(...)"),
-        f"{LIGHT_COMMITS}::test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_is_told",
+        swap("self._is_thread_writing = False", "settle(...)"),
+        f"{COMMIT_POLICY}::test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_is_told",
         "one agent that is stopped at the wrong moment stops the writing of all",
     ),
     Bug(
-        "Writer._is_put_off",
+        "CommitPolicy.choose",
         "commits are gathered",
         drop("$now - $before > IDLE"),
-        f"{LIGHT_COMMITS}::test_right_behind_a_commit_a_busy_loop_gathers_what_comes_until_it_has_nothing_else_to_do",
+        f"{COMMIT_POLICY}::test_right_behind_a_commit_a_busy_loop_gathers_what_comes_until_it_has_nothing_else_to_do",
         "a busy server commits twice as often as it needs to",
     ),
     Bug(
-        "Writer._note",
+        "WriteConnection._count_pages",
         "commits are gathered",
-        drop("$job.is_patient or $job.work is not Transaction.append"),
-        f"{LIGHT_COMMITS}::test_words_of_many_agents_count_as_the_pages_that_they_fill_together",
+        always("$job.has_rows"),
+        f"{COMMIT_POLICY}::test_words_of_many_agents_count_as_the_pages_that_they_fill_together",
         "the log is checkpointed ten times as often as it needs to be, and chunks wait for the disk",
     ),
     Bug(
-        "Writer.hurry",
-        "commits are gathered",
-        drop("self._is_hurried"),
-        f"{LIGHT_COMMITS}::test_words_are_written_at_once_when_no_more_comes_in_this_turn_unless_that_is_too_soon",
-        "beginning many turns at once makes a commit for each",
+        "Writer.append",
+        "a batch is committed in the tick that decided it",
+        drop("self._commit()"),
+        f"{COMMIT_POLICY}::test_a_batch_is_committed_while_it_is_appended_unless_that_is_right_behind_a_commit",
+        "every chunk waits for another iteration of the loop",
     ),
     Bug(
-        "Writer._is_put_off",
+        "CommitPolicy.choose",
         "commits are gathered, for a moment",
-        drop("is_early"),
-        f"{LIGHT_COMMITS}::test_a_loop_that_gathers_writes_when_a_moment_has_passed",
+        replace("is_early and is_busy", "is_busy"),
+        f"{COMMIT_POLICY}::test_a_loop_that_gathers_writes_when_a_moment_has_passed",
         "on a server that is always busy nothing is ever written",
     ),
     Bug(
@@ -134,31 +134,31 @@ BUGS = [
         "a task that an agent starts is a part of another request that was committed with it",
     ),
     Bug(
-        "Writer._write_here",
+        "CommitPolicy.choose",
         "the event loop never waits for the disk",
-        replace("_is_light($jobs)", "$jobs"),
-        f"{LIGHT_COMMITS}::test_what_is_large_is_the_threads",
+        replace("is_light($jobs)", "$jobs"),
+        f"{COMMIT_POLICY}::test_what_is_large_is_the_threads",
         "the event loop stands still while a megabyte is written",
     ),
     Bug(
         "Checkpoints.run",
         "the event loop never waits for the disk",
         replace("self._pages, self.is_running = (0, True)", "self._pages = 0"),
-        f"{LIGHT_COMMITS}::test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over",
+        f"{COMMIT_POLICY}::test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over",
         "chunks wait for the disk during a checkpoint",
     ),
     Bug(
-        "Writer._put",
-        "the event loop never waits for the disk",
-        replace("not self._is_due", "not self._is_due and (not self._waiting)"),
-        f"{LIGHT_COMMITS}::test_words_do_not_wait_behind_what_waits_for_others",
-        "the next chunks of one agent wait for others to begin",
+        "Writer._queue",
+        "commits are gathered",
+        replace("self._commit_soon()", "self._commit_due()"),
+        f"{COMMIT_POLICY}::test_leases_that_are_taken_in_one_iteration_are_one_transaction",
+        "loading many agents at once makes a commit for each",
     ),
     Bug(
-        "sqlite:_is_light",
+        "sqlite:is_light",
         "the event loop never waits for the disk",
         drop("len(...) >= CROWD and $size <= CROWDED"),
-        f"{LIGHT_COMMITS}::test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much",
+        f"{COMMIT_POLICY}::test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much",
         "a loop that is behind takes turns with a thread",
     ),
     Bug(
@@ -172,7 +172,7 @@ BUGS = [
         "Checkpoints.run",
         "the write-ahead log is bounded",
         replace("with $seat: ...", "return"),
-        f"{LIGHT_COMMITS}::test_the_writers_wait_only_for_the_end_of_a_very_long_log",
+        f"{COMMIT_POLICY}::test_the_writers_wait_only_for_the_end_of_a_very_long_log",
         "the write-ahead log of a busy server grows without end",
     ),
 ]

@@ -91,7 +91,8 @@ async def _erase(store: SqliteLog, agent: AgentId, below: list[AgentId]) -> None
     event, now = AgentDestroyed(), SystemClock().now()
     activation = await store.activate(agent)
     entry = Entry(kind_of(event), None, encode_event(event))
-    await store.append(Batch(agent, activation.epoch, Seq(activation.head + 1), now, [entry], [DESTROYED], now))
+    batch = Batch(agent, activation.epoch, Seq(activation.head + 1), now, [entry], [DESTROYED], now)
+    await store.append([batch])[0]
     for each in (agent, *below):
         await drop_database(store, each)
     await store.destroy(agent, activation.epoch)

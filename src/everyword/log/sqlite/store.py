@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final
 
 from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
+from ..receipt import Receipt
 from .agent_databases import FileBackend, SqliteAgentDatabases
 from .checkpoints import Checkpoints
+from .commit_policy import CommitPolicy
 from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
 from .files import DatabaseFiles
 from .leases import Head, TakenLease
@@ -25,12 +26,11 @@ from .retention import Sweep
 from .stream_erasure import StreamErasure, erase_streams
 from .transaction import Destruction, Replacement, Transaction
 from .view_source import FileViewSource
-from .writer import Writer
+from .write_connection import WriteConnection
+from .writer import ROW, Writer
+from .writer_thread import WriterThread
 
 __all__ = ["SqliteLog"]
-
-ROW: Final = 256
-"""Bytes of a row besides its body, about."""
 
 
 class SqliteLog:
@@ -72,16 +72,12 @@ class SqliteLog:
             raise UsageError("unable to open the store; it was opened before. Call `open` once")
         connect = partial(open_writer, self._path, self._durability, load_migrations(), self._factory)
         readers = ReaderPool(lambda: Reader(self._open_reader(), self._heads))
-        writer = Writer(
-            connect,
-            self._heads,
-            readers,
-            FileLock(self._path),
-            self._lock_timeout,
-            checkpoints=Checkpoints(self._open_checkpointer),
-            files=self.files,
-            writes_here=self._durability == "process",
-        )
+        checkpoints = Checkpoints(self._open_checkpointer)
+        connection = WriteConnection(connect, self._heads, self.files, checkpoints)
+        lock = FileLock(self._path)
+        thread = WriterThread(connection, checkpoints, self.files, readers, lock, self._lock_timeout)
+        policy = CommitPolicy(may_use_loop=self._durability == "process")
+        writer = Writer(connection, thread, policy, checkpoints, self.files)
         self._opened = writer, readers
         await writer.start()
 
@@ -92,20 +88,13 @@ class SqliteLog:
             await self._opened[0].stop()
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        grant: TakenLease = await self._writer.submit(Transaction.take_lease, agent, agent, ROW, is_patient=True)
+        grant: TakenLease = await self._writer.submit(Transaction.take_lease, agent, agent, ROW)
         if grant.is_first:
             return Activation(Epoch(grant.epoch), Seq(0), None, [], [], [], [])
         return await self._readers.run(repr(agent), lambda reader: reader.load(agent, grant, recent))
 
-    def append(self, batch: Batch) -> Awaitable[None]:
-        if self._opened is None:
-            raise LogUnavailable("unable to use the store; it is not open")
-        # What has no rows is somebody's next words.
-        return self._opened[0].submit(Transaction.append, batch, batch.agent, _size(batch), is_patient=bool(batch.rows))
-
-    def hurry(self) -> None:
-        if self._opened is not None:
-            self._opened[0].hurry()
+    def append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
+        return self._writer.append(batches)
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
         await self._writer.submit(Transaction.destroy, Destruction(agent, epoch), agent)
@@ -173,18 +162,3 @@ class SqliteLog:
         if self._opened is None:
             raise LogUnavailable("unable to use the store; it is not open")
         return self._opened[1]
-
-
-def _size(batch: Batch) -> int:
-    """Return about how many bytes the batch is in the file."""
-    size = ROW * (len(batch.entries) + len(batch.rows))
-    for entry in batch.entries:
-        size += len(entry.body)
-    if not batch.rows:
-        return size
-    for row in batch.rows:
-        if isinstance(row, MessageRow):
-            size += len(row.body or b"") + len(row.draft or b"")
-        elif isinstance(row, KeptRow):
-            size += len(row.body or b"")
-    return size

@@ -110,7 +110,7 @@ class AgentRuntime:
         loaded = self._directory.peek(self._agent)
         if loaded is None:
             raise UsageError(f"unable to read the messages of {self._agent!r}; it is not loaded. Use a handle.")
-        return [keep_readable_parts(UIMessage.decode(body)) for _, body, _ in loaded.reconciler.shown]
+        return [keep_readable_parts(UIMessage.decode(body)) for _, body, _ in loaded.reconciler.view.messages]
 
     async def run_turn(
         self, messages: Sequence[dict[str, Any]] | Evaluate, *, body: Any = None, request: RequestId | None = None

@@ -70,7 +70,7 @@ class JobsAccess:
             check_cron(rule or "", zone or "UTC")
             command = replace(command, due=next_of_cron(rule or "", zone or "UTC", self.now()))
         async with self._directory.attach(self._agent) as loaded:
-            is_own = own is not None and key is not None and loaded.reconciler.jobs.get(own.job) is own
+            is_own = own is not None and key is not None and loaded.reconciler.jobs.is_running(own)
             while True:
                 events = await (_replacing(own, loaded.actor, command) if own and is_own else loaded.actor.ask(command))
                 added = next((event for event in events if isinstance(event, JobAdded)), None)
@@ -85,7 +85,7 @@ class JobsAccess:
         """Cancel jobs; return how many there were."""
         async with self._directory.attach(self._agent) as loaded:
             own = running_job()
-            if own is not None and own.job in jobs and loaded.reconciler.jobs.get(own.job) is own:
+            if own is not None and own.job in jobs and loaded.reconciler.jobs.is_running(own):
                 own.is_ending = True  # a run that cancels its own job goes on to its end
             return len(await loaded.actor.ask(CancelJobs(list(jobs))))
 

@@ -53,7 +53,7 @@ class StateAccess:
         if loaded is None:
             raise UsageError(f"unable to read the state of {self._agent!r}; it is not loaded. Use a handle.")
         waiting = loaded.pending_states.newest(None if loaded.owner is reader else reader)
-        return waiting if waiting is not None else loaded.reconciler.value
+        return waiting if waiting is not None else loaded.reconciler.view.state_value
 
     def put(
         self, state: bytes, writer: object, *, origin: str | None = None, must_fit: bool = True

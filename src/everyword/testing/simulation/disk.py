@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Literal
 
 from ...errors import LogUnavailable
-from ...log.base import Batch
+from ...log.base import Batch, OneBatchAtATime
 from ...log.memory import MemoryLog
 
 __all__ = ["Fate", "MortalLog"]
@@ -17,7 +17,7 @@ __all__ = ["Fate", "MortalLog"]
 Fate = Literal["commit", "crash-before", "crash-after", "fail"]
 
 
-class MortalLog:
+class MortalLog(OneBatchAtATime):
     """Wraps the log that outlives every life. `fate` says what becomes of an append, `on_commit` hears of each one."""
 
     def __init__(
@@ -34,7 +34,7 @@ class MortalLog:
         self._kept, self._chance = kept, chance
         self._fate, self._may_read, self._on_commit, self._on_crash = fate, may_read, on_commit, on_crash
 
-    async def append(self, batch: Batch) -> None:
+    async def append_one(self, batch: Batch) -> None:
         await self._linger()
         fate = self._fate(batch)
         if fate == "fail":

@@ -12,10 +12,9 @@ import pytest
 
 from everyword.errors import LogUnavailable
 from everyword.ids import AgentId, Seq
-from everyword.log.receipt import receipt_for
-from everyword.log.sqlite import checkpoints, writer
+from everyword.log.sqlite import checkpoints, commit_policy
 from everyword.log.sqlite.store import SqliteLog
-from tests.log.building import A, B, C, Owner, chunk, fact, message_row, read_all, seqs
+from tests.log.building import A, B, C, Owner, append_one, append_together, chunk, fact, message_row, read_all, seqs
 from tests.log.sqlite.faults import BROKEN, Faults, opened
 from tests.patience import PATIENCE
 
@@ -43,7 +42,7 @@ class Watch:
 @pytest.fixture
 def pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every commit come after a moment without one."""
-    monkeypatch.setattr(writer, "PAUSE", -1.0)
+    monkeypatch.setattr(commit_policy, "PAUSE", -1.0)
 
 
 async def appending(folder: Path, *events: Any, **options: Any) -> list[str]:
@@ -70,7 +69,7 @@ async def test_the_loop_makes_a_light_commit_itself(tmp_path: Path) -> None:
 
 
 async def test_what_comes_right_behind_a_commit_is_the_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "PAUSE", 1e9)
+    monkeypatch.setattr(commit_policy, "PAUSE", 1e9)
     assert await appending(tmp_path, chunk(1, 0), chunk(1, 1)) == [THREAD, THREAD]
 
 
@@ -81,15 +80,15 @@ async def test_right_behind_a_commit_a_busy_loop_gathers_what_comes_until_it_has
     async with opened(tmp_path, faults) as store:
         owners = [await Owner.take(store, agent) for agent in (A, B, C)]
         faults.executed.clear()
-        monkeypatch.setattr(writer, "PAUSE", 1e9)
-        monkeypatch.setattr(writer, "IDLE", -1.0)  # every turn of the loop is one that had something to do
+        monkeypatch.setattr(commit_policy, "PAUSE", 1e9)
+        monkeypatch.setattr(commit_policy, "IDLE", -1.0)  # every turn of the loop is one that had something to do
         writing = []
         for owner in owners:
-            writing.append(store.append(owner.batch(fact("x"))))
+            writing.append(append_one(store, owner.batch(fact("x"))))
             for _ in range(5):
                 await asyncio.sleep(0)
         assert faults.executed == []
-        monkeypatch.setattr(writer, "IDLE", 1e9)
+        monkeypatch.setattr(commit_policy, "IDLE", 1e9)
         for each in writing:
             await each
         assert faults.executed.count("COMMIT") == 1
@@ -103,12 +102,12 @@ async def test_a_loop_that_gathers_writes_when_a_moment_has_passed(
     await store.open()
     owner = await Owner.take(store)
     watch.commits.clear()
-    monkeypatch.setattr(writer, "PAUSE", 1e9)
-    monkeypatch.setattr(writer, "IDLE", -1.0)
-    writing = store.append(owner.batch(fact("x")))
+    monkeypatch.setattr(commit_policy, "PAUSE", 1e9)
+    monkeypatch.setattr(commit_policy, "IDLE", -1.0)
+    writing = append_one(store, owner.batch(fact("x")))
     await asyncio.sleep(0)
     assert watch.commits == []
-    monkeypatch.setattr(writer, "PAUSE", -1.0)
+    monkeypatch.setattr(commit_policy, "PAUSE", -1.0)
     for _ in range(5):
         await asyncio.sleep(0)
     commits = list(watch.commits)
@@ -117,22 +116,39 @@ async def test_a_loop_that_gathers_writes_when_a_moment_has_passed(
     assert commits == [HERE]
 
 
-@pytest.mark.parametrize(
-    ("has_rows", "pause", "is_written"), [(False, -1.0, True), (True, -1.0, False), (False, 1e9, False)]
-)
-async def test_words_are_written_at_once_when_no_more_comes_in_this_turn_unless_that_is_too_soon(
+@pytest.mark.parametrize("has_rows", [False, True])
+@pytest.mark.parametrize(("pause", "is_written"), [(-1.0, True), (1e9, False)])
+async def test_a_batch_is_committed_while_it_is_appended_unless_that_is_right_behind_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_rows: bool, pause: float, is_written: bool
 ) -> None:
     faults = Faults()
     async with opened(tmp_path, faults) as store:
         owner = await Owner.take(store)
         faults.executed.clear()
-        monkeypatch.setattr(writer, "PAUSE", pause)
-        writing = store.append(owner.batch(fact("x"), rows=[message_row(1)] if has_rows else []))
-        assert faults.executed == []
-        store.hurry()
-        assert ("COMMIT" in faults.executed) == is_written
-        await writing
+        monkeypatch.setattr(commit_policy, "PAUSE", pause)
+        receipt = append_one(store, owner.batch(fact("x"), rows=[message_row(1)] if has_rows else []))
+        assert (receipt.is_done, "COMMIT" in faults.executed) == (is_written, is_written)
+        await receipt
+        assert faults.executed.count("COMMIT") == 1
+
+
+@pytest.mark.usefixtures("pause")
+async def test_all_batches_of_one_call_are_one_transaction(tmp_path: Path) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        owners = [await Owner.take(store, agent) for agent in (A, B, C)]
+        faults.executed.clear()
+        receipts = store.append([owner.batch(fact("x")) for owner in owners])
+        assert [receipt.is_done for receipt in receipts] == [True, True, True]
+        assert faults.executed.count("COMMIT") == 1
+
+
+@pytest.mark.usefixtures("pause")
+async def test_leases_that_are_taken_in_one_iteration_are_one_transaction(tmp_path: Path) -> None:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
+        faults.executed.clear()
+        await asyncio.gather(*(Owner.take(store, AgentId(f"chat/{number}")) for number in range(5)))
         assert faults.executed.count("COMMIT") == 1
 
 
@@ -150,7 +166,7 @@ async def test_words_of_many_agents_count_as_the_pages_that_they_fill_together(t
     await store.open()
     owners = [await Owner.take(store, AgentId(f"chat/{number}")) for number in range(50)]
     for index in range(60):
-        await asyncio.gather(*(owner.append(chunk(1, index)) for owner in owners))
+        await append_together(owners, chunk(1, index))
     assert len(carried) <= 1, "60 commits of two or three pages each are a fifth of what makes it worth while"
     await store.aclose()
 
@@ -176,7 +192,7 @@ async def test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over(
     await owner.append(fact("x", body=b'"%b"' % (b"x" * 5_000_000)))  # more than what is carried over at once
     await asyncio.to_thread(begun.wait, 60)
     commits.clear()
-    monkeypatch.setattr(writer, "PAUSE", 1e9)
+    monkeypatch.setattr(commit_policy, "PAUSE", 1e9)
     await owner.append(chunk(1, 0))
     assert not gate.is_set()
     assert commits == [HERE]
@@ -276,13 +292,14 @@ async def test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_is_told(
 
     async with opened(tmp_path, Faults()) as store:
         owners = [await Owner.take(store, agent) for agent in (A, B)]
-        monkeypatch.setattr(writer, "PAUSE", pause)
-        first, second = (receipt_for(store.append(owner.batch(chunk(1, 0)))) for owner in owners)
+        monkeypatch.setattr(commit_policy, "PAUSE", pause)
+        first, second = (append_one(store, owner.batch(chunk(1, 0))) for owner in owners)
         first.then(stop)
         await second
+        await asyncio.sleep(0)  # a receipt that is done already calls back in the next iteration
         assert [type(each) for each in told] == [Stopped]
         async with asyncio.timeout(PATIENCE):
-            await store.append(owners[0].batch(chunk(1, 1), first=2))
+            await append_one(store, owners[0].batch(chunk(1, 1), first=2))
 
 
 @pytest.mark.usefixtures("pause")
@@ -324,7 +341,8 @@ async def test_a_batch_that_is_refused_leaves_the_others_alone(tmp_path: Path) -
     async with opened(tmp_path) as store:
         owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(3)]
         await Owner.take(store, owners[1].agent)  # somebody else has the lease now
-        results = await asyncio.gather(*(each.append(chunk(1, 0)) for each in owners), return_exceptions=True)
+        receipts = store.append([each.batch(chunk(1, 0)) for each in owners])
+        results = await asyncio.gather(*receipts, return_exceptions=True)
         assert [type(result).__name__ for result in results] == ["NoneType", "Fenced", "NoneType"]
 
 
@@ -385,38 +403,6 @@ async def test_the_writers_wait_only_for_the_end_of_a_very_long_log(
 
 
 @pytest.mark.usefixtures("pause")
-@pytest.mark.parametrize(("has_rows", "commits"), [(True, 1), (False, 2)])
-async def test_what_begins_or_ends_a_turn_waits_for_others_and_words_do_not(
-    tmp_path: Path, has_rows: bool, commits: int
-) -> None:
-    faults = Faults()
-    async with opened(tmp_path, faults) as store:
-        owners = [await Owner.take(store, agent) for agent in (A, B)]
-        faults.executed.clear()
-        writing = []
-        for owner in owners:  # one turn of the loop after the other
-            rows = [message_row(1)] if has_rows else []
-            writing.append(asyncio.ensure_future(owner.append(fact("x"), rows=rows)))
-            await asyncio.sleep(0)
-        await asyncio.gather(*writing)
-        assert faults.executed.count("COMMIT") == commits
-
-
-@pytest.mark.usefixtures("pause")
-async def test_words_do_not_wait_behind_what_waits_for_others(tmp_path: Path) -> None:
-    faults = Faults()
-    async with opened(tmp_path, faults) as store:
-        owner, other, third = [await Owner.take(store, agent) for agent in (A, B, C)]
-        faults.executed.clear()
-        begun = asyncio.ensure_future(owner.append(fact("x"), rows=[message_row(1)]))
-        words = asyncio.ensure_future(other.append(fact("y")))
-        await asyncio.sleep(0)
-        late = asyncio.ensure_future(third.append(fact("z")))
-        await asyncio.gather(begun, words, late)
-        assert faults.executed.count("COMMIT") == 2, "the words take along what waits, and do not wait for a third"
-
-
-@pytest.mark.usefixtures("pause")
 @pytest.mark.parametrize(("count", "size", "who"), [(200, 1000, HERE), (20, 10_000, THREAD), (200, 10_000, THREAD)])
 async def test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much(
     tmp_path: Path, count: int, size: int, who: str
@@ -426,6 +412,6 @@ async def test_a_crowd_that_writes_at_once_is_the_loops_if_it_is_not_too_much(
     await store.open()
     owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(count)]
     watch.commits.clear()
-    await asyncio.gather(*(owner.append(chunk(1, 0, "x" * size)) for owner in owners))
+    await append_together(owners, chunk(1, 0, "x" * size))
     assert watch.commits == [who]
     await store.aclose()

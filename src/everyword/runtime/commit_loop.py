@@ -1,0 +1,83 @@
+"""The commit loop: actors decide, the store commits, and only then does anything become visible (I-3).
+
+Each tick of it is one callback of the event loop:
+
+1. Every actor that has mail decides what waits in its mailbox. That makes at most one batch per agent.
+2. The store is handed all batches of the tick at once.
+3. Each batch is published by its actor when the store says that it is committed.
+
+The store may commit while `append` runs (SQLite, if the transaction is small), later from a thread, or after a network
+round trip; receipts of different agents may arrive in any order, or never. An actor whose batch is not committed yet
+decides nothing, so the batches of one agent are committed one after the other. Several batches of different agents may
+be under way at once: how many transactions that makes is the store's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from ..log.base import Batch, LogStore
+from ..log.receipt import Receipt
+from .actor import Actor
+
+__all__ = ["CommitLoop", "OnAppend"]
+
+
+OnAppend = Callable[[Batch, Receipt], None]
+"""Called with each batch that the store was handed, and with its receipt. Must not raise, and must not take long."""
+
+
+class CommitLoop:
+    """Commits what the actors of one process decide, with one call of the store per tick."""
+
+    def __init__(self, store: LogStore, on_append: OnAppend | None = None) -> None:
+        self._store, self._on_append = store, on_append
+        self._ready: list[Actor] = []
+        """Actors that have mail, in the order in which it came."""
+
+    def schedule(self, actor: Actor) -> None:
+        """Let the actor decide in the next tick."""
+        if not self._ready:
+            # One callback for all of them: a callback each costs as much as deciding a word or two.
+            asyncio.get_running_loop().call_soon(self._tick)
+        self._ready.append(actor)
+
+    def _tick(self) -> None:
+        ready, self._ready = iter(self._ready), []
+        decided: list[tuple[Actor, Batch]] = []
+        try:
+            for actor in ready:
+                batch = actor.context.run(actor.decide)
+                if batch is not None:
+                    decided.append((actor, batch))
+        finally:
+            for actor in ready:  # Ctrl-C in the middle of a decision: the others decide all the same
+                self.schedule(actor)
+            if decided:
+                self._commit(decided)
+
+    def _commit(self, decided: list[tuple[Actor, Batch]]) -> None:
+        try:
+            receipts = self._store.append([batch for _, batch in decided])
+        except Exception as exc:  # noqa: BLE001 - against its contract; what it did is unknown, so every actor is dropped
+            receipts = [Receipt(error=exc, is_done=True) for _ in decided]
+        if self._on_append is not None:
+            for (_, batch), receipt in zip(decided, receipts, strict=True):
+                self._on_append(batch, receipt)
+        under_way = zip([actor for actor, _ in decided], receipts, strict=True)
+        try:
+            _publish(under_way)
+        finally:
+            for actor, receipt in under_way:  # Ctrl-C while a batch is published: the others are published all the same
+                receipt.then(actor.committed, actor.context)
+
+
+def _publish(under_way: Iterator[tuple[Actor, Receipt]]) -> None:
+    """Publish what is committed already, and have the rest published when it is."""
+    for actor, receipt in under_way:
+        actor.receipt = receipt
+        if receipt.is_done:
+            actor.context.run(actor.committed, receipt)
+        else:
+            receipt.then(actor.committed, actor.context)
