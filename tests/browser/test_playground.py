@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser]
 
 expect.set_options(timeout=PATIENCE * 1000)
 
-EARLY, LATE = "no model, no key", "run into an error."
+EARLY, LATE = "no model, no API key", "run into an error."
 
 
 async def expect_said(tab: Tab, text: str) -> None:
@@ -76,7 +76,7 @@ async def test_an_empty_page_in_a_low_window_shows_its_beginning(tmp_path: Path)
         tab = await open_tab(browser, url, viewport={"width": 720, "height": 400})
         await expect(tab.page.locator("#suggestions button")).to_have_count(len(Demo.suggestions))
         await expect(tab.link).to_have_text("live")
-        await expect(tab.page.get_by_role("heading", name="Say something.")).to_be_in_viewport(ratio=1)
+        await expect(tab.page.get_by_role("heading", name="Ask something.")).to_be_in_viewport(ratio=1)
         await tab.ask("hello there")
         await expect_said(tab, HELLO)
         await expect(tab.answers.get_by_text(LATE)).to_be_in_viewport()

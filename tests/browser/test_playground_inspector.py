@@ -51,7 +51,7 @@ async def test_a_turn_is_drawn_from_the_log_while_it_runs_and_when_it_has_ended(
         await expect(tab.answers.last).to_contain_text("half")
         await tab.page.keyboard.press("Escape")
         await expect(tab.page.locator("#panel-turns .turns button").first).to_contain_text("#2aborted")
-        await expect(picture.locator("title", has_text="stop asked for")).to_have_count(1)
+        await expect(picture.locator("title", has_text="stop requested")).to_have_count(1)
         await tab.page.locator("#panel-turns .turns button").last.click()
         await expect(facts).to_contain_text("usageinput 7")
         assert tab.problems == []
@@ -86,7 +86,7 @@ async def test_a_cut_connection_comes_back_by_itself_and_nothing_is_lost() -> No
         await play(tab, "before, ", {"wait": "cut"}, "meanwhile, ", {"wait": "back"}, "after.")
         await expect(tab.answers.last).to_contain_text("before,")
         await tab.page.get_by_role("button", name="Cut the connection").click()
-        await expect(tab.link).to_have_text("cut off")
+        await expect(tab.link).to_have_text("disconnected")
         await expect(tab.away).to_contain_text("You cut the connection")
         stage.gates["cut"].open()
         await stage.gates["back"].reached.wait()

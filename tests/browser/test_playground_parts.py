@@ -214,7 +214,7 @@ async def test_a_call_that_asks_is_answered_in_one_tab_and_settled_in_both(word:
         one, two = await stage.open(), await stage.open()
         await play(one, "May I? ", {"call": "pay", "amount": 5}, "Thanks.")
         for tab in (one, two):
-            await expect(tab.page.locator(".tool")).to_have_attribute("data-state", "asks you")
+            await expect(tab.page.locator(".tool")).to_have_attribute("data-state", "needs approval")
         await two.page.get_by_role("button", name=word).click()
         for tab in (one, two):
             await expect(tab.page.locator(".ask")).to_be_hidden()
@@ -251,11 +251,11 @@ async def test_the_page_answers_a_tool_that_is_its_own() -> None:
         tab = await stage.open()
         await play(tab, "Which? ", {"call": "pick"}, "So be it.")
         card = tab.page.locator(".tool")
-        await expect(card).to_have_attribute("data-state", "waits for you")
+        await expect(card).to_have_attribute("data-state", "needs an answer")
         await tab.page.reload()
-        await expect(card).to_have_attribute("data-state", "waits for you")
+        await expect(card).to_have_attribute("data-state", "needs an answer")
         await tab.page.get_by_role("textbox", name="Result of pick").fill('{"fruit": "pear"}')
-        await tab.page.get_by_role("button", name="Give the result").click()
+        await tab.page.get_by_role("button", name="Send the result").click()
         await expect(tab.answers.last).to_contain_text("So be it.")
         await card.locator("summary").click()
         await expect(card.locator("dl")).to_have_text("fruitpear")

@@ -1,7 +1,7 @@
-"""An agent to try everything with: it answers from a script, word by word, and needs no model and no key.
+"""The demo agent of `everyword dev`: answers from a script, word by word, without a model or an API key.
 
-It shows what the framework is for: killed in the middle of a sentence, it goes on behind the last word that was
-committed, because it looks at what it has said already and not at what it remembers.
+Killed in the middle of a sentence, it continues after the last committed word, because each attempt starts from the
+stored message.
 """
 
 from __future__ import annotations

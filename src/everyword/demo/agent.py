@@ -1,4 +1,4 @@
-"""The demo agent: it says what a script has beyond what was said already."""
+"""The demo agent: plays a script, and skips what an earlier attempt has said."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .words import CREW
 __all__ = ["Demo"]
 
 PAUSE = 0.045
-"""Seconds per word: about as fast as one reads along."""
+"""Seconds per word: about reading speed."""
 
 
 class Demo(AIChatAgent):
-    """Answers from a script that depends on the question alone; killed in the middle, it goes on with the next word."""
+    """Answers from a script that depends only on the question; after a crash it continues with the next word."""
 
     pause = PAUSE
     initial_state = {"asked": 0}  # noqa: RUF012 - as agents are written
 
     suggestions = (
-        ("Tell me a long story", "and kill the server half-way"),
+        ("Tell me a long story", "and kill the server in the middle of it"),
         ("Use a tool for the weather", "the call is logged before it runs"),
-        ("Plan a day on the water", "thoughts, Markdown, a picture, sources"),
-        ("Charter a boat", "it asks you before it pays"),
-        ("Survey the bay", "data that grows while it works"),
-        ("Ask the crew", "three agents work for this one"),
-        ("Where am I?", "a tool that the page answers"),
-        ("Run into an error", "what was said stays"),
+        ("Plan a day on the water", "reasoning, Markdown, a picture, sources"),
+        ("Charter a boat", "the payment needs your approval"),
+        ("Survey the bay", "data parts that change while it works"),
+        ("Ask the crew", "three sub-agents work in parallel"),
+        ("Where am I?", "a tool that runs in the page"),
+        ("Run into an error", "the text before the error stays"),
     )
 
     async def on_chat_message(self, turn: Turn) -> Any:
-        """Say what the script has beyond what was said already."""
+        """Play the script, without what an earlier attempt has said."""
         said = self.messages[-1] if turn.continuation else None
         question = next((message.text for message in reversed(self.messages) if message.role == "user"), "")
         if said is None:
@@ -61,7 +61,7 @@ class Demo(AIChatAgent):
 
     @tool(idempotent=True)
     async def ask_crew(self, context: ToolContext) -> list[dict[str, str]]:
-        """Ask everybody on board at the same time."""
+        """Ask all of the crew in parallel."""
         asked = [
             self.run_agent_tool(
                 Sailor,
@@ -82,12 +82,12 @@ class Demo(AIChatAgent):
 
 
 class Sailor(AIChatAgent):
-    """One of the crew: says its piece, more slowly than the captain."""
+    """A sub-agent of the demo; slower than the demo itself."""
 
     pause = 3 * PAUSE
 
     async def on_chat_message(self, turn: Turn) -> Any:
-        """Say what this one says, beyond what it has said already."""
+        """Say the sailor's text, without what an earlier attempt has said."""
         asked = next(message.text for message in reversed(self.messages) if message.role == "user")
         text = next(said for name, said in CREW.items() if name in asked)
         heard = len(self.messages[-1].text) if turn.continuation else 0
@@ -97,7 +97,7 @@ class Sailor(AIChatAgent):
 
 
 class _Performance:
-    """One attempt at a script. What an earlier attempt has said is passed over, letter by letter."""
+    """One attempt at a script. Skips what an earlier attempt has said, to the letter."""
 
     def __init__(self, agent: Demo, turn: Turn, said: UIMessage | None) -> None:
         self._agent, self._turn = agent, turn
@@ -160,7 +160,7 @@ class _Performance:
 
     @property
     def _is_behind(self) -> bool:
-        """Whether an earlier attempt has said words that come later than this."""
+        """True while the script is at words that an earlier attempt has said."""
         return any(self._heard.values())
 
     def _has(self, chunk: Chunk) -> bool:
@@ -173,7 +173,7 @@ class _Performance:
         await asyncio.sleep(words * self._agent.pause)
 
     def finish(self, question: str) -> Chunk:
-        """Return the end of the stream, with what a model would have counted."""
+        """Return the finish chunk, with token counts like those of a model."""
         asked = len(question.split())
         usage = {"inputTokens": asked, "outputTokens": self.words, "totalTokens": asked + self.words}
         return {"type": "finish", "finishReason": "stop", "messageMetadata": {"usage": usage}}

@@ -1,4 +1,4 @@
-"""Which words answer a question, and what happens between them."""
+"""The scripts of the demo: which words answer a question, and the steps between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Call", "Pause", "Step", "Thought", "script_for"]
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Do nothing for as long as so many words take."""
+    """Wait as long as this many words take."""
 
     words: float
 
@@ -30,7 +30,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call a tool, and go on with what becomes of it. Words may quote the names in its output."""
+    """Call a tool, then play `then` or `failed`. Words may contain `{place}` of its output."""
 
     tool: str
     given: dict[str, Any] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Call:
 
 
 Step = str | Thought | Chunk | Call | Pause | ChatError
-"""Something to say, to show or to do next."""
+"""One step of a script: text, a chunk, a call, a pause or an error."""
 
 
 def script_for(question: str) -> list[Step]:

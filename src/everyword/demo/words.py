@@ -1,4 +1,4 @@
-"""What the demo says: always the same words."""
+"""The texts of the demo."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final
 from urllib.parse import quote
 
 HELLO = """\
-Hello! I am a scripted agent: no model, no key, and always the same words. What I am good at is not losing any \
-of them.
+Hello! I am a scripted agent: no model, no API key, and always the same words. I am here to show that none of \
+them gets lost.
 
-Every word that you see was written to a log before it was shown to you. So you may reload this page, open it in \
-a second tab, pull the network cable, or kill the server with `kill -9`: start it again, and I go on with the \
-very next word of the sentence I was in.
+Every word that you see was written to a log before it was shown to you. You can reload this page, open it in a second \
+tab, unplug the network, or kill the server with `kill -9`: start it again, and I continue with the next word of \
+the sentence.
 
-Ask me for something long and try it. You can also ask me to use a tool, or to run into an error."""
+Ask me for a long story and try it. You can also ask me to use a tool, or to run into an error."""
 
 TOOL_BEFORE = (
     "Let me look that up with a tool. The call is in the log before the tool runs, its result right after it. "
@@ -22,14 +22,14 @@ TOOL_BEFORE = (
 TOOL_AFTER = """\
 The forecast for the harbour says a clear sky, 17 degrees, and a light wind from the west: a good day to sail.
 
-Had the server died between the call and its result, the next one would have found the open call in the log, and \
-would have gone on from there."""
+If the server had died between the call and its result, the next one would have found the open call in the log and \
+continued from there."""
 
 ERROR_BEFORE = """\
 I will now fail, on purpose and in the middle of a sentence. Watch what happens to the words that are already \
 here: they stay, because they were committed, and every tab shows the same ending to the same"""
 
-ERROR_TEXT = "The demo failed on purpose. What was said before stays, and you can ask again."
+ERROR_TEXT = "The demo failed on purpose. The text before the error stays, and you can ask again."
 
 LONG = """\
 Once there was a lighthouse keeper who wrote down everything that happened, the moment it happened, in one thick \
@@ -92,38 +92,38 @@ def is_deep_enough(depth: float, draught: float = 1.6) -> bool:
 
 PLAN_SOURCES = "I have this from:"
 
-CHARTER_BEFORE = "A boat for the day costs 120. I may not spend that without your word, so I ask you first. "
+CHARTER_BEFORE = "A boat for the day costs 120. I need your approval before I pay. "
 
 CHARTER_YES = """\
-The *Everyword* is yours for the day. You agreed before any money moved, and the log has your word for it: had the \
-server died in between, the boat would have been paid for once, and not twice."""
+The *Everyword* is yours for the day. You approved the payment before it was made, and your approval is in the log: \
+if the server had died in between, the boat would still have been paid for only once."""
 
-CHARTER_NO = "Then we stay ashore. Nothing was paid; the log has your no, too."
+CHARTER_NO = "Then we stay ashore. Nothing was paid, and the log has your refusal."
 
-WHERE_BEFORE = "Only you can tell me that. I have asked this page: answer for it, and I go on in this same message. "
+WHERE_BEFORE = "Only your page can tell me. The tool runs there: enter its result, and I continue in this message. "
 
 WHERE_AFTER = "So you are here: {place}. I would not have guessed."
 
-WHERE_FAILED = "The page could not say. We shall navigate by the stars."
+WHERE_FAILED = "The page could not tell. We will navigate by the stars."
 
 SURVEY_BEFORE = "I am sounding the bay, one point after another. The numbers below grow while I work."
 
 SURVEY_AFTER = """\
-That is the bay. Each of those numbers was a part of this message, replaced in place as it grew; the notices that \
-came and went were transient, and are not kept."""
+That is the bay. The numbers are data parts of this message, which were replaced as they grew; the notices were \
+transient and are not stored."""
 
-CREW_BEFORE = "I shall not decide that alone. I ask the crew; each of them is an agent with a log of its own. "
+CREW_BEFORE = "I will not decide that alone, so I ask the crew. Each of them is an agent with its own log. "
 
 CREW_AFTER = """\
-The crew has spoken, and I have heard all of them. What each said is in its own log, and I keep only what they \
-concluded: kill the server while they talk, and they go on as I do."""
+The whole crew has answered. Each answer is in the log of its agent, and I keep only the conclusions. If you kill the \
+server while they talk, they continue like I do."""
 
 CREW: Final = {
     "lookout": "From the masthead I see **clear water** to the west, two sails, and no rocks where we mean to go.",
     "navigator": "By the chart it is *eleven miles* to the island. With this wind we are there before noon.",
     "cook": "There is bread for three days and soup for two. Nobody sails on an empty stomach; I vote that we go.",
 }
-"""Who is asked, and what each says."""
+"""Name of a sub-agent → its answer."""
 
 SOUNDINGS: Final = [
     {"point": "north buoy", "depth": 7.5, "bottom": "sand"},

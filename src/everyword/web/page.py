@@ -1,4 +1,4 @@
-"""Serving the page: a handful of files beside this one, and what they need to know about the server."""
+"""Serves the playground's page: the files beside this module, and its settings."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ HEADERS = {
 
 
 class Page:
-    """An ASGI application that serves the page at its root, and hands everything else to the one behind it.
+    """An ASGI application that serves the page at its root, and passes other requests to the application behind it.
 
-    Without one behind it, mount it below the application: `Mount("/chat", Page(kinds=["chat"]))`.
+    Without an application behind it, mount it: `Mount("/chat", Page(kinds=["chat"]))`.
 
     Args:
-        kinds: The agents to talk to; the first is the one that is shown.
-        base_path: Where they are.
-        behind: What answers everything else.
-        feed: Where the list of conversations and the logs are read, for development; without it there are neither.
-        suggestions: Questions to begin with, by kind: (question, what it shows).
-        wordless: The kinds among them that have no conversation, only state and methods.
-        at: Where the page itself is, if not at the root: what follows it must begin with a slash.
+        kinds: Kinds of agents to talk to; the first is shown at the start.
+        base_path: Path of the agents.
+        behind: Application that answers all other requests.
+        feed: Path of the list of conversations and the logs, for development; without it the page shows neither.
+        suggestions: Suggested questions by kind: (question, what it shows).
+        wordless: Kinds without a conversation, which have only state and methods.
+        at: Path of the page, if it is not the root, without a slash at the end.
     """
 
     def __init__(

@@ -16,10 +16,10 @@ const settings = await (await fetch("settings.json")).json();
 // What else the address has, a token for instance, goes wherever we ask something.
 const passed = new URLSearchParams([...new URLSearchParams(location.search)].filter(([name]) => name !== "agent" && name !== "name")).toString();
 
-const STATES = { connecting: "connecting", live: "live", away: "server away", cut: "cut off", refused: "refused" };
+const STATES = { connecting: "connecting", live: "live", away: "offline", cut: "disconnected", refused: "refused" };
 const AWAY = {
-  away: "Nothing that you see is lost; this page goes on by itself when it is back.",
-  cut: "You cut the connection. The agent goes on without you, and this page catches up in a moment.",
+  away: "Nothing you see is lost. This page reconnects by itself.",
+  cut: "You cut the connection. The agent continues, and this page catches up when it reconnects.",
 };
 
 let link = null;
@@ -170,7 +170,7 @@ function showLink(isBusy) {
 
 function awayWords() {
   if (link.state === "refused") return link.reason || "The server refused this page.";
-  const why = link.reason ? `The server hung up: ${link.reason.replace(/\.?$/, ".")}` : "The server is away.";
+  const why = link.reason ? `The server closed the connection: ${link.reason.replace(/\.?$/, ".")}` : "The server is not reachable.";
   return link.state === "away" ? `${why} ${AWAY.away}` : AWAY[link.state] ?? "";
 }
 
@@ -192,10 +192,10 @@ function showSuggestions(kind) {
 let told = { isBusy: false, state: "" };
 function announce(isBusy) {
   const { state } = link;
-  const asks = document.querySelector('.tool[data-state="asks you"], .tool[data-state="waits for you"]') !== null;
+  const asks = document.querySelector('.tool[data-state="needs approval"], .tool[data-state="needs an answer"]') !== null;
   if (isBusy && !told.isBusy) tell("The agent is answering.");
-  else if (!isBusy && told.isBusy) tell([...link.chat.endings.values()].at(-1)?.error ?? (asks ? "The agent asks you something." : "The answer is complete."));
-  if (state !== told.state && told.state && (state === "live" || state === "away")) tell(state === "live" ? "Connected again." : "The connection is lost.");
+  else if (!isBusy && told.isBusy) tell([...link.chat.endings.values()].at(-1)?.error ?? (asks ? "The agent is waiting for your answer." : "The answer is complete."));
+  if (state !== told.state && told.state && (state === "live" || state === "away")) tell(state !== "live" ? "Connection lost." : told.state === "connecting" ? "Connected." : "Reconnected.");
   told = { isBusy, state };
 }
 

@@ -39,7 +39,7 @@ export class FramesView extends Lines {
   constructor(parent) {
     super(parent, "frames", "Filter: text, replay, rpc…");
     this.own = h("input", { type: "checkbox" });
-    this.bar.append(h("label", { title: "Calls that this page makes for itself" }, this.own, "own calls"));
+    this.bar.append(h("label", { title: "Calls that this page makes by itself" }, this.own, "own calls"));
     this.own.addEventListener("change", () => this.refresh?.());
   }
 

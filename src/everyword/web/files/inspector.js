@@ -119,7 +119,7 @@ function usageFacts(log) {
   const counts = {};
   for (const { outcome } of turns) counts[outcome ?? "open"] = (counts[outcome ?? "open"] ?? 0) + 1;
   const outcomes = Object.entries(counts).map(([name, count]) => `${count} ${name}`).join(", ");
-  return [["turns", outcomes || "none"], ["chunks", String(turns.reduce((sum, { chunks }) => sum + chunks, 0))], ["tokens", usageText(totals) || "none told"]];
+  return [["turns", outcomes || "none"], ["chunks", String(turns.reduce((sum, { chunks }) => sum + chunks, 0))], ["tokens", usageText(totals) || "not reported"]];
 }
 
 function facts(list, rows) {

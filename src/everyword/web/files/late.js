@@ -55,7 +55,7 @@ export class LateView {
     const received = link.frames.filter(({ way }) => way === "in");
     const replayed = received.filter(({ frame }) => frame?.replay || frame?.connect).length;
     const size = received.reduce((sum, { text }) => sum + text.length, 0);
-    setText(at(`${id}-facts`), `${received.length} frames, ${replayed} of them about what was before, ${bytes(size)}`);
+    setText(at(`${id}-facts`), `${received.length} frames, ${replayed} of them replayed, ${bytes(size)}`);
   }
 
   judge() {
@@ -65,7 +65,7 @@ export class LateView {
     const isRunning = this.link.chat.running.length > 0 || chat.running.length > 0;
     const count = this.link.chat.messages.length;
     if (!found) return ["equal", `Equal: both show the same ${count === 1 ? "message" : `${count} messages`}, to the last letter${isRunning ? ", and the answer still grows" : ""}.`];
-    if (isRunning) return ["waiting", "One is a few words ahead; the answer still grows."];
+    if (isRunning) return ["waiting", "One is a few words ahead while the answer grows."];
     return ["different", `Different, first at ${found}. That should not happen: please report it with both lists of frames.`];
   }
 

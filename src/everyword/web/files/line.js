@@ -44,7 +44,7 @@ export class Line extends EventTarget {
     if (this.socket !== socket) return;
     this.opened += 1;
     this.isGreeted = false;
-    this.note("note", this.opened > 1 ? "connected again" : "connected");
+    this.note("note", this.opened > 1 ? "reconnected" : "connected");
     this.chat.connected();
     this.changed();
   }

@@ -112,7 +112,7 @@ export class Log extends EventTarget {
       case "call.answered":
         return void turn.marks.push({ at: event.at, word: `${event.kind} given` });
       case "turn.cancel_requested":
-        return void turn.marks.push({ at: event.at, word: "stop asked for" });
+        return void turn.marks.push({ at: event.at, word: "stop requested" });
       case "turn.ended": {
         const { outcome, reason, error, detail, finish_reason: finish, usage } = event;
         const attempt = turn.attempts.at(-1);

@@ -65,7 +65,7 @@ function showRow(item, row, context, acts) {
   } else if (count === 0) {
     parts.replaceChildren();
   }
-  const text = row.isQueued ? "Waits for its turn." : endingText(ending);
+  const text = row.isQueued ? "Waiting for its turn." : endingText(ending);
   end.hidden = !text;
   setText(end, text);
   setClass(end, `ending ${ending?.outcome ?? ""}`);

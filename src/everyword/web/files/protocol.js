@@ -107,7 +107,7 @@ export class Chat {
 
   /** Call a method of the agent. */
   async call(method, args = []) {
-    if (this.isAway) throw new Error("the server is away");
+    if (this.isAway) throw new Error("the server is not reachable");
     return this.calls.start(method, args, (frame) => this.post(frame));
   }
 

@@ -10,10 +10,10 @@ const LANE = 20;
 
 export class Timeline {
   constructor(parent) {
-    this.list = h("ol", { className: "turns", "aria-label": "Turns, the newest first" });
+    this.list = h("ol", { className: "turns", "aria-label": "Turns, newest first" });
     this.picture = h("div", { className: "picture" });
     this.facts = h("dl", { className: "facts" });
-    this.nothing = h("p", { className: "nothing" }, "Nothing has been asked yet. Each turn is drawn here from its events in the log.");
+    this.nothing = h("p", { className: "nothing" }, "No turns yet. Each turn is drawn here from its events in the log.");
     this.chosen = null; // a turn's id, or null for the newest
     parent.append(this.nothing, this.list, this.picture, this.facts);
   }

@@ -8,7 +8,7 @@ import { fractionOf, jsonView, valueView } from "./values.js";
 const STATES = {
   "input-streaming": "preparing",
   "input-available": "running",
-  "approval-requested": "asks you",
+  "approval-requested": "needs approval",
   "approval-responded": "approved",
   "output-available": "done",
   "output-error": "failed",
@@ -48,7 +48,7 @@ export function updateTool(card, { part }, context) {
 /** A call without a result in an answer that has ended waits for the page. */
 function stateOf(part, { isStreaming }) {
   if (part.preliminary) return "working";
-  if (part.state === "input-available" && !isStreaming && !part.providerExecuted) return "waits for you";
+  if (part.state === "input-available" && !isStreaming && !part.providerExecuted) return "needs an answer";
   if (part.state === "approval-responded" && part.approval?.approved === false) return "denied";
   return STATES[part.state] ?? part.state;
 }
@@ -76,7 +76,7 @@ const section = (label, content) => h("section", {}, h("h4", {}, label), content
 // -- what somebody has to say -----------------------------------------------------------------------------------------
 
 function showAsk(ask, part, state, context) {
-  const isAsked = part.state === "approval-requested" || state === "waits for you";
+  const isAsked = part.state === "approval-requested" || state === "needs an answer";
   ask.hidden = !isAsked || context.isReadOnly;
   if (ask.hidden) return ask.replaceChildren();
   ask.replaceChildren(...(part.state === "approval-requested" ? approval(part, context) : answer(part, context)));
@@ -103,13 +103,13 @@ function answer(part, { chat }) {
     }
   };
   return [
-    h("p", {}, h("strong", {}, toolName(part)), " is a tool that the page answers. What is the result?"),
+    h("p", {}, h("strong", {}, toolName(part)), " runs in the page. What is its result?"),
     box,
     h(
       "div",
       { className: "buttons" },
-      h("button", { type: "button", className: "yes", onclick: () => chat.answer(part.toolCallId, toolName(part), result()) }, "Give the result"),
-      h("button", { type: "button", onclick: () => chat.answer(part.toolCallId, toolName(part), null, box.value || "the page could not do it") }, "Say that it failed"),
+      h("button", { type: "button", className: "yes", onclick: () => chat.answer(part.toolCallId, toolName(part), result()) }, "Send the result"),
+      h("button", { type: "button", onclick: () => chat.answer(part.toolCallId, toolName(part), null, box.value || "the page could not run the tool") }, "Report a failure"),
     ),
   ];
 }
