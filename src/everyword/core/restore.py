@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import BadMessage
 from ..events import (
+    Chunk,
     Event,
     Outcome,
     TurnAccepted,
@@ -172,8 +173,11 @@ def _ended_turn(row: TurnRow, accepted: TurnAccepted) -> TurnState:
 
 def _replay(state: State, event: Event, at: Millis) -> None:
     """Repeat what an event did to its open turn. The rows have the rest: statuses, messages, drafts and approvals."""
-    if not isinstance(event, TurnProgress) or event.turn is None:
-        return
-    turn = state.open.get(event.turn)
-    if turn is not None:
-        turn.apply(event, at, state.tree.stored(turn.node))
+    if isinstance(event, Chunk):  # nearly all events are
+        turn = state.open.get(event.turn)
+        if turn is not None:
+            turn.apply_chunk(event, at)
+    elif isinstance(event, TurnProgress) and event.turn is not None:
+        turn = state.open.get(event.turn)
+        if turn is not None:
+            turn.apply(event, at, state.tree.stored(turn.node))

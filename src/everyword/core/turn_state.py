@@ -38,8 +38,8 @@ _COUNTED: Final = frozenset({"start-step", "finish-step", "tool-output-available
 
 _decode = msgspec.json.Decoder[Any]().decode
 
-TurnProgress = AttemptStarted | AttemptDelayed | AttemptInterrupted | CallStarted | CallAnswered | Chunk
-"""The events that change an open turn itself. A turn that is loaded is built from its row and these."""
+TurnProgress = AttemptStarted | AttemptDelayed | AttemptInterrupted | CallStarted | CallAnswered
+"""The events that, besides chunks, change an open turn itself. A turn is loaded from its row, its chunks and these."""
 
 
 def answer_of(event: CallAnswered) -> CallAnswer:
@@ -107,8 +107,6 @@ class TurnState:
                 self.started_calls[event.call] = event.attempt
             case CallAnswered():
                 self._apply_answer(event)
-            case Chunk():
-                self.apply_chunk(event, at)
             case _:
                 assert_never(event)
 
