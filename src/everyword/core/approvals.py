@@ -22,7 +22,7 @@ RECENT_APPROVALS: Final = 128
 """How many approvals are kept. An approved call runs soon, so the calls of older approvals have run."""
 
 
-class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredApproval(msgspec.Struct, frozen=True, omit_defaults=True):
     """The body of an approval's row."""
 
     by: Identity
@@ -53,7 +53,7 @@ def approval_rows(state: State, event: CallAnswered) -> list[KeptRow]:
 def approval_row(state: State, call: CallId) -> KeptRow:
     """Return the row of an approval; without a body if the approval was removed."""
     found = state.approvals.get(call)
-    body = msgspec.json.encode(_Kept(found.by, found.at)) if found is not None else None
+    body = msgspec.json.encode(_StoredApproval(found.by, found.at)) if found is not None else None
     return KeptRow(APPROVAL, call, body)
 
 
@@ -63,5 +63,5 @@ def restore_approval(row: KeptRow) -> Approved:
     Raises:
         msgspec.DecodeError: the row is unreadable.
     """
-    kept = msgspec.json.decode(row.body or b"", type=_Kept)
+    kept = msgspec.json.decode(row.body or b"", type=_StoredApproval)
     return Approved(kept.by, kept.at)

@@ -46,7 +46,7 @@ KEPT_FIBERS: Final = 100
 FiberEvent = FiberStarted | FiberStashed | FiberPaused | FiberEnded
 
 
-class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredFiber(msgspec.Struct, frozen=True, omit_defaults=True):
     """The body of a fiber's row."""
 
     name: str
@@ -165,7 +165,7 @@ def fiber_rows(state: State, event: FiberEvent) -> list[KeptRow]:
 
 def restore_fiber(row: KeptRow) -> FiberState:
     """Return the fiber of a row."""
-    kept = msgspec.json.decode(row.body or b"", type=_Kept)
+    kept = msgspec.json.decode(row.body or b"", type=_StoredFiber)
     snapshot = bytes(kept.snapshot) if kept.snapshot is not ABSENT else None
     fiber = FiberState(FiberId(row.key), kept.name, kept.started_at, kept.attempt, snapshot, principal=kept.principal)
     fiber.outcome, fiber.detail, fiber.ended_at = kept.outcome, kept.detail, kept.ended_at
@@ -178,7 +178,7 @@ def fiber_row(state: State, fiber: FiberId) -> KeptRow:
     if found is None:
         return KeptRow(FIBER, fiber, None)
     snapshot = Raw(found.snapshot) if found.snapshot is not None else ABSENT
-    kept = _Kept(
+    kept = _StoredFiber(
         name=found.name,
         started_at=found.started_at,
         attempt=found.attempt,

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredJob(msgspec.Struct, frozen=True, omit_defaults=True):
     """The body of a job's row."""
 
     added: JobAdded
@@ -218,13 +218,13 @@ def job_row(state: State, job: JobId) -> KeptRow:
     found = state.jobs.get(job)
     if found is None:
         return KeptRow("job", job, None)
-    kept = _Kept(found.added, found.due, found.run, found.attempts, found.is_started, found.ended)
+    kept = _StoredJob(found.added, found.due, found.run, found.attempts, found.is_started, found.ended)
     return KeptRow("job", job, msgspec.json.encode(kept))
 
 
 def restore_job(rows: Iterable[KeptRow]) -> dict[JobId, JobState]:
     """Return the jobs of rows, in the order in which they were added."""
-    kept = [msgspec.json.decode(row.body, type=_Kept) for row in rows if row.body is not None]
+    kept = [msgspec.json.decode(row.body, type=_StoredJob) for row in rows if row.body is not None]
     kept.sort(key=lambda each: each.added.number)
     return {
         each.added.job: JobState(each.added, each.due, each.run, each.attempts, each.is_started, each.ended)

@@ -38,7 +38,7 @@ RECENT_RUNS: Final = 128
 """How many ended runs are kept: pages show them, and their results are known without asking the sub-agent."""
 
 
-class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """The body of a run's row."""
 
     started: RunStarted
@@ -190,7 +190,7 @@ def run_row(state: State, run: RunId) -> KeptRow:
     found = state.runs.get(run)
     if found is None:
         return KeptRow(RUN, run, None)
-    kept = _Kept(found.started, found.started_at, found.ended, found.ended_at, found.hook_due)
+    kept = _StoredRun(found.started, found.started_at, found.ended, found.ended_at, found.hook_due)
     return KeptRow(RUN, run, msgspec.json.encode(kept))
 
 
@@ -202,5 +202,5 @@ def restore_run(row: KeptRow) -> RunState:
     """
     if row.body is None:
         raise ValueError("the row has no body")
-    kept = msgspec.json.decode(row.body, type=_Kept)
+    kept = msgspec.json.decode(row.body, type=_StoredRun)
     return RunState(kept.started, kept.started_at, kept.ended, kept.ended_at, kept.hook_due)
