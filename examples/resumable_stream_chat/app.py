@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from everyword import Agent, ChatError, Everyword, ResumableStreamManager, callable_method
-from everyword.agents.stream_manager import GenerateAIResponseOptions, SentMessage, StreamHistory
+from everyword.agents.streams.stream_manager import GenerateAIResponseOptions, SentMessage, StreamHistory
 
 PAGE = Path(__file__).parent / "page"
 PAUSE = float(os.environ.get("STREAM_PAUSE", "0.12"))

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
         tool,
     )
     from .agents import callable_method as callable
-    from .agents.resumable import ResumableStream
-    from .agents.stream_manager import ResumableStreamManager
+    from .agents.streams.resumable_stream import ResumableStream
+    from .agents.streams.stream_manager import ResumableStreamManager
     from .codec.lifecycle import LifecycleTracker, create_lifecycle_tracker
     from .errors import ChatError, EverywordError, ToolError
     from .messages.message import UIMessage
@@ -113,8 +113,8 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 _MODULES: Final = {
-    "ResumableStream": ".agents.resumable",
-    "ResumableStreamManager": ".agents.stream_manager",
+    "ResumableStream": ".agents.streams.resumable_stream",
+    "ResumableStreamManager": ".agents.streams.stream_manager",
     "LifecycleTracker": ".codec.lifecycle",
     "create_lifecycle_tracker": ".codec.lifecycle",
     "ChatError": ".errors",

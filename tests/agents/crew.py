@@ -18,9 +18,9 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, Use
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from everyword import AIChatAgent, ChatError, Everyword, Think, UIMessage, tool
-from everyword.agents.agent_tool_types import AgentToolResult, AgentToolRun
 from everyword.agents.agent_tools import agent_tool
-from everyword.agents.current import turn_of_agent
+from everyword.agents.agent_tools.types import AgentToolResult, AgentToolRun
+from everyword.agents.execution_context import turn_of_agent
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.messages.tool_calls import tool_parts

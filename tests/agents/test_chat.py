@@ -11,7 +11,7 @@ import pytest
 from starlette import responses
 
 from everyword.agents import AIChatAgent, Debounce, SaveMessagesResult, Turn, kebab
-from everyword.agents.answers import answer_items
+from everyword.agents.answer_stream import answer_items
 from everyword.errors import ChatError, UsageError
 from everyword.messages.message import UIMessage
 from tests.agents.kit import served

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword import Agent, AIChatAgent, Everyword, agent_tool
-from everyword.agents.naming import agent_kind, all_kinds
+from everyword.agents.kinds import agent_kind, all_kinds
 from everyword.errors import UsageError
 from everyword.ids import AgentId, sub_agent_id
 from everyword.log.memory import MemoryLog

@@ -20,8 +20,8 @@ from everyword.messages.repair_tool_calls import INTERRUPTED, NOT_ANSWERED, STOP
 from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer, find_call, tool_parts
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, dying, served
-from tests.agents.test_think_toolsets import shop
-from tests.agents.think_kit import Script, call, thinker
+from tests.agents.think.kit import Script, call, thinker
+from tests.agents.think.test_toolsets import shop
 from tests.patience import PATIENCE
 from tests.runtime.kit import soon
 

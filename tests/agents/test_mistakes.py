@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from everyword.agents import AIChatAgent, Turn
-from everyword.agents.ui_stream import create_ui_message_stream
+from everyword.agents.streams.ui_message_stream import create_ui_message_stream
 from everyword.errors import BadChunk
 from everyword.events import Event, TurnEnded, decode_event
 from everyword.ids import Seq

@@ -20,7 +20,7 @@ from everyword import (
     with_speakers,
 )
 from everyword.testing import Gate, LocalServer
-from tests.agents.think_kit import Script, thinker
+from tests.agents.think.kit import Script, thinker
 from tests.patience import PATIENCE
 
 PEOPLE = {

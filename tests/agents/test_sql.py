@@ -28,7 +28,7 @@ from everyword.log.sqlite.agent_databases import MemoryBackend, SqliteAgentDatab
 from everyword.log.sqlite.store import SqliteLog
 from everyword.log.views import VIEWS
 from everyword.server.stores import drop_database
-from tests.agents.stream_kit import until
+from tests.agents.streams.kit import until
 from tests.own_agents import own
 
 SECRET = "the others' secret"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword.agents import AIChatAgent, ToolContext, tool
-from everyword.agents.steps import is_final
+from everyword.agents.tools.steps import is_final
 from everyword.core.commands import Policy, Submit
 from everyword.errors import UsageError
 from everyword.ids import MessageId, RequestId

@@ -233,7 +233,10 @@ PUBLIC: dict[str, list[str]] = {
 MODULES = {"errors"}
 
 # Packages that only other packages of ours import from.
-INTERNAL = {"everyword.runtime.agent_runtime", "everyword.runtime.api"}
+INTERNAL = {
+    *("everyword.runtime.agent_runtime", "everyword.runtime.api"),
+    *(f"everyword.agents.{name}" for name in ("agent_tools", "handles", "state", "think", "tools")),
+}
 
 
 def packages() -> list[str]:

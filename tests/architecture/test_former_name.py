@@ -16,7 +16,7 @@ _NAME = re.compile(rf"{FORMER[:4]}[\s_-]?{FORMER[4:]}|{FORMER[0]}{FORMER[2:5]}\b
 DELIBERATE = {
     "tests/log/sqlite/former/": "",
     "tests/log/sqlite/test_former_name.py": "",
-    "src/everyword/agents/think_output.py": r"FORMER_MARK|while the package was called",
+    "src/everyword/agents/think/output.py": r"FORMER_MARK|while the package was called",
     "src/everyword/cli/agent_file.py": r"FORMER_FORMAT|while the package was called",
     "CHANGELOG.md": "everyword",
 }

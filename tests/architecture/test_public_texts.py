@@ -12,11 +12,11 @@ SERVING = {"agents", "core", "models", "runtime", "server"}
 
 # module.function → why the text may be used there as it is.
 KNOWN: dict[str, str] = {
-    "agents.call_values.encode_value": "it becomes the text of a UsageError, which is not public",
-    "agents.readiness._problem": "the operator reads it, in the log and in `everyword doctor`",
-    "agents.stream_manager._answer": "it becomes `detail`, which stays in the log",
-    "agents.tools._step": "the model reads it only where the tool shows its errors",
-    "agents.think_model.inferred_model": "it becomes the text of a UsageError, which is not public",
+    "agents.handles.values.encode_value": "it becomes the text of a UsageError, which is not public",
+    "agents.setup_problems._problem": "the operator reads it, in the log and in `everyword doctor`",
+    "agents.streams.stream_manager._answer": "it becomes `detail`, which stays in the log",
+    "agents.tools.definition._step": "the model reads it only where the tool shows its errors",
+    "agents.think.model.inferred_model": "it becomes the text of a UsageError, which is not public",
     "core.decide._finish": "it becomes `detail`, which stays in the log",
     "core.restore._check_body": "it becomes a log line",
     "core.restore._restore_kept": "it becomes a log line",

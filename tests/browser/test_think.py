@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everyword.agents.think_output import REJECTED_TEXT
+from everyword.agents.think.output import REJECTED_TEXT
 from tests.browser.chats import Chat
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 from tests.browser.loops import PATIENCE

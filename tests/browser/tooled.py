@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from everyword.agents import AIChatAgent, Turn
+from everyword.agents.streams.ui_message_stream import UIMessageStreamWriter, create_ui_message_stream
 from everyword.agents.tools import ToolContext, tool
-from everyword.agents.ui_stream import UIMessageStreamWriter, create_ui_message_stream
 from everyword.messages.message import UIMessage
 from tests.browser.scripted import BOOK, Chat, Script, _exchange, _rest, _script
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from websockets.asyncio.client import connect as open_socket
 
-from tests.agents.think_kit import Script, call
+from tests.agents.think.kit import Script, call
 from tests.server.kit import ask, connect, folded, question, serving, text_of
 from tests.server.sockets import Socket
 

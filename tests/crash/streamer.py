@@ -16,13 +16,13 @@ import uvicorn
 
 from everyword import Everyword
 from everyword.agents.chat import responder_for
-from everyword.agents.stream_manager import GenerateAIResponseOptions
+from everyword.agents.streams.stream_manager import GenerateAIResponseOptions
 from everyword.events import ChatCleared
 from everyword.ids import AgentId
 from everyword.log.base import LogStore
 from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory
-from tests.agents.stream_kit import Talk, until, words
+from tests.agents.streams.kit import Talk, until, words
 from tests.crash.world import Person, Step, World
 from tests.runtime.kit import QUICK
 

@@ -31,8 +31,8 @@ from everyword.log.sqlite.store import SqliteLog
 from everyword.messages.managed_stream import fold_managed_stream
 from everyword.runtime.tail import Committed
 from everyword.wire.managed_stream_view import ManagedStreamView
-from tests.agents.stream_kit import PageStream, Talk, talking
-from tests.agents.stream_tabs import tab
+from tests.agents.streams.kit import PageStream, Talk, talking
+from tests.agents.streams.tabs import tab
 from tests.core.histories import Rows, fingerprint
 from tests.crash.proofs import of_kind, read_all
 from tests.crash.streamer import LONG, SCRIPT, Speaker, speaking

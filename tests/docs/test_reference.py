@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from everyword import AIChatAgent, Everyword, ToolContext
-from everyword.agents.members import HOOKS
+from everyword.agents.class_members import HOOKS
 from everyword.server import http as http_server
 from tools import reference
 from tools.reference import PACKAGES, PAGES, ungrouped

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from everyword.agents.members import HOOKS, SETTINGS
+from everyword.agents.class_members import HOOKS, SETTINGS
 
 from .docstrings import first_sentence, to_markdown
 from .packages import ALIASES, FAMILIES, FRAMEWORK, MADE_BY_US, PACKAGES, documented

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
 from .agent import Agent, get_current_agent
-from .agent_tool_types import AgentToolChunk, AgentToolOutput, AgentToolResult, AgentToolRun
-from .agent_tools import AgentTool, AgentTools, agent_tool
-from .app_handle import AppHandle
+from .agent_tools.runs import AgentTool, AgentTools, agent_tool
+from .agent_tools.types import AgentToolChunk, AgentToolOutput, AgentToolResult, AgentToolRun
 from .callables import CallResult, callable_method
 from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
-from .chat_handle import ChatHandle
 from .connections import Connection
 from .fibers import Fiber, FiberContext, Fibers
-from .handles import Handle
+from .handles.app_handle import AppHandle
+from .handles.chat_handle import ChatHandle
+from .handles.handle import Handle
+from .handles.operations import ConnectionRecord
 from .jobs import Every, Job, Jobs
+from .kinds import agent_kind, kebab
 from .limits import AgentToolLimits, TurnLimits
-from .naming import agent_kind, kebab
-from .operations import ConnectionRecord
-from .result import SaveMessagesResult
+from .save_messages_result import SaveMessagesResult
 from .schedules import scheduled
-from .steps import Step, Steps
+from .streams.ui_message_stream import UIMessageStreamWriter, create_ui_message_stream
 from .sub_agents import SubAgentAddress, SubAgents
 from .submissions import Submission, Submissions
-from .think import Think
-from .think_context import StepContext, TurnContext
-from .think_handle import ThinkHandle
-from .toolbelt import tools_of
-from .tools import Tool, ToolContext, client_tool, tool
+from .think.context import StepContext, TurnContext
+from .think.handle import ThinkHandle
+from .think.think import Think
+from .tools.definition import Tool, ToolContext, client_tool, tool
+from .tools.discovery import tools_of
+from .tools.steps import Step, Steps
 from .turn import Turn
-from .ui_stream import UIMessageStreamWriter, create_ui_message_stream
 from .versions import Version, Versions
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]

@@ -11,22 +11,22 @@ from ..errors import UsageError
 from ..ids import parent_id, split_agent_id
 from ..principals import Principal, acting_for
 from ..runtime.agent_runtime import AgentRuntime
-from .agent_tools import HasAgentTools
+from .agent_tools.runs import HasAgentTools
+from .class_members import check_attribute, check_members, is_framework_class
 from .connections import Connection, excluding
 from .fibers import HasFibers
-from .handles import Handle
+from .handles.handle import Handle
 from .jobs import HasJobs
-from .lifetime import Lifetime
-from .members import check_attribute, check_members, is_framework_class
-from .naming import agent_kind, declared_kinds
+from .kinds import agent_kind, declared_kinds
+from .lifecycle import Lifetime
 from .sql import Sql
-from .state import SharedState
-from .state_change import StateT
-from .state_models import named_model
+from .state.change import StateT
+from .state.models import named_model
+from .state.shared_state import SharedState
 from .sub_agents import HasSubAgents
 
 if TYPE_CHECKING:
-    from .app_handle import AppHandle
+    from .handles.app_handle import AppHandle
 
 __all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
 

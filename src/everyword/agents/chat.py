@@ -35,28 +35,28 @@ from ..runtime.api import (
     Wait,
 )
 from .agent import Agent, running_as
-from .agent_tool_child import WorksAsTool, run_answer, run_question
-from .answers import answer_items
-from .asking import Messages, asked_messages, raw_messages, request_id_of
-from .calls import answer_call, answer_stream
-from .chat_handle import ChatHandle
-from .current import answering, current_turn, turn_of_agent
+from .agent_tools.child import WorksAsTool, run_answer, run_question
+from .answer_stream import answer_items
 from .durations import Duration, to_millis, to_seconds
+from .execution_context import answering, current_turn, turn_of_agent
 from .fibers import recover_fiber
-from .handles import Handle
+from .handles.chat_handle import ChatHandle
+from .handles.handle import Handle
+from .handles.incoming_calls import answer_call, answer_stream
 from .jobs import call_job, next_request_of_job
 from .limits import TurnLimits
+from .message_input import Messages, asked_messages, raw_messages, request_id_of
 from .responder import AgentResponder, run_rules, tell_finish
-from .result import SaveMessagesResult
+from .save_messages_result import SaveMessagesResult
 from .schedules import declared_jobs, started
-from .state_change import StateT
-from .tool_threads import ToolThreads
-from .toolbelt import tools_of
+from .state.change import StateT
+from .tools.discovery import tools_of
+from .tools.threads import ToolThreads
 from .turn import Turn
 from .versions import HasVersions
 
 if TYPE_CHECKING:
-    from .app_handle import AppHandle
+    from .handles.app_handle import AppHandle
 
 __all__ = ["AIChatAgent", "ChatResponder", "Debounce", "is_in_turn", "responder_for"]
 

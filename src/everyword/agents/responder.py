@@ -9,11 +9,11 @@ from ..errors import AgentGone, UsageError
 from ..messages.message import Chunk
 from ..runtime.api import Call, DeclaredJob, FiberRecord, JobCall, Rules, RunRecord, StreamItem, TurnCall, TurnResult
 from .agent import Agent, running_as
-from .agent_tool_types import AgentToolResult, AgentToolRun
-from .agent_tools import HasAgentTools
-from .calls import answer_call, answer_stream
+from .agent_tools.runs import HasAgentTools
+from .agent_tools.types import AgentToolResult, AgentToolRun
 from .durations import to_millis
 from .fibers import recover_fiber
+from .handles.incoming_calls import answer_call, answer_stream
 from .jobs import call_job
 from .schedules import declared_jobs, started
 

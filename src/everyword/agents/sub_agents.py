@@ -10,15 +10,15 @@ from weakref import WeakKeyDictionary
 from ..errors import UsageError
 from ..ids import SUB, AgentId, parent_id, split_agent_id
 from ..runtime.agent_runtime import AgentRuntime
-from .naming import agent_kind, all_kinds
+from .kinds import agent_kind, all_kinds
 
 if TYPE_CHECKING:
     from .agent import Agent
     from .chat import AIChatAgent
-    from .chat_handle import ChatHandle
-    from .handles import Handle
-    from .think import Think
-    from .think_handle import ThinkHandle
+    from .handles.chat_handle import ChatHandle
+    from .handles.handle import Handle
+    from .think.handle import ThinkHandle
+    from .think.think import Think
 
 __all__ = ["HasSubAgents", "SubAgentAddress", "SubAgents"]
 __all__ += ["check_child", "child_classes", "class_of", "known_child", "remember_child"]
@@ -134,7 +134,7 @@ class HasSubAgents:
         Raises:
             UsageError: the class or the name cannot be used.
         """
-        from .handles import make_handle
+        from .handles.handle import make_handle
 
         check_child(cls, name)
         remember_child(type(self), cls)

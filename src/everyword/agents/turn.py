@@ -11,9 +11,9 @@ from ..messages.message import Part
 from ..messages.tool_calls import find_call, tool_name
 from ..principals import Principal
 from ..runtime.api import CancelToken, TurnCall
-from .steps import Steps, ToolBox, is_final
-from .tool_threads import ToolThreads
-from .toolbelt import tools_of
+from .tools.discovery import tools_of
+from .tools.steps import Steps, ToolBox, is_final
+from .tools.threads import ToolThreads
 
 __all__ = ["Turn"]
 

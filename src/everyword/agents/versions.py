@@ -14,7 +14,7 @@ from ..runtime.api import VersionRecord
 from .callables import callable_method
 
 if TYPE_CHECKING:
-    from .chat_handle import ChatHandle
+    from .handles.chat_handle import ChatHandle
 
 __all__ = ["HasVersions", "Version", "Versions"]
 

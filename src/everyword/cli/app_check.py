@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..agents.readiness import setup_problems
+from ..agents.setup_problems import setup_problems
 from ..errors import BrokenApp
 from ..server import Everyword
 from .app_import import load_app

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from ..agents import Agent, agent_kind, responder_for
-from ..agents.app_handle import AppHandle
-from ..agents.naming import all_kinds
+from ..agents.handles.app_handle import AppHandle
+from ..agents.kinds import all_kinds
 from ..agents.sub_agents import class_of
-from ..agents.tool_threads import DEFAULT_SIZE, ToolThreads
+from ..agents.tools.threads import DEFAULT_SIZE, ToolThreads
 from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQueued, UsageError, public_text
 from ..ids import SUB, AgentId, id_problem, split_agent_id
 from ..log.base import LogStore

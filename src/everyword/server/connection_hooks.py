@@ -17,7 +17,7 @@ from ..agents import Agent
 from ..agents.agent import running_as
 from ..agents.callables import CallResult, check_arguments, find_callable
 from ..agents.connections import Connection
-from ..agents.state import change_state, shown_state
+from ..agents.state.shared_state import change_state, shown_state
 from ..errors import MailboxFull, is_public, public_text
 from ..messages.json_values import encode_json
 from ..runtime.directory import LoadedAgent

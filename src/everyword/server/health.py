@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ..agents.tool_threads import ToolThreads
+from ..agents.tools.threads import ToolThreads
 from ..errors import EverywordError, LogError
 from ..ids import Millis
 from ..observe.api import EventHook, LoopBlocked, Observer

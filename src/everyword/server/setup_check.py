@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable
 
 from ..agents import Agent, Think
-from ..agents.readiness import named_models, setup_problems
+from ..agents.setup_problems import named_models, setup_problems
 
 __all__ = ["SetupCheck"]
 

@@ -135,8 +135,8 @@ async def _played(items: list[ModelItem]) -> AsyncIterator[str | Reasoning | Cal
 
 def _read_history(messages: list[ModelMessage]) -> Said:
     """Return the last question of a model's history and what was answered to it; our own nudges are no questions."""
-    from ..agents.think_model import GO_ON
-    from ..agents.think_output import OUTPUT_TOOL
+    from ..agents.think.model import GO_ON
+    from ..agents.think.output import OUTPUT_TOOL
 
     said = Said(number=-1)
     for part in (part for message in messages for part in message.parts):

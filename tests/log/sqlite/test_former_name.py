@@ -10,7 +10,7 @@ from typing import Any, cast
 import httpx
 
 from everyword import AIChatAgent, Everyword, Turn
-from everyword.agents.think_output import expected_type
+from everyword.agents.think.output import expected_type
 from everyword.cli import main
 
 FORMER = Path(__file__).parent / "former"

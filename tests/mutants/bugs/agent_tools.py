@@ -8,9 +8,9 @@ from tests.mutants.changes import always, drop, never, replace
 __all__ = ["BUGS"]
 
 HELD_ANSWERS = "tests/agents/test_held_answers.py"
-STEPS = "tests/agents/test_steps.py"
-TOOLS = "tests/agents/test_tools.py"
-TOOL_THREADS = "tests/agents/test_tool_threads.py"
+STEPS = "tests/agents/tools/test_steps.py"
+TOOLS = "tests/agents/tools/test_definition.py"
+TOOL_THREADS = "tests/agents/tools/test_threads.py"
 
 BUGS = [
     Bug(
@@ -53,7 +53,7 @@ BUGS = [
         "_Loop.chunks",
         "R-17",
         drop("not await self._is_said()"),
-        "tests/agents/test_think_usage.py::test_a_process_that_died_behind_the_last_word_asks_nothing_again",
+        "tests/agents/think/test_usage.py::test_a_process_that_died_behind_the_last_word_asks_nothing_again",
         "the loop goes on with an answer that was complete",
     ),
     Bug(
@@ -78,7 +78,7 @@ BUGS = [
             "$arguments = $made.args_validator.validate_python(...)\n"
             "await toolset.call_tool(name, $arguments, context, $made)",
         ),
-        "tests/agents/test_think_toolsets.py::test_the_text_that_a_toolsets_tool_raised_reaches_neither_model_nor_page",
+        "tests/agents/think/test_toolsets.py::test_the_text_that_a_toolsets_tool_raised_reaches_neither_model_nor_page",
         "the text of a validation error inside a toolset's tool reaches the model",
     ),
     Bug(

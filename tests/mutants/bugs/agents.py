@@ -7,10 +7,10 @@ from tests.mutants.changes import always, drop, never, replace
 
 __all__ = ["BUGS"]
 
-HANDLE_LIFETIMES = "tests/agents/test_handle_lifetimes.py"
-MEMBERS = "tests/agents/test_members.py"
-STATE_MODELS = "tests/agents/test_state_models.py"
-STREAM_MANAGER_FOLD = "tests/agents/test_stream_manager_fold.py"
+HANDLE_LIFETIMES = "tests/agents/handles/test_lifetimes.py"
+MEMBERS = "tests/agents/test_class_members.py"
+STATE_MODELS = "tests/agents/state/test_models.py"
+STREAM_MANAGER_FOLD = "tests/agents/streams/test_stream_manager_fold.py"
 
 BUGS = [
     Bug(
@@ -52,7 +52,7 @@ BUGS = [
         "ResumableStreamManager.generate_response_callback",
         "R-20",
         drop("self._try_to_sync()", which="first"),
-        "tests/agents/test_stream_manager_sockets.py"
+        "tests/agents/streams/test_stream_manager_sockets.py"
         "::test_the_state_that_names_a_stream_comes_before_its_first_chunk_and_the_message_after_its_end",
         "chunks come before clients know their stream",
     ),

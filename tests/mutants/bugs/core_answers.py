@@ -24,7 +24,7 @@ BUGS = [
         "core:_has_open_call",
         "R-1",
         both(drop("tool_name(...) in $rules.server_tools"), drop("$asked == own_approval_id(...)")),
-        "tests/agents/test_steps.py::test_a_client_tool_is_left_to_the_page_and_a_forged_result_of_ours_is_refused",
+        "tests/agents/tools/test_steps.py::test_a_client_tool_is_left_to_the_page_and_a_forged_result_of_ours_is_refused",
         "a client can invent the result of a server's tool",
     ),
     Bug(

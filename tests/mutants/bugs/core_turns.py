@@ -179,7 +179,7 @@ BUGS = [
         "core:_finish_turn",
         "R-20",
         drop("*put"),
-        "tests/agents/test_stream_manager.py::test_a_question_is_answered_chunk_by_chunk_and_the_whole_answer_is_kept",
+        "tests/agents/streams/test_stream_manager.py::test_a_question_is_answered_chunk_by_chunk_and_the_whole_answer_is_kept",
         "a stream ends well and leaves no message",
     ),
     Bug(

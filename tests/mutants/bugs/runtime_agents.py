@@ -10,13 +10,13 @@ __all__ = ["BUGS"]
 ACTOR = "tests/runtime/test_actor.py"
 BAD_SITUATIONS = "tests/runtime/test_bad_situations.py"
 DESTROY = "tests/agents/test_destroy.py"
-HANDLES = "tests/agents/test_handles.py"
-HANDLE_LIFETIMES = "tests/agents/test_handle_lifetimes.py"
+HANDLES = "tests/agents/handles/test_handle.py"
+HANDLE_LIFETIMES = "tests/agents/handles/test_lifetimes.py"
 KINDS = "tests/agents/test_kinds.py"
 MAILBOX = "tests/runtime/test_mailbox.py"
 COMMIT_LOOP = "tests/runtime/test_commit_loop.py"
 READERS = "tests/runtime/test_readers.py"
-STATE = "tests/agents/test_state.py"
+STATE = "tests/agents/state/test_shared_state.py"
 
 BUGS = [
     Bug(

@@ -134,14 +134,14 @@ BUGS = [
         "_RunWatcher._end_of",
         "a run ends as its turn does",
         replace("EndRun($run, 'error', error=SKIPPED)", "EndRun($run, 'completed')"),
-        "tests/agents/test_agent_tools.py::test_a_cleared_sub_agents_run_counts_as_an_error[chat]",
+        "tests/agents/agent_tools/test_runs.py::test_a_cleared_sub_agents_run_counts_as_an_error[chat]",
         "a run that never began counts as done",
     ),
     Bug(
         "Reconciler.working",
         "a shutdown waits for no approval",
         drop("self._errands.waits"),
-        "tests/agents/test_handle_lifetimes.py::test_an_orderly_stop_lets_calls_finish_and_does_not_wait_for_waits",
+        "tests/agents/handles/test_lifetimes.py::test_an_orderly_stop_lets_calls_finish_and_does_not_wait_for_waits",
         "a shutdown waits until no turn waits for an approval any more",
     ),
     Bug(

@@ -94,7 +94,7 @@ BUGS = [
         "log:_turns",
         "R-9",
         drop("$turn.generation == $generation"),
-        "tests/agents/test_stream_manager.py::test_clearing_empties_the_store_and_leaves_the_state_to_the_caller",
+        "tests/agents/streams/test_stream_manager.py::test_clearing_empties_the_store_and_leaves_the_state_to_the_caller",
         "what was cleared can still be queried",
     ),
     Bug(

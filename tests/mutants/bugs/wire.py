@@ -78,7 +78,7 @@ BUGS = [
         "ManagedStreamView._happened",
         "R-20",
         never("isinstance($event, _Conversation)"),
-        "tests/agents/test_stream_manager_sockets.py::test_an_agent_that_does_not_chat_says_nothing_of_a_chat",
+        "tests/agents/streams/test_stream_manager_sockets.py::test_an_agent_that_does_not_chat_says_nothing_of_a_chat",
         "a page that knows no chat is told of one",
     ),
     Bug(

@@ -1,0 +1,91 @@
+"""Working as a tool: how a run's input becomes a question to a chat agent, and its answer what the run comes to."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from ...errors import ChatError
+from ...messages.json_values import plain_json
+from ...messages.message import UIMessage
+from ...messages.tool_calls import is_open, tool_name, tool_parts
+from ...runtime.api import RunAnswer, RunCall, RunQuestion, TurnResult
+from ..save_messages_result import SaveMessagesResult
+from .types import AgentToolOutput, fitting, offered_output
+
+__all__ = ["WorksAsTool", "run_answer", "run_question"]
+
+
+class WorksAsTool:
+    """What a chat agent may define and use when another runs it as a tool. All of it may be async."""
+
+    def agent_tool_input(self, input: Any) -> Any:
+        """Return the question that an input is: text, or messages. Must be the same for the same input."""
+        return input if isinstance(input, str) else msgspec.json.format(msgspec.json.encode(input), indent=2).decode()
+
+    def agent_tool_output(self, result: SaveMessagesResult) -> Any:
+        """Return what a completed turn comes to: text, by default that of the answer, or an `AgentToolOutput`.
+
+        If the parent asks for a type and there is no output, the text is read as JSON.
+        """
+        return result.message.text if result.message is not None else ""
+
+    def _run_marks(self, expects: str | None) -> dict[str, Any]:
+        """Return what the body of a run's turn says of the type that is asked for."""
+        return {}
+
+    async def _run_output(self, expects: str | None, result: TurnResult) -> AgentToolOutput:
+        """Return what a completed turn comes to."""
+        given = await _given(self.agent_tool_output(SaveMessagesResult.of(result)))
+        return given if isinstance(given, AgentToolOutput) else AgentToolOutput(str(given))
+
+
+# -- for the runtime -------------------------------------------------------------------------------------------------
+
+
+async def run_question(agent: Any, call: RunCall) -> RunQuestion:
+    """Return the turn that a run asks of an agent."""
+    given = await _given(agent.agent_tool_input(call.input))
+    if isinstance(given, str):
+        given = [UIMessage(f"agent-tool-{call.run}-input", "user", [{"type": "text", "text": given}])]
+    messages = [(each if isinstance(each, UIMessage) else UIMessage.from_dict(each)).to_dict() for each in given]
+    return RunQuestion(messages, {"agentToolInput": call.input, **agent._run_marks(call.expects)})
+
+
+async def run_answer(agent: Any, call: RunCall, result: TurnResult) -> RunAnswer:
+    """Return what a completed turn of an agent comes to.
+
+    Raises:
+        ChatError: it waits for somebody's answer.
+        BadInput: its output is not what was asked for.
+    """
+    message = result.message
+    waiting = [tool_name(part) for part in tool_parts(message) if is_open(part)] if message is not None else []
+    if waiting:
+        raise ChatError(f"The sub-agent asks for an answer ({', '.join(waiting)}) that nobody can give while it works.")
+    given: AgentToolOutput = await agent._run_output(call.expects, result)
+    if call.expects is None:
+        return RunAnswer(given.summary, given.output)
+    expected = offered_output(type(agent), call.expects)
+    output = given.output if given.output is not None else _read(given.summary)
+    return RunAnswer(given.summary, _checked(expected, output))
+
+
+def _checked(expected: Any, output: Any) -> Any:
+    if expected is not None:  # nobody here may know the type after a restart: then who asked checks it
+        fitting(expected, output)
+    return plain_json(output)
+
+
+def _read(text: str) -> Any:
+    """Return the JSON that a text is, or the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+async def _given(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

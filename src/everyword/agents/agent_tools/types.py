@@ -1,0 +1,175 @@
+"""What is told of a sub-agent that works as a tool, to code, to models, and about the types of its output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from ...errors import BadInput, public_text
+from ...runtime.api import RunRecord
+
+__all__ = ["AgentToolChunk", "AgentToolOutput", "AgentToolResult", "AgentToolRun"]
+__all__ += ["fitting", "offer_output", "offered_output", "offered_outputs", "type_name"]
+
+_offered: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
+"""Class of sub-agents → name → a type that their output is asked to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolRun:
+    """A run as it stands. Times are seconds since 1970; `interrupted` may still become another end."""
+
+    run_id: str
+    agent_type: str
+    status: Literal["running", "completed", "error", "aborted", "interrupted"]
+    input: Any = None
+    parent_tool_call_id: str | None = None
+    input_preview: str | None = None
+    display: Any = None
+    detached: bool = False
+    summary: str | None = None
+    output: Any = None
+    error: str | None = None
+    reason: str | None = None
+    child_still_running: bool | None = None
+    started_at: float = 0.0
+    ended_at: float | None = None
+
+    @classmethod
+    def of(cls, record: RunRecord) -> AgentToolRun:
+        """Translate the runtime's record."""
+        return cls(
+            run_id=record.run,
+            agent_type=record.kind,
+            status=record.status,
+            input=record.input,
+            parent_tool_call_id=record.call,
+            input_preview=record.preview,
+            display=record.display,
+            detached=record.is_detached,
+            summary=record.summary,
+            output=record.output,
+            error=record.error,
+            reason=record.reason,
+            child_still_running=record.is_child_running,
+            started_at=record.started_at / 1000,
+            ended_at=record.ended_at / 1000 if record.ended_at is not None else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolResult:
+    """How a run ended; `running` of one that is detached. `output` is of the type that was asked for, if one was."""
+
+    run_id: str
+    """The id of the run, and the name of the sub-agent."""
+    agent_type: str
+    """The kind of the sub-agent."""
+    status: Literal["running", "completed", "error", "aborted", "interrupted"]
+    """How the run stands; `interrupted` if it is not waited for any longer."""
+    summary: str | None = None
+    """What a completed run said."""
+    output: Any = None
+    """The object that a completed run ended with, if a type was asked for."""
+    error: str | None = None
+    """What went wrong, for people."""
+    reason: str | None = None
+    """Why the run was stopped or given up."""
+    child_still_running: bool | None = None
+    """Of an interrupted run: whether its sub-agent goes on."""
+
+    @classmethod
+    def of(cls, record: RunRecord, output_type: Any = None) -> AgentToolResult:
+        """Translate the runtime's record; an output that does not fit its type makes it an error."""
+        status, output, error = record.status, record.output, record.error
+        if status == "completed" and output_type is not None:
+            try:
+                output = fitting(output_type, output)
+            except BadInput as exc:
+                status, output, error = "error", None, public_text(exc, "The output does not fit.")
+        return cls(
+            record.run, record.kind, status, record.summary, output, error, record.reason, record.is_child_running
+        )
+
+    def for_model(self, *, has_output: bool = False) -> Any:
+        """Return what a model is told: the words or the output, or what went wrong and whether to try again."""
+        if self.status == "completed":
+            return self.output if has_output else self.summary or ""
+        if self.status == "running":
+            return {"runId": self.run_id, "agentType": self.agent_type, "status": "running"}
+        told: dict[str, Any] = {"ok": False, "status": self.status}
+        told["error"] = self.error or self.reason or f"The run was {self.status}."
+        told["retryable"] = self.status == "interrupted"
+        if self.reason is not None:
+            told["reason"] = self.reason
+        if self.child_still_running is not None:
+            told["childStillRunning"] = self.child_still_running
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolChunk:
+    """One chunk of what a sub-agent says, as JSON text; `sequence` counts from 0."""
+
+    sequence: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolOutput:
+    """What a turn of an agent that works as a tool comes to: in words, and as JSON if there is more to say."""
+
+    summary: str
+    """What a parent reads, and its model unless it asked for a type."""
+    output: Any = None
+    """The output, as JSON; None for none."""
+
+
+# -- types of outputs ------------------------------------------------------------------------------------------------
+
+
+def type_name(output_type: Any) -> str:
+    """Return what a type is called in the log."""
+    return output_type.__name__ if isinstance(output_type, type) else str(output_type)
+
+
+def offer_output(child: type, output_type: Any) -> str:
+    """Note that sub-agents of this class may be asked for outputs of a type; return its name."""
+    name = type_name(output_type)
+    _offered.setdefault(child, {})[name] = output_type
+    return name
+
+
+def offered_output(child: type, name: str) -> Any:
+    """Return the type of that name that this class, or one above it, may be asked for; None when nobody has noted it.
+
+    What a class lists in `output_types` is known after a restart, too.
+    """
+    for base in child.__mro__:
+        found = _offered.get(base, {}).get(name)
+        if found is not None:
+            return found
+    declared = getattr(child, "output_types", ())
+    return next((each for each in declared if type_name(each) == name), None)
+
+
+def offered_outputs(child: type) -> list[Any]:
+    """Return the types that sub-agents of this class may be asked for, as far as they were noted."""
+    return [each for base in child.__mro__ for each in _offered.get(base, {}).values()]
+
+
+def fitting(output_type: Any, value: Any) -> Any:
+    """Return the object of a type that a JSON value stands for.
+
+    Raises:
+        BadInput: it does not fit; the text says where.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(output_type).validate_python(value)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise BadInput(f"The output does not fit {type_name(output_type)}; {place}: {first['msg']}") from None

@@ -1,0 +1,125 @@
+"""The agents of an app, for code that uses them: what `Everyword` and `self.app` of an agent have in common."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from ...errors import UsageError
+from ...ids import AgentId, agent_id, can_name_a_root, split_agent_id
+from ...runtime.method_calls import MethodCalls
+from ..kinds import agent_kind, all_kinds
+from ..sub_agents import class_of
+from .handle import Handle, make_handle
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from ..chat import AIChatAgent
+    from ..think.handle import ThinkHandle
+    from ..think.think import Think
+    from .chat_handle import ChatHandle
+
+__all__ = ["AppHandle"]
+
+A = TypeVar("A", bound="Agent[Any]")
+ChatT = TypeVar("ChatT", bound="AIChatAgent[Any]")
+ThinkT = TypeVar("ThinkT", bound="Think[Any]")
+
+PAGE: Final = 500
+"""How many agents are asked of the store at once."""
+
+
+class AppHandle:
+    """The agents that an app serves."""
+
+    classes: dict[str, type[Agent]]
+    """The classes that are served, by their kinds."""
+
+    _served: dict[str, type[Agent]]
+    """The same, also by the kinds that they had before."""
+
+    @property
+    def _calls(self) -> MethodCalls:
+        """The way to the agents."""
+        raise NotImplementedError
+
+    @overload
+    def get(self, cls: type[ThinkT], name: str) -> ThinkHandle[ThinkT]: ...
+    @overload
+    def get(self, cls: type[ChatT], name: str) -> ChatHandle[ChatT]: ...
+    @overload
+    def get(self, cls: type[A], name: str) -> Handle[A]: ...
+    def get(self, cls: type[Any], name: str) -> Any:
+        """Return a handle to one agent, for code that is not its own: `await app.get(Chat, "ann").save_messages("hi")`.
+
+        Cheap, and loads nothing by itself. What it does is done in the loaded agent. The app must run when it is used.
+
+        Raises:
+            UsageError: the app does not serve the class, or no agent can have the name.
+        """
+        kind = agent_kind(cls)
+        if self.classes.get(kind) is not cls:
+            raise UsageError(f"unable to get {cls.__name__}; this app does not serve it. Add it to Everyword([...]).")
+        return make_handle(self._calls, _root(kind, name), cls)
+
+    @overload
+    def agents(self, kind: type[ThinkT], *, prefix: str = "") -> AsyncIterator[ThinkHandle[ThinkT]]: ...
+    @overload
+    def agents(self, kind: type[ChatT], *, prefix: str = "") -> AsyncIterator[ChatHandle[ChatT]]: ...
+    @overload
+    def agents(self, kind: type[A], *, prefix: str = "") -> AsyncIterator[Handle[A]]: ...
+    @overload
+    def agents(self, kind: str | None = None, *, prefix: str = "") -> AsyncIterator[Handle[Any]]: ...
+    def agents(self, kind: Any = None, *, prefix: str = "") -> AsyncIterator[Any]:
+        """Go through the agents that are stored or loaded, by kind and name; sub-agents are not among them.
+
+        Args:
+            kind: A class, or its kind; None for all that the app serves.
+            prefix: How their names begin.
+        """
+        if kind is None:
+            chosen = sorted(self._served)
+        else:
+            cls = self._class(kind)
+            chosen = sorted(all_kinds(cls))
+        return self._listed(chosen, prefix)
+
+    async def _listed(self, kinds: list[str], prefix: str) -> AsyncIterator[Handle[Any]]:
+        for kind in kinds:
+            after = ""
+            while page := await self._calls.page(agent_id(kind, prefix), after, PAGE):
+                for each in page:
+                    yield make_handle(self._calls, each, self._served[kind])
+                after = page[-1]
+
+    async def exists(self, cls: type[Agent] | str, name: str) -> bool:
+        """Tell whether an agent is stored or loaded; asking makes none. `cls` is a class, or its kind."""
+        return await self._calls.exists(_root(agent_kind(self._class(cls)), name))
+
+    async def destroy(self, cls: type[Agent] | str, name: str) -> None:
+        """Delete an agent, all that it stored and every agent below it. `cls` is a class, or its kind."""
+        await self._calls.destroy(_root(agent_kind(self._class(cls)), name))
+
+    def class_of_kind(self, kind: str) -> type[Agent] | None:
+        """Return the class that is served under a kind, its present one or one of its `aliases`."""
+        return self._served.get(kind)
+
+    def _class(self, given: type[Agent] | str) -> type[Agent]:
+        cls = self._served.get(given) if isinstance(given, str) else self.classes.get(agent_kind(given))
+        if cls is None or (not isinstance(given, str) and cls is not given):
+            name = repr(given) if isinstance(given, str) else given.__name__
+            raise UsageError(f"unable to use agents of {name}; this app does not serve them")
+        return cls
+
+    def _handle_at(self, agent: AgentId) -> Handle[Any]:
+        """Return a handle to an agent wherever it stands."""
+        cls = class_of(agent, self._served)
+        if cls is None:
+            raise UsageError(f"unable to use {agent!r}; no class of kind {split_agent_id(agent)[0]!r} is known here")
+        return make_handle(self._calls, agent, cls)
+
+
+def _root(kind: str, name: str) -> AgentId:
+    if not can_name_a_root(name):
+        raise UsageError(f"unable to get {name!r}; its name leads to a sub-agent. Use `sub_agent` of its parent.")
+    return agent_id(kind, name)

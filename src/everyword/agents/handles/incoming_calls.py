@@ -1,0 +1,70 @@
+"""The agent's side of a call: the method that is meant, run as the agent's own code, arguments and results as JSON."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ...errors import UsageError
+from ...principals import act_for
+from ...runtime.api import Call, StreamItem
+from ..callables import CallResult
+from ..execution_context import is_waited_for
+from .methods import method_named
+from .operations import OPERATIONS, PREFIX
+from .values import Shape, decode_arguments, encode_value, shape_of
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+
+__all__ = ["answer_call", "answer_stream"]
+
+
+async def answer_call(agent: Agent, call: Call) -> bytes:
+    """Run a method of the agent in this task; return its result as JSON."""
+    begin, shape = _prepared(agent, call)
+    result = begin()
+    if inspect.isasyncgen(result):
+        await result.aclose()
+        raise UsageError(f"unable to call {call.method}; it gives a stream. Use `async for … in handle.stream(…)`.")
+    if inspect.isawaitable(result):
+        result = await result
+    return encode_value(result, f"the result of {shape.name if shape is not None else call.method}")
+
+
+async def answer_stream(agent: Agent, call: Call) -> AsyncIterator[StreamItem]:
+    """Run an async generator of the agent in this task; give its values as JSON."""
+    begin, shape = _prepared(agent, call)
+    values = begin()
+    if not inspect.isasyncgen(values):
+        if inspect.iscoroutine(values):
+            values.close()
+        raise UsageError(f"unable to stream {call.method}; it is no async generator. Use `await handle.call(…)`.")
+    what = f"a value of {shape.name if shape is not None else call.method}"
+    async with aclosing(values):
+        async for value in values:
+            if isinstance(value, CallResult):
+                yield StreamItem(encode_value(value.value, what), is_result=True)
+                return
+            yield StreamItem(encode_value(value, what))
+
+
+def _prepared(agent: Agent, call: Call) -> tuple[Callable[[], Any], Shape | None]:
+    from ..agent import running_as
+
+    running_as(agent)
+    act_for(call.principal)
+    is_waited_for(call.answering)
+    if call.method.startswith(PREFIX):
+        operation = OPERATIONS[call.method.removeprefix(PREFIX)]
+        _, given = msgspec.json.decode(call.arguments)
+        return lambda: operation(agent, **given), None
+    function = method_named(type(agent), call.method)
+    shape = shape_of(function, type(agent))
+    args, named = decode_arguments(shape, call.arguments)
+    method = getattr(agent, call.method)
+    return lambda: method(*args, **named), shape

@@ -1,0 +1,170 @@
+"""Arguments and results of calls as JSON: by value on the way out, by the method's hints on the way in.
+
+Callers and agents share nothing that can be changed, also where both live in one process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ...errors import BadInput, UsageError
+from ...messages.message import UIMessage
+from ..callables import CallResult
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = ["Shape", "decode_arguments", "decode_value", "encode_arguments", "encode_value", "shape_of"]
+
+_STREAMS: Final = (AsyncIterator, AsyncGenerator, AsyncIterable)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a method takes and gives."""
+
+    name: str
+    """As it is written in errors: `Shop.add`."""
+    signature: inspect.Signature
+    """Without `self`."""
+    hints: Mapping[str, Any]
+    result: Any
+    """The type of the result, or of each value of a stream; Any without a hint."""
+    is_stream: bool
+
+
+def shape_of(function: Callable[..., Any], cls: type[Any]) -> Shape:
+    """Return what a method of a class takes and gives.
+
+    Raises:
+        UsageError: its hints name what cannot be found.
+    """
+    return _shape_of(function, f"{cls.__name__}.{function.__name__}")
+
+
+@lru_cache(maxsize=1024)
+def _shape_of(function: Callable[..., Any], name: str) -> Shape:
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as exc:  # noqa: BLE001 - hints may name anything, and evaluating them may raise anything
+        raise UsageError(f"unable to call {name}; its hints cannot be read: {exc}. Import what they name.") from None
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    given = hints.pop("return", Any)
+    is_stream = inspect.isasyncgenfunction(inspect.unwrap(function)) or typing.get_origin(given) in _STREAMS
+    result = _item_type(given) if is_stream else given
+    return Shape(name, signature.replace(parameters=parameters), hints, result, is_stream)
+
+
+def _item_type(hint: Any) -> Any:
+    """Return the type of a stream's values, without the result that it may end with."""
+    item = next(iter(typing.get_args(hint)), Any)
+    if item is CallResult:
+        return Any
+    of = [each for each in typing.get_args(item) if each is not CallResult]
+    return reduce(or_, of) if CallResult in typing.get_args(item) and of else item
+
+
+def encode_value(value: Any, what: str = "a value") -> bytes:
+    """Return a value as JSON: plain values, models, dataclasses, messages, times and the like.
+
+    Raises:
+        UsageError: it has no JSON form; `what` names it.
+    """
+    from pydantic_core import to_json
+
+    try:
+        return to_json(value, fallback=_other_form)
+    except (ValueError, TypeError, RecursionError) as exc:
+        reason = str(exc).removeprefix("Error calling `fallback`: ").removeprefix("TypeError: ")
+        raise UsageError(f"unable to send {what} as JSON; {reason}") from None
+
+
+def _other_form(value: Any) -> Any:
+    if isinstance(value, UIMessage):
+        return value.to_dict()
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def decode_value(body: bytes, hint: Any, what: str) -> Any:
+    """Return the value that JSON stands for.
+
+    Raises:
+        BadInput: it does not fit the hint.
+        UsageError: the hint is of a type that has no JSON form.
+    """
+    from pydantic import PydanticUserError, ValidationError
+
+    try:
+        return _adapter(hint).validate_json(body)
+    except ValidationError as exc:
+        first = exc.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadInput(f"unable to take {what}; {place + ': ' if place else ''}{first['msg']}") from None
+    except PydanticUserError as exc:
+        raise UsageError(f"unable to take {what}; {hint!r} has no JSON form: {exc.message.partition('.')[0]}") from None
+
+
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    try:
+        return _known_adapter(hint)
+    except TypeError:  # not hashable, as Annotated[int, [1]]
+        return _known_adapter.__wrapped__(hint)
+
+
+@lru_cache(maxsize=1024)
+def _known_adapter(hint: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(hint)
+
+
+def encode_arguments(shape: Shape, args: Sequence[Any], named: Mapping[str, Any]) -> bytes:
+    """Return the arguments of a call as JSON.
+
+    Raises:
+        UsageError: they are too few or too many, or one has no JSON form.
+    """
+    try:
+        shape.signature.bind(*args, **named)
+    except TypeError as exc:
+        raise UsageError(f"unable to call {shape.name}; {exc}. It takes {shape.signature}") from None
+    first = [encode_value(value, f"argument {place} of {shape.name}") for place, value in enumerate(args, 1)]
+    rest = [
+        msgspec.json.encode(name) + b":" + encode_value(value, f"{name} of {shape.name}")
+        for name, value in named.items()
+    ]
+    return b"[[%b],{%b}]" % (b",".join(first), b",".join(rest))
+
+
+def decode_arguments(shape: Shape, body: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments as the method's hints want them.
+
+    Raises:
+        BadInput: they do not fit.
+    """
+    args, named = msgspec.json.decode(body, type=tuple[list[msgspec.Raw], dict[str, msgspec.Raw]])
+    try:
+        bound = shape.signature.bind(*args, **named)
+    except TypeError as exc:  # the class of the caller's process may be an older one
+        raise BadInput(f"unable to call {shape.name}; {exc}. It takes {shape.signature}") from None
+    for name, given in bound.arguments.items():
+        hint, what = shape.hints.get(name, Any), f"{name} of {shape.name}"
+        match shape.signature.parameters[name].kind:
+            case inspect.Parameter.VAR_POSITIONAL:
+                bound.arguments[name] = tuple(decode_value(bytes(each), hint, what) for each in given)
+            case inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[name] = {key: decode_value(bytes(each), hint, what) for key, each in given.items()}
+            case _:
+                bound.arguments[name] = decode_value(bytes(given), hint, what)
+    return bound.args, bound.kwargs

@@ -1,0 +1,545 @@
+"""Tools: what a model may ask an agent, or the page, to do. Definitions and single calls; turns are not known here.
+
+Pydantic is imported when the first schema is asked for, not with this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import inspect
+import itertools
+import logging
+import math
+import re
+import sys
+import types
+import typing
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
+
+from ...errors import BadInput, ChatError, UsageError, public_text
+from ...messages.json_values import encode_json, plain_json
+from ...messages.repair_tool_calls import unknown_after
+from ..durations import Duration, to_seconds
+from ..limits import TurnLimits
+from .calls import ToolContext, ToolFailed, ToolProgress, ToolResult, ToolYield, is_context
+from .options import check_options
+from .running import runs_on_loop, values_of
+from .threads import CallThreads, ToolThreads
+
+__all__ = ["AnyTool", "Tool", "ToolContext", "ToolFailed", "ToolProgress", "ToolResult", "ToolYield", "client_tool"]
+__all__ += ["tool"]
+
+log = logging.getLogger("everyword.agents")
+
+P = ParamSpec("P")
+Rest = ParamSpec("Rest")
+R = TypeVar("R")
+
+MODEL_TEXT_LIMIT: Final = 500
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ENTRIES = re.compile(r"(?:Args|Arguments|Parameters|Params):\s*|:param\b.*")
+_GOOGLE_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)")
+_FIELD_ENTRY = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(?P<name>\w+)\s*:\s*(?P<text>.*)")
+_DEFAULT_THREADS: Final = ToolThreads()
+"""For calls that no app makes: tests, and `Tool.run` by hand."""
+
+
+_Verdict = bool | Awaitable[bool]
+Approval = bool | Callable[..., _Verdict]
+
+_Lambda = Callable[[Any], _Verdict] | Callable[[Any, Any], _Verdict] | Callable[[Any, Any, Any], _Verdict]
+"""For lambdas: with `Callable[..., bool]`, strict type checkers do not know the types of their parameters."""
+
+
+class Tool(Generic[P, R]):
+    """A function, or a method of an agent, that a model may call. Made by `@tool` and `client_tool`.
+
+    It can still be called as what it was made of. On an instance it is bound to it, like a method.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R] | None,
+        *,
+        name: str,
+        description: str = "",
+        parameters: dict[str, Any] | None = None,
+        needs_approval: Approval = False,
+        client: bool = False,
+        idempotent: bool = False,
+        timeout: Duration | None = None,
+        show_errors_to_model: bool = False,
+    ) -> None:
+        check_options(
+            name,
+            function,
+            description=description,
+            needs_approval=needs_approval,
+            client=client,
+            idempotent=idempotent,
+            timeout=timeout,
+            show_errors_to_model=show_errors_to_model,
+        )
+        self.name, self.description = name, description
+        self.show_errors_to_model = show_errors_to_model
+        self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
+        self._function = function
+        self._inputs = _Inputs(name, function, parameters)
+        self._owner: Any = None
+
+    # -- as the function that it was -------------------------------------------------------------------------
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        # Static methods, and functions' tools that are merely assigned in a class body, have no `self` to be given.
+        scope, _, _ = getattr(self._function, "__qualname__", "").rpartition(".")
+        if scope == owner.__qualname__ and isinstance(self._function, types.FunctionType):
+            self._inputs.is_method = True
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Tool[P, R]: ...
+    @overload
+    def __get__(self: Tool[Concatenate[Any, Rest], R], instance: object, owner: type) -> Tool[Rest, R]: ...
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None or not self._inputs.is_method:
+            return self
+        bound = copy.copy(self)
+        bound._owner = instance
+        return bound
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._function is None:
+            raise UsageError(f"unable to call the tool {self.name!r} here; it was declared by a client, which runs it")
+        call: Callable[..., R] = self._function
+        return call(*args, **kwargs) if self._owner is None else call(self._owner, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r}{', client=True' if self.client else ''})"
+
+    # -- what models are told --------------------------------------------------------------------------------
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the tool runs here; the others are answered by the page."""
+        return not self.client
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON schema of the input: always an object's.
+
+        Raises:
+            UsageError: no schema can be made of the function's parameters.
+        """
+        return copy.deepcopy(self._inputs.schema)
+
+    def definition(self) -> dict[str, Any]:
+        """Return `{name, description, parameters}`, which every provider's own form can be made of."""
+        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+
+    # -- one call --------------------------------------------------------------------------------------------
+
+    def check(self, input: Any) -> dict[str, Any]:
+        """Return the keyword arguments that a JSON value stands for, defaults included.
+
+        The schema of a tool that a client declared is the client's business: any object passes.
+
+        Raises:
+            BadInput: the value does not fit; the text says which fields and why, in words for the model.
+        """
+        return self._inputs.check(input)
+
+    async def wants_approval(self, input: Any) -> bool:
+        """Tell whether somebody has to agree before this call.
+
+        A predicate is given those arguments that it names, and runs on the event loop: make it async if it waits.
+        If it raises, the answer is yes.
+
+        Raises:
+            BadInput: there is a predicate, and the input does not fit the tool.
+        """
+        if not callable(self.needs_approval):
+            return bool(self.needs_approval)
+        arguments = self.check(input)
+        try:
+            answer = self.needs_approval(**_named(self.needs_approval, arguments))
+            return bool(await answer if inspect.isawaitable(answer) else answer)
+        except Exception:
+            log.exception("tool %s: needs_approval raised, so approval is asked for", self.name)
+            return True
+
+    async def run(self, input: Any, context: ToolContext | None = None) -> AsyncIterator[ToolYield]:
+        """Run the tool once: yield any progress, then exactly one ToolResult or ToolFailed.
+
+        Plain functions run in a thread. One that runs past its timeout keeps its thread until it returns, and its
+        result is reported as unknown. Each value of a generator is progress, and the last one, or a plain generator's
+        return value, is the result as well. Nothing but cancellation is raised once the tool has begun.
+
+        Raises:
+            UsageError: the page answers this tool, or it is a method and there is no agent to call it on.
+        """
+        context = context if context is not None else ToolContext()
+        given = context.threads
+        threads = given if isinstance(given, CallThreads) else _DEFAULT_THREADS.for_call(f"tool {self.name}")
+        call = self._prepared(replace(context, threads=threads))
+        seconds = self._timeout_for(context.agent)
+        try:
+            arguments = self.check(input)
+        except BadInput as error:
+            text = f"The tool {self.name} was called with unsuitable input."
+            yield ToolFailed("input", public_text(error, text), text, error)
+            return
+        values = values_of(functools.partial(call, **arguments), threads, on_loop=runs_on_loop(self._function))
+        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        late = functools.partial(self._timed_out, seconds or 0.0, threads)
+        output: Any = None
+        try:
+            while (step := await self._step(values, deadline, late)) is not None:
+                if isinstance(step, ToolFailed):
+                    yield step
+                    return
+                output = step.output
+                if isinstance(step, ToolProgress):
+                    yield step
+        finally:
+            threads.is_over = True
+            await values.aclose()
+        yield ToolResult(output)
+
+    async def _step(
+        self, values: AsyncIterator[tuple[bool, Any]], deadline: float | None, late: Callable[[Exception], ToolFailed]
+    ) -> ToolYield | None:
+        """Return what the tool says next; None when it has nothing more to say."""
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                is_last, value = await anext(values)
+        except StopAsyncIteration:
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is an answer for the model
+            return late(error) if limit.expired() else self._raised(error)
+        try:
+            output = plain_json(value)
+        except BadInput as error:
+            text = f"The tool {self.name} returned {type(value).__name__}, which has no JSON form ({error})."
+            log.warning("%s Return plain values, dataclasses, or Pydantic or msgspec models.", text, exc_info=error)
+            return self._failed("output", text, error)
+        return ToolResult(output) if is_last else ToolProgress(output)
+
+    def _timed_out(self, seconds: float, threads: CallThreads, error: Exception) -> ToolFailed:
+        if threads.has_begun:
+            log.warning("%s timed out after %g s; its thread is taken until it returns", threads.label, seconds)
+            text = unknown_after(seconds)
+            return ToolFailed("unknown", text, text, error)
+        why = f"; all {threads.size} threads for tools were busy" if threads.is_asked else ""
+        text = f"The tool {self.name} timed out after {seconds:g} s{why}."
+        log.warning("%s", text)
+        return ToolFailed("timeout", text, text, error)
+
+    def _timeout_for(self, agent: Any) -> float | None:
+        """Return the tool's own timeout, else that of the agent's class; None for no limit."""
+        limits: TurnLimits | None = getattr(agent, "turn_limits", None)
+        given = self.timeout if self.timeout is not None or limits is None else limits.tool_timeout
+        return None if given is None or math.isinf(to_seconds(given)) else to_seconds(given)
+
+    def _raised(self, error: Exception) -> ToolFailed:
+        if isinstance(error, ChatError) or _is_model_retry(error):
+            return ToolFailed("raised", _cut(str(error)), _cut(str(error)), error)
+        log.warning("tool %s raised", self.name, exc_info=error)
+        return self._failed("raised", f"{type(error).__name__}: {error}", error)
+
+    def _failed(self, reason: Literal["raised", "output"], raw_text: str, error: Exception) -> ToolFailed:
+        """Return a failure whose text was not written for models: it stays in the log, unless the tool shows it."""
+        text = f"The tool {self.name} failed."
+        told = _cut(raw_text) if self.show_errors_to_model else f"{text} Its error was logged on the server."
+        return ToolFailed(reason, told, text, error)
+
+    def _prepared(self, context: ToolContext) -> Callable[..., Any]:
+        if self.client or self._function is None:
+            raise UsageError(f"unable to run the tool {self.name!r} here; it is a client's, and the page answers it")
+        call: Callable[..., Any] = self._function
+        if self._inputs.is_method:
+            agent = self._owner if self._owner is not None else context.agent
+            if agent is None:
+                raise UsageError(f"unable to run the tool {self.name!r}; it is a method: give a context with its agent")
+            call = functools.partial(call, agent)
+        if self._inputs.context_name is not None:
+            call = functools.partial(call, **{self._inputs.context_name: context})
+        return call
+
+
+AnyTool = Tool[..., Any]
+"""A tool whose arguments are not known to the type checker."""
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: bool | _Lambda = False,
+    client: bool = False,
+    idempotent: bool = False,
+    timeout: Duration | None = None,
+    show_errors_to_model: bool = False,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+@overload
+def tool(  # type: ignore[overload-cannot-match]  # functions with keyword-only parameters match
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: Callable[..., _Verdict],
+    client: bool = False,
+    idempotent: bool = False,
+    timeout: Duration | None = None,
+    show_errors_to_model: bool = False,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: Approval = False,
+    client: bool = False,
+    idempotent: bool = False,
+    timeout: Duration | None = None,
+    show_errors_to_model: bool = False,
+) -> Any:
+    """Offer a function, or a method of an agent, to models.
+
+    Its type hints become the input's schema, the docstring's first paragraph the description, and the docstring's
+    `Args:` section or `:param` lines those of the parameters.
+
+    Args:
+        name: what models call it; the function's own name if not given.
+        description: what models read of it, instead of the docstring.
+        needs_approval: whether a person has to agree first: always, or when a predicate, given those arguments that
+            it names, says so. Not for tools of the page.
+        client: the page runs it; the function gives only the signature.
+        idempotent: doing it twice does no harm, so a call that a crash cut off may be made again.
+        timeout: how long a call may take, in seconds or as a timedelta; if not given, `TurnLimits.tool_timeout` of the
+            agent. An async tool is cancelled then and has failed. A plain function cannot be stopped: its result is
+            unknown. `math.inf` for no limit.
+        show_errors_to_model: the model reads the type and the text of any exception, which leave the process with it.
+            Without it, it reads the text of a ToolError, and a safe sentence of everything else.
+
+    Raises:
+        UsageError: there is no usable name, an option is of a wrong type, the timeout is not positive, a predicate
+            asks for what the tool does not take, or a tool of the page needs approval.
+    """
+
+    def make(target: Callable[..., Any]) -> AnyTool:
+        if isinstance(target, classmethod):
+            raise UsageError("unable to make a tool of a classmethod; use a method or a staticmethod")
+        named = name if name is not None else getattr(target, "__name__", "")
+        if not isinstance(named, str):
+            raise UsageError(f"unable to make a tool of {target!r}; name is {type(named).__name__}, not a str")
+        if not _NAME.fullmatch(named):
+            raise UsageError(
+                f"unable to make a tool of {target!r}; it has no usable name: give name=… ([A-Za-z0-9_-], to 64)"
+            )
+        text = description if description is not None else _first_paragraph(_docstring(target))
+        options: dict[str, Any] = {"client": client, "idempotent": idempotent, "timeout": timeout}
+        options["show_errors_to_model"] = show_errors_to_model
+        return Tool(target, name=named, description=text, needs_approval=needs_approval, **options)
+
+    return make if function is None else make(function)
+
+
+def client_tool(name: Any, description: Any = None, parameters: Any = None) -> AnyTool:
+    """Make a tool of a client's declaration: an entry of `clientTools`.
+
+    Raises:
+        BadInput: the name is unusable, or the parameters are not a JSON schema object.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadInput(f"unable to take a client's tool; its name {name!r} is not 1 to 64 letters, digits, _ and -")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise BadInput(f"unable to take the client's tool {name!r}; its parameters are not a JSON schema object")
+    schema = {"type": "object", "properties": {}} if parameters is None else plain_json(parameters)
+    text = description if isinstance(description, str) else ""
+    return Tool(None, name=name, description=text, parameters=schema, client=True)
+
+
+# -- words -------------------------------------------------------------------------------------------------------
+
+
+def _named(predicate: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    wanted = inspect.signature(predicate).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in wanted.values()):
+        return arguments
+    return {name: value for name, value in arguments.items() if name in wanted}
+
+
+def _is_model_retry(error: Exception) -> bool:
+    """Tell whether it is Pydantic AI's way to tell the model something; without importing Pydantic AI."""
+    exceptions = sys.modules.get("pydantic_ai.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.ModelRetry)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MODEL_TEXT_LIMIT else text[: MODEL_TEXT_LIMIT - 1] + "…"
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------
+
+
+class _Inputs:
+    """The input side of one tool, worked out when it is first needed: annotations may name what is defined later."""
+
+    def __init__(self, name: str, function: Callable[..., Any] | None, schema: dict[str, Any] | None) -> None:
+        self._name, self._function, self._given = name, function, schema
+        self.is_method = False
+
+    @functools.cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the input."""
+        if self._given is not None:
+            return self._given
+        from pydantic.errors import PydanticInvalidForJsonSchema
+        from pydantic.json_schema import GenerateJsonSchema
+
+        class Schema(GenerateJsonSchema):
+            def emit_warning(self, kind: Any, detail: str) -> None:
+                pass  # a default that has no JSON form is left out, and nobody needs to hear of it
+
+            def field_title_should_be_set(self, schema: Any) -> bool:
+                return False
+
+        try:
+            made: dict[str, Any] = self._model.model_json_schema(schema_generator=Schema)
+        except PydanticInvalidForJsonSchema as error:
+            raise UsageError(f"unable to describe the tool {self._name!r}; {error.message}") from error
+        made.pop("title", None)
+        return made
+
+    @functools.cached_property
+    def context_name(self) -> str | None:
+        """The parameter that wants the ToolContext, if any."""
+        hints = {name: self._hints.get(name) for name in self._parameters}
+        return next((name for name, hint in hints.items() if is_context(hint)), None)
+
+    def check(self, value: Any) -> dict[str, Any]:
+        value = {} if value is None else value
+        if self._given is not None:
+            if not isinstance(value, dict):
+                raise BadInput(f"The input of {self._name} must be an object, not {type(value).__name__}.")
+            return value
+        from pydantic import ValidationError
+
+        try:
+            model = self._model.model_validate_json(encode_json(value))
+        except ValidationError as error:
+            raise BadInput(f"The input of {self._name} does not fit. {_problems(error.errors())}") from None
+        arguments = {
+            name: getattr(model, place) if place in model.model_fields_set else self._parameters[name].default
+            for place, name in self._places.items()
+        }
+        return {**arguments, **(model.model_extra or {})}
+
+    @functools.cached_property
+    def _parameters(self) -> dict[str, inspect.Parameter]:
+        assert self._function is not None
+        found = list(inspect.signature(self._function).parameters.values())[1 if self.is_method else 0 :]
+        for each in found:
+            if each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
+                raise UsageError(f"unable to describe the tool {self._name!r}; {each.name} cannot be given by name")
+        return {each.name: each for each in found}
+
+    @functools.cached_property
+    def _hints(self) -> dict[str, Any]:
+        target: Any = self._function
+        while isinstance(target, functools.partial):
+            target = target.func
+        target = inspect.unwrap(target if inspect.isroutine(target) else type(target).__call__)
+        annotations = {name: hint for name, hint in target.__annotations__.items() if name != "return"}
+        holder: Any = types.SimpleNamespace(__annotations__=annotations)
+        try:
+            return typing.get_type_hints(holder, getattr(target, "__globals__", {}), include_extras=True)
+        except NameError as error:
+            raise UsageError(
+                f"unable to describe the tool {self._name!r}; {error}: its parameters' types must be importable, and "
+                "defined at the top level of their module"
+            ) from error
+
+    @functools.cached_property
+    def _places(self) -> dict[str, str]:
+        """Field of the model → parameter: fields have names of ours, so that none can hide what models have."""
+        taken = [
+            name
+            for name, each in self._parameters.items()
+            if name != self.context_name and each.kind is not each.VAR_KEYWORD
+        ]
+        return {f"field_{index}": name for index, name in enumerate(taken)}
+
+    @functools.cached_property
+    def _model(self) -> Any:
+        from pydantic import ConfigDict, Field, create_model
+        from pydantic.errors import PydanticUserError
+
+        described = _described_parameters(_docstring(self._function))
+        takes_more = any(each.kind is each.VAR_KEYWORD for each in self._parameters.values())
+        config = ConfigDict(extra="allow" if takes_more else "forbid", use_attribute_docstrings=False)
+        fields: dict[str, Any] = {}
+        for place, name in self._places.items():
+            hint, default = self._hints.get(name, Any), self._parameters[name].default
+            settings: dict[str, Any] = {"alias": name}
+            if name in described and not any(getattr(m, "description", None) for m in typing.get_args(hint)[1:]):
+                settings["description"] = described[name]
+            fields[place] = (hint, Field(... if default is inspect.Parameter.empty else default, **settings))
+        try:
+            return create_model(self._name, __config__=config, **fields)
+        except PydanticUserError as error:
+            raise UsageError(f"unable to describe the tool {self._name!r}; {error.message}") from error
+
+
+def _problems(errors: list[Any]) -> str:
+    """Say what is wrong, field by field."""
+    said = []
+    for error in errors:
+        place = ".".join(str(step) for step in error["loc"])
+        match error["type"]:
+            case "missing":
+                said.append(f"{place}: is required but missing.")
+            case "extra_forbidden":
+                said.append(f"{place}: there is no such parameter.")
+            case _:
+                said.append(f"{place or 'input'}: {error['msg']}.")
+    return " ".join(said)
+
+
+def _docstring(function: Any) -> str:
+    """Return the function's own docstring; what a callable object inherits from its class says nothing of the tool."""
+    text = getattr(function, "__doc__", None)
+    return inspect.cleandoc(text) if isinstance(text, str) and inspect.isroutine(function) else ""
+
+
+def _first_paragraph(text: str) -> str:
+    lines = itertools.takewhile(lambda line: line.strip() and not _ENTRIES.fullmatch(line), text.split("\n"))
+    return " ".join(line.strip() for line in lines)
+
+
+def _described_parameters(text: str) -> dict[str, str]:
+    """Return parameter → description, from an `Args:` section and from `:param name:` lines."""
+    found: dict[str, str] = {}
+    current, level, is_section = "", 0, False  # level: how far the entries of the section are indented
+    for line in text.split("\n"):
+        indent, bare = len(line) - len(line.lstrip()), line.strip()
+        if entry := _FIELD_ENTRY.fullmatch(bare):
+            current, level, is_section = entry["name"], indent, False
+            found[current] = entry["text"]
+        elif not bare or indent == 0:
+            current, level, is_section = "", 0, is_section if not bare else bool(_ENTRIES.fullmatch(bare))
+        elif is_section and indent <= (level or indent):
+            entry = _GOOGLE_ENTRY.fullmatch(bare)
+            current, level = entry["name"] if entry else "", indent
+            found.update({current: entry["text"]} if entry else {})
+        elif current:
+            found[current] = f"{found[current]} {bare}".strip()
+    return found
