@@ -29,6 +29,7 @@ from .api import CanBeDestroyed, HasStartHook, Responder
 from .clock import Clock, SystemClock
 from .commit_loop import CommitLoop, OnAppend
 from .declared_schedules import reconcile_declared
+from .load_failures import LoadFailures
 from .pending_states import PendingStates
 from .phase import Phase
 from .reconciler import Reconciler
@@ -120,7 +121,7 @@ class Directory:
         self._loaded: dict[AgentId, LoadedAgent] = {}
         self._loading: dict[AgentId, asyncio.Task[LoadedAgent]] = {}
         self.stored_ids = StoredIds(store, kinds, self._loaded.__contains__)
-        self._failures: dict[AgentId, int] = {}
+        self._failures = LoadFailures(self.settings.retry_after, self.settings.retry_at_most)
         self._forget = forget
         """Deletes what a destroyed agent keeps outside of the store."""
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
@@ -274,7 +275,7 @@ class Directory:
             rules,
             phase=lambda: self.phase,
             wake_at=lambda at: self._time.remember(agent, at),
-            on_commit=lambda: self._clear_failures(agent),
+            on_commit=lambda: self._failures.clear(agent),  # not after loading: a full disk can still be loaded from
             runs=AgentToolRuns(self, actor, responder, rules.run_patience),
         )
         actor.hooks = reconciler
@@ -312,21 +313,13 @@ class Directory:
 
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""
-        failures = self._failures.get(self.stored_ids.known(agent), 0)
-        if failures:
-            await self.clock.sleep_until(Millis(self.clock.now() + self._delay(failures)))
-
-    def _clear_failures(self, agent: AgentId) -> None:
-        """Called after a commit, not after loading: a full disk can still be loaded from."""
-        self._failures.pop(agent, None)
-
-    def _delay(self, failures: int) -> int:
-        return int(min(self.settings.retry_after * 2 ** (failures - 1), self.settings.retry_at_most))
+        delay = self._failures.delay(self.stored_ids.known(agent))
+        if delay:
+            await self.clock.sleep_until(Millis(self.clock.now() + delay))
 
     def _retry_later(self, agent: AgentId) -> int:
         """Note one more failure; return in how many milliseconds the agent is loaded again."""
-        failures = self._failures[agent] = self._failures.get(agent, 0) + 1
-        delay = self._delay(failures)
+        delay = self._failures.add(agent)
         self._time.remember(agent, Millis(self.clock.now() + delay))
         return delay
 
@@ -416,7 +409,7 @@ class Directory:
         for each in gone:
             self.stored_ids.forget(each)
             self._time.forget(each)
-            self._failures.pop(each, None)
+            self._failures.clear(each)
 
     def _dismiss(self, loaded: LoadedAgent, caller: asyncio.Task[Any] | None) -> None:
         """Stop all that runs of an agent but the caller, who may have something to say before its sockets close."""
@@ -464,10 +457,10 @@ class Directory:
         while (working := self._tasks(lambda reconciler: reconciler.working)) and (left := end - loop.time()) > 0:
             await asyncio.wait(working, timeout=left)
 
-    def _tasks(self, of_agency: Callable[[Reconciler], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
+    def _tasks(self, of_reconciler: Callable[[Reconciler], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
         tasks: list[asyncio.Task[Any]] = [*self._loading.values(), *self._destroying.values(), *self._errands]
-        return [*tasks, *(task for loaded in here for task in of_agency(loaded.reconciler))]
+        return [*tasks, *(task for loaded in here for task in of_reconciler(loaded.reconciler))]
 
     async def _interrupt(self) -> None:
         """End what still runs as if the process had been killed, but for a note that it was not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -12,14 +12,14 @@ import msgspec
 
 from ..core.accept import is_steered
 from ..core.attempt_limits import may_try_again, why_given_up
-from ..core.commands import BeginAttempt, DelayAttempt, Emitted, FinishTurn, PlaceMessages, RecordCallStart
+from ..core.commands import BeginAttempt, DelayAttempt, FinishTurn, PlaceMessages, RecordCallStart
 from ..core.continuations import is_held
 from ..core.state import Rules, State
 from ..core.tree import Node
 from ..errors import AgentStopped, ChatError, Rejected, StaleAttempt, Stalled, UsageError
 from ..events import AttemptCause, AttemptStarted, Identity, Outcome, TurnAccepted, TurnEnded, TurnKind, to_raw
 from ..ids import Attempt, CallId, Millis, NodeId, TurnId
-from ..messages.chunks import as_chunk, encode_chunk
+from ..messages.chunks import as_chunk
 from ..messages.lazy_messages import LazyMessages
 from ..messages.message import Chunk, UIMessage
 from ..messages.normaliser import Normaliser
@@ -28,12 +28,13 @@ from ..principals import act_for
 from ..traces import full_text, has_outside_frames
 from .actor import Actor
 from .api import CancelToken, Evaluate, Responder, TurnCall
+from .chunk_feed import ChunkFeed
 from .clock import Clock
 from .random_ids import random_request_id
 from .recovery import Continue, DecidesRecovery, Decision, Recovery, Retry, Stop, Wait, backoff, recovery_of
 from .stall_watchdog import StallWatchdog
 
-__all__ = ["TurnRunner"]
+__all__ = ["TurnRunner", "TurnStart"]
 
 log = logging.getLogger("everyword.runtime")
 
@@ -46,6 +47,22 @@ NAMED = 5
 """How many skipped parts of a conversation are named in the log line of a turn."""
 
 
+class TurnStart(msgspec.Struct, frozen=True):
+    """What a runner is told of the turn that it starts, besides what the log says of it."""
+
+    cause: AttemptCause
+    """Why an attempt is made after the first one."""
+    evaluate: Evaluate | None = None
+    """Gives a deferred turn its messages."""
+    has_failed: bool = False
+    """True when an attempt of this process failed: the next one comes after a pause."""
+    has_begun: bool = False
+    """True when the first attempt began with the commit that accepted the turn."""
+    last_word_of_runs: Callable[[TurnId], Awaitable[Millis | None]] | None = None
+    """Returns when a sub-agent that the turn waits for last said something."""
+    principal: Identity | None = None
+
+
 class TurnRunner:
     """Runs one turn's next attempt. `run` never raises for what the responder does: that is the turn's outcome."""
 
@@ -55,44 +72,34 @@ class TurnRunner:
         turn: TurnId,
         responder: Responder,
         *,
-        cause: AttemptCause,
-        evaluate: Evaluate | None,
+        start: TurnStart,
         clock: Clock,
         rules: Rules,
-        has_failed: bool = False,
-        has_begun: bool = False,
-        heard: Callable[[TurnId], Awaitable[Millis | None]] | None = None,
-        principal: Identity | None = None,
     ) -> None:
         self.turn = turn
         self.retry_as: AttemptCause | None = None
         """Set when the attempt failed in a way that may pass: the turn stays open and is to be tried again."""
         self.is_finishing = False
         """Set before the end is posted: from then on nobody needs to stop this runner."""
-        self.attempt: Attempt | None = Attempt(1) if has_begun else None
+        self.attempt: Attempt | None = Attempt(1) if start.has_begun else None
         """The attempt that runs right now, or is about to begin."""
         self.is_paused = False
         """Whether it waits before the next attempt: a shutdown need not wait for that."""
         self.is_put_off = False
         """Set when approved calls have to run before its turn: it is to be begun again after them."""
-        self.told_at: Millis | None = None
+        self.cancelled_at: Millis | None = None
         """When it was last told to stop; kept by whoever tells it."""
-        self._actor, self._responder, self._cause, self._evaluate = actor, responder, cause, evaluate
-        self._clock, self._rules, self._has_failed, self._has_begun = clock, rules, has_failed, has_begun
-        self._principal = principal
-        self._heard = heard if heard is not None else _nobody
-        """Tells when a sub-agent that a turn waits for last said something."""
+        self._actor, self._responder, self._clock, self._rules = actor, responder, clock, rules
+        self._start = start
         self.usage: Any = None
         """What the model said so far that this turn took."""
         self._cancelled = CancelToken()
         self._patience = StallWatchdog(clock, rules.stall_after)
         self._was_steered = False
         """Whether the answer's own code heard that it is to end here, for another question."""
-        self._unsent: list[Emitted] = []
-        """Chunks for which there was no room yet, in the order in which they were normalised, whoever wrote them."""
 
     @property
-    def is_told(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether the runtime told this runner to stop."""
         return self._cancelled.is_set()
 
@@ -102,21 +109,23 @@ class TurnRunner:
 
     async def run(self) -> None:
         """Begin, stream, finish. Cancelling it ends nothing: the turn stays open until somebody says otherwise."""
-        act_for(self._principal)
+        act_for(self._start.principal)
         try:
-            if self._has_begun:
-                call, normaliser = await self._actor.inspect(self._call)
-                return await self._attempt(Attempt(call.attempt), call, normaliser)
+            if self._start.has_begun:
+                call, feed = await self._actor.inspect(self._call)
+                return await self._attempt(Attempt(call.attempt), call, feed)
             if not await self._ready():
                 return None
             recovery = await self._actor.inspect(self._recovery)
-            heard_at = await self._heard(self.turn) if recovery is not None else None
+            heard_at = await self._last_word_of_runs() if recovery is not None else None
             fresh = await self._recovers(recovery, heard_at)
             if fresh is None:
                 return None
             self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
             self.attempt = Attempt(recovery.attempt if recovery is not None else 1)
-            begun = await self._actor.insist(BeginAttempt(self.turn, self._cause, fresh, heard_at, random_request_id()))
+            begun = await self._actor.insist(
+                BeginAttempt(self.turn, self._start.cause, fresh, heard_at, random_request_id())
+            )
             started = next((event for event in begun if isinstance(event, AttemptStarted)), None)
             if started is None:  # the rules ended it instead: skipped, or tried too often; or calls come first
                 self.is_put_off = isinstance(begun[-1], TurnAccepted)
@@ -124,10 +133,14 @@ class TurnRunner:
                     await self._tell_exhausted(recovery)
                 return None
             self.is_finishing = False
-            call, normaliser = await self._actor.inspect(partial(self._call, is_fresh=started.fresh))
-            await self._attempt(started.attempt, call, normaliser)
+            call, feed = await self._actor.inspect(partial(self._call, is_fresh=started.fresh))
+            await self._attempt(started.attempt, call, feed)
         except Rejected as exc:
             log.debug("turn %d of %r goes no further here: %s", self.turn, self._actor.agent, exc)
+
+    async def _last_word_of_runs(self) -> Millis | None:
+        ask = self._start.last_word_of_runs
+        return await ask(self.turn) if ask is not None else None
 
     async def _ready(self) -> bool:
         """Give a deferred turn its messages (R-10); False when the turn cannot be run."""
@@ -135,9 +148,9 @@ class TurnRunner:
         if not deferred:
             return True
         try:
-            if self._evaluate is None:
+            if self._start.evaluate is None:
                 raise RuntimeError("the process that knew its messages is gone")
-            await self._actor.insist(PlaceMessages(self.turn, await self._evaluate(messages)))
+            await self._actor.insist(PlaceMessages(self.turn, await self._start.evaluate(messages)))
         except Exception as exc:  # noqa: BLE001 - the evaluated function is user code
             await self._finish(Attempt(0), Outcome.ERROR, exc=exc)
             return False
@@ -156,7 +169,7 @@ class TurnRunner:
             return None
         if await self._actor.inspect(partial(self._is_exhausted, heard_at)):
             return False  # the rules end it when it is to begin
-        if self._has_failed:
+        if self._start.has_failed:
             await self._delay(recovery, backoff(recovery.tries + 1))
         while isinstance(decision := await self._decided(recovery), Wait):
             await self._delay(recovery, round(decision.seconds * 1000))
@@ -176,7 +189,7 @@ class TurnRunner:
     async def _delay(self, recovery: Recovery, milliseconds: int) -> None:
         """Wait before the next attempt; whoever looks meanwhile is told that the turn is being recovered."""
         until = Millis(self._clock.now() + milliseconds)
-        await self._actor.insist(DelayAttempt(self.turn, Attempt(recovery.attempt - 1), self._cause))
+        await self._actor.insist(DelayAttempt(self.turn, Attempt(recovery.attempt - 1), self._start.cause))
         self.is_paused = True
         try:
             await self._clock.sleep_until(until)
@@ -200,11 +213,11 @@ class TurnRunner:
         except Exception:
             log.exception("on_chat_recovery of %r raised for turn %d, which is given up", self._actor.agent, self.turn)
 
-    async def _attempt(self, attempt: Attempt, call: TurnCall, normaliser: Normaliser) -> None:
+    async def _attempt(self, attempt: Attempt, call: TurnCall, feed: ChunkFeed) -> None:
         self.attempt = attempt
         try:
             async with self._patience, closing(self._responder.stream(call)) as stream:
-                ending = await self._pump(attempt, stream, normaliser)
+                ending = await self._pump(stream, feed)
         except AgentStopped:
             raise
         except (Exception, asyncio.CancelledError) as exc:
@@ -219,15 +232,15 @@ class TurnRunner:
                 log.warning("turn %d of %r is tried again: %s", self.turn, self._actor.agent, text, extra=about)
                 return
             # Raised on purpose, or about an item of the stream: the text says enough.
-            is_told = isinstance(exc, ChatError) or (isinstance(exc, UsageError) and not has_outside_frames(exc))
-            trace, text = None if is_told else exc, full_text(exc)
+            is_said = isinstance(exc, ChatError) or (isinstance(exc, UsageError) and not has_outside_frames(exc))
+            trace, text = None if is_said else exc, full_text(exc)
             log.warning("turn %d of %r failed: %s", self.turn, self._actor.agent, text, exc_info=trace, extra=about)
             recovery = await self._actor.inspect(self._recovery) if may_pass else None
             await self._finish(attempt, Outcome.ERROR, exc=exc)
             await self._tell_exhausted(recovery)
             return
         finally:
-            self._report(call, normaliser)
+            self._report(call, feed.normaliser)
         reason = "steered" if self._was_steered and ending[0] is Outcome.COMPLETED else None
         await self._finish(attempt, *ending, reason=reason)
 
@@ -239,7 +252,7 @@ class TurnRunner:
         return self._was_steered
 
     async def _pump(
-        self, attempt: Attempt, stream: AsyncIterator[str | Chunk | msgspec.Struct], normaliser: Normaliser
+        self, stream: AsyncIterator[str | Chunk | msgspec.Struct], feed: ChunkFeed
     ) -> tuple[Outcome, str | None]:
         """Hand chunks over until the stream ends; return how it ended and the text of an error that it carried."""
         breath = left = BREATH
@@ -251,12 +264,11 @@ class TurnRunner:
             if not left:
                 breath = left = min(2 * breath, LONG_BREATH)
                 await asyncio.sleep(0)
-                if self.is_told:
+                if self.is_cancelled:
                     raise asyncio.CancelledError  # it did not listen, and nobody hears it any more
             if type(given) is str:  # nearly always, and then in few steps, and without a coroutine of its own
-                body = normaliser.encode_text(given) if not self._unsent else None
-                if body is None or not self._actor.offer(self.turn, attempt, [Emitted(body)]):
-                    await self._feed(attempt, normaliser, given)
+                if not feed.offer_text(given):
+                    await feed.add(given)
                 continue
             item = given if isinstance(given, (str, dict)) else as_chunk(given)
             if isinstance(item, dict):
@@ -265,8 +277,8 @@ class TurnRunner:
                     return Outcome.ERROR, str(item.get("errorText", "The answer failed."))
                 if item.get("type") == "abort":
                     return Outcome.ABORTED, None
-            await self._feed(attempt, normaliser, item)
-        await self._feed(attempt, normaliser, None)
+            await feed.add(item)
+        await feed.add(None)
         return Outcome.COMPLETED, None
 
     def _note_usage(self, item: object) -> None:
@@ -275,33 +287,6 @@ class TurnRunner:
             metadata = item.get("messageMetadata")
             if isinstance(metadata, dict) and "usage" in metadata:
                 self.usage = metadata["usage"]
-
-    async def _feed(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> None:
-        """Normalise text, a chunk or (None) the end, and hand the result over."""
-        if not self._take(attempt, normaliser, item):
-            await self._hand_over(attempt)
-
-    def _take(self, attempt: Attempt, normaliser: Normaliser, item: str | Chunk | None) -> bool:
-        """Normalise an item behind those that wait, and hand over what there is; False if there is no room for it."""
-        if isinstance(item, str):
-            if (body := normaliser.encode_text(item)) is not None:  # nearly always
-                self._unsent.append(Emitted(body))
-            else:
-                self._unsent += _emitted(normaliser.text(item))
-        else:
-            self._unsent += _emitted(normaliser.finish() if item is None else normaliser.feed(item))
-        return self._offer(attempt)
-
-    def _offer(self, attempt: Attempt) -> bool:
-        if self._unsent:
-            if not self._actor.offer(self.turn, attempt, self._unsent):
-                return False
-            self._unsent = []
-        return True
-
-    async def _hand_over(self, attempt: Attempt) -> None:
-        while not self._offer(attempt):
-            await self._actor.room()
 
     async def _start_call(self, attempt: Attempt, call: str, tool: str, is_idempotent: bool) -> bool:
         try:
@@ -330,7 +315,7 @@ class TurnRunner:
             if isinstance(exc, Stalled):
                 error = self._rules.exhausted_text
         usage = to_raw(self.usage)
-        forget = self._cause if is_forgotten else None
+        forget = self._start.cause if is_forgotten else None
         end = FinishTurn(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage, forget=forget)
         await self._actor.insist(end)
 
@@ -358,7 +343,7 @@ class TurnRunner:
         return True, _messages(state, turn.accepted.parent)
 
     def _recovery(self, state: State) -> Recovery | None:
-        return recovery_of(state, self.turn, self._cause, self._clock.now())
+        return recovery_of(state, self.turn, self._start.cause, self._clock.now())
 
     def _is_exhausted(self, heard_at: Millis | None, state: State) -> bool:
         turn = state.open.get(self.turn)
@@ -395,7 +380,7 @@ class TurnRunner:
         message = turn.fold.message() if turn is not None and turn.fold is not None else None
         return message if message is not None and message.parts else None
 
-    def _call(self, state: State, *, is_fresh: bool = False) -> tuple[TurnCall, Normaliser]:
+    def _call(self, state: State, *, is_fresh: bool = False) -> tuple[TurnCall, ChunkFeed]:
         """Return what the responder is told, and what its chunks go through, set to go on from what was streamed."""
         turn = state.open.get(self.turn)
         if turn is None:
@@ -407,6 +392,7 @@ class TurnRunner:
         attempt = Attempt(turn.attempt)
         # An attempt that died before its first chunk left nothing to go on from: a continuation still owes its step.
         normaliser = Normaliser(accepted.message_id, base=base, first_attempt=turn.chunks == 0 or is_fresh)
+        feed = ChunkFeed(self._actor, self.turn, attempt, normaliser)
         call = TurnCall(
             agent=self._actor.agent,
             turn=self.turn,
@@ -420,7 +406,7 @@ class TurnRunner:
             body=_decoded(accepted.body),
             client_tools=_decoded(accepted.client_tools),
             cancelled=self._cancelled,
-            write=lambda chunk: self._feed(attempt, normaliser, chunk),
+            write=feed.add,
             message=lambda: self._actor.inspect(self._partial),
             start_call=partial(self._start_call, attempt),
             working=self._patience.working,
@@ -432,20 +418,12 @@ class TurnRunner:
             trace=accepted.trace,
             approver=lambda call: self._actor.inspect(lambda state: _approver(state, call)),
         )
-        return call, normaliser
-
-
-def _emitted(chunks: Iterable[Chunk]) -> list[Emitted]:
-    return [Emitted(encode_chunk(chunk), bool(chunk.get("transient"))) for chunk in chunks]
+        return call, feed
 
 
 def _approver(state: State, call: str) -> Identity | None:
     approved = state.approvals.get(CallId(call))
     return approved.by if approved is not None else None
-
-
-async def _nobody(turn: TurnId) -> Millis | None:
-    return None
 
 
 def _usage_of(message: UIMessage) -> Any:

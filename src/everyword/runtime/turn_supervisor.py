@@ -20,7 +20,7 @@ from .api import Evaluate, Responder
 from .clock import Clock
 from .mailbox import Envelope
 from .phase import Phase
-from .turn_runner import TurnRunner
+from .turn_runner import TurnRunner, TurnStart
 
 __all__ = ["TurnSupervisor"]
 
@@ -122,14 +122,16 @@ class TurnSupervisor:
             self._actor,
             turn,
             self._responder,
-            cause=cause,
-            evaluate=self.evaluations.pop(accepted.request, None),
+            start=TurnStart(
+                cause,
+                evaluate=self.evaluations.pop(accepted.request, None),
+                has_failed=has_failed,
+                has_begun=self._actor.take_begun(turn),
+                last_word_of_runs=self._last_word_of_runs,
+                principal=accepted.accepted.principal,
+            ),
             clock=self._clock,
             rules=self._rules,
-            has_failed=has_failed,
-            heard=self._last_word_of_runs,
-            principal=accepted.accepted.principal,
-            has_begun=self._actor.take_begun(turn),
         )
         task = asyncio.create_task(runner.run(), name=f"turn {turn} of {self._actor.agent}")
         self._runners[task] = runner
@@ -163,15 +165,15 @@ class TurnSupervisor:
     def _cancel(self, task: asyncio.Task[None], runner: TurnRunner) -> None:
         """Cancel a runner once: a second time would cut off what its `finally` awaits, so that comes much later."""
         now = self._clock.now()
-        if runner.told_at is None or now - runner.told_at >= LET_GO:
-            runner.told_at = now
+        if runner.cancelled_at is None or now - runner.cancelled_at >= LET_GO:
+            runner.cancelled_at = now
             runner.cancel()
             task.cancel()
 
     def _runner_done(self, task: asyncio.Task[None]) -> None:
         runner = self._runners.pop(task)
         if task.cancelled():
-            if not runner.is_told and self._phase() is Phase.SERVING:
+            if not runner.is_cancelled and self._phase() is Phase.SERVING:
                 self._look_again()  # the answer's own code cancelled it: that is a failed attempt
             return
         exc = task.exception()

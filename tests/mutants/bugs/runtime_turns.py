@@ -98,7 +98,7 @@ BUGS = [
     Bug(
         "TurnRunner.run",
         "R-35",
-        replace("self._principal", "None"),
+        replace("self._start.principal", "None"),
         f"{PRINCIPALS}::test_a_later_attempt_works_for_the_same",
         "an answer's own code works for no principal",
     ),
@@ -147,21 +147,21 @@ BUGS = [
     Bug(
         "TurnSupervisor._cancel",
         "a stopped answer may clean up, for a while",
-        replace("$now - $runner.told_at >= LET_GO", "$now"),
+        replace("$now - $runner.cancelled_at >= LET_GO", "$now"),
         f"{TURNS}::test_what_an_answer_does_at_its_end_is_not_cut_off_by_a_stop_nor_by_what_comes_after_it",
         "an answer that closes a connection when it is stopped is stopped again meanwhile",
     ),
     Bug(
         "TurnSupervisor._cancel",
         "a stopped answer may clean up, for a while",
-        drop("$now - $runner.told_at >= LET_GO"),
+        drop("$now - $runner.cancelled_at >= LET_GO"),
         f"{TURNS}::test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off",
         "an answer that ignores a stop stays until the server ends",
     ),
     Bug(
         "TurnRunner._pump",
         "a stopped answer may clean up, for a while",
-        replace("self.is_told", "self.is_told and (not left)"),
+        replace("self.is_cancelled", "self.is_cancelled and (not left)"),
         f"{TURNS}::test_an_answer_that_goes_on_talking_after_a_stop_is_told_again_and_then_cut_off",
         "an answer without readers takes half of the processor for ever",
     ),
