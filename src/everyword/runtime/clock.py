@@ -24,7 +24,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock, kept from going back when somebody sets it."""
+    """The machine's clock; does not go back when the system time is set back."""
 
     def __init__(self) -> None:
         self._last = Millis(0)

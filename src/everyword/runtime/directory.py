@@ -45,14 +45,14 @@ log = logging.getLogger("everyword.runtime")
 
 _NOBODY: frozenset[AgentId] = frozenset()
 _activated: contextvars.ContextVar[frozenset[AgentId]] = contextvars.ContextVar("everyword_activated", default=_NOBODY)
-"""The agent whose own task this is, and those whose tasks loaded it: they may use each other before they started."""
+"""The agent of this task, and the agents whose tasks loaded it: they may use each other before they have started."""
 
 
 LET_GO = 2.0
-"""Seconds that interrupted code has to let go of what it holds, and the store to take the last commits."""
+"""Seconds that interrupted code has to clean up, and the store to make the last commits."""
 
 START_LIMIT = 30.0
-"""Seconds that an agent's `on_start` may take: whoever loads it waits, and at the start so does the whole process."""
+"""Seconds that an agent's `on_start` may take: its callers wait, and when the process starts, the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Settings:
     """How a directory behaves; times in milliseconds."""
 
     idle_after: int = 60_000
-    """An agent that nobody uses for so long is unloaded."""
+    """An agent that is not used for so long is unloaded."""
     retention: int = 24 * 60 * 60 * 1000
     """How long the chunks of ended turns are kept, and states that were replaced."""
     retention_every: int = 60_000
@@ -77,7 +77,7 @@ class Settings:
 
 @dataclass(slots=True, eq=False)
 class LoadedAgent:
-    """An agent in memory: its actor, what it runs, and who uses it."""
+    """An agent in memory: its actor, what it runs, and how many callers use it."""
 
     actor: Actor
     reconciler: Reconciler
@@ -96,7 +96,7 @@ class LoadedAgent:
         return getattr(self.responder, "agent", None)
 
     def subscribe(self, cursor: Seq | None = None, wake: asyncio.Event | None = None) -> Subscription:
-        """Read the agent's log after `cursor`, or from now on; `wake` is the event of who reads others as well."""
+        """Read the agent's log after `cursor`, or from now on; `wake` is the event of a reader of several logs."""
         return Subscription(self.actor.agent, self.actor.tail, self.store, cursor, wake)
 
 
@@ -134,7 +134,7 @@ class Directory:
         self._is_open = self._is_closing = False
 
         self.fresh_context: Callable[[], contextvars.Context] = contextvars.Context
-        """Makes the context of tasks that belong to no caller; the test kit tells by it whose they are."""
+        """Makes the context of tasks that belong to no caller; the test kit marks it to find the tasks of one app."""
 
     @property
     def is_stopping(self) -> bool:
@@ -230,7 +230,7 @@ class Directory:
                 return found
             loading = self._loading.get(agent)
             if loading is None:
-                # In a context of its own: whoever loads an agent from its own turn is not what that agent runs in.
+                # In a context of its own: the agent must not run in the turn of the caller that happened to load it.
                 work = self._activate(agent, _activated.get())
                 loading = asyncio.create_task(work, name=f"activation of {agent}", context=self.fresh_context())
                 self._loading[agent] = loading
@@ -279,7 +279,7 @@ class Directory:
             runs=AgentToolRuns(self, actor, responder, rules.run_patience),
         )
         actor.hooks = reconciler
-        reconciler.reconcile(state)  # nobody has it yet: what was loaded is what is committed
+        reconciler.reconcile(state)  # no caller has it yet: the loaded state is the committed one
         loaded = LoadedAgent(actor, reconciler, self.store, rules, responder, used_at=self.clock.now())
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
@@ -324,7 +324,7 @@ class Directory:
         return delay
 
     async def wake(self, agent: AgentId) -> None:
-        """Load an agent whose time has come, or let a loaded one look again; a failure is tried again later."""
+        """Load an agent that is due, or reconcile it if it is loaded; a failure is tried again later."""
         loaded = self._loaded.get(agent)
         if loaded is not None:
             loaded.reconciler.look_again()
@@ -342,14 +342,14 @@ class Directory:
             log.exception("unable to load %r; it is left alone until it is asked for", agent)
 
     def unload_idle(self) -> None:
-        """Unload what nobody has used for a while."""
+        """Unload agents that were not used for a while."""
         now = self.clock.now()
         for agent, loaded in list(self._loaded.items()):
             if loaded.users or loaded.reconciler.tasks or loaded.reconciler.wants_to_run:
                 continue
             if loaded.used_at + self.settings.idle_after > now:
                 continue
-            del self._loaded[agent]  # first, so that whoever comes now activates it anew
+            del self._loaded[agent]  # first, so that a caller that comes now activates it anew
             self.stored_ids.forget(agent)
             loaded.actor.stop()
             if loaded.reconciler.wake is not None:
@@ -358,10 +358,10 @@ class Directory:
     # -- destroying agents ---------------------------------------------------------------------------------------
 
     async def destroy(self, agent: AgentId) -> None:
-        """Delete the agent, all that it stored and every agent below it; then its name is that of a new one.
+        """Delete the agent, all that it stored and every agent below it; a new agent may use the name afterwards.
 
-        All or nothing: once this is committed, whatever crashes, the rest is done before anybody uses the name again.
-        What runs is stopped and writes nothing more, but for the caller, who goes on. Goes on if the caller is
+        All or nothing: once this is committed, the rest is done before the name can be used again, also after a crash.
+        What runs is stopped and writes nothing more, except the calling task, which goes on. Goes on if the caller is
         cancelled.
 
         Raises:
@@ -412,9 +412,9 @@ class Directory:
             self._failures.clear(each)
 
     def _dismiss(self, loaded: LoadedAgent, caller: asyncio.Task[Any] | None) -> None:
-        """Stop all that runs of an agent but the caller, who may have something to say before its sockets close."""
+        """Stop all tasks of an agent except the caller, which may have something to send before the sockets close."""
         loaded.is_destroyed = True
-        why = AgentGone(f"unable to use {loaded.actor.agent!r}; it was destroyed. Its name is that of a new agent.")
+        why = AgentGone(f"unable to use {loaded.actor.agent!r}; it was destroyed. A new agent may now use this name.")
         tasks = loaded.reconciler.tasks
         self._departing.add(loaded)
         loaded.actor.halt(why, caller if caller in tasks else None)
@@ -440,7 +440,7 @@ class Directory:
             self.phase = Phase.DRAINING
 
     async def aclose(self) -> None:
-        """Begin nothing new, let what runs finish for a while, interrupt the rest, let go of the store (R-19)."""
+        """Start nothing new, let what runs finish for a while, interrupt the rest, close the store (R-19)."""
         if not self._is_open or self.is_closed or self._is_closing:
             return
         self._is_closing = True
@@ -467,7 +467,7 @@ class Directory:
         self.phase = Phase.CLOSED
         tasks = self._tasks(lambda reconciler: reconciler.tasks)
         actors = [each.task for each in (*self._loaded.values(), *self._departing) if each.task is not None]
-        # In one go, without an await: code that hears of its sub-agent's stop must not record that as an error.
+        # Without an await in between: code that sees its sub-agent stop must not record that as an error.
         for loaded in self._loaded.values():
             loaded.reconciler.interrupt()
             loaded.actor.stop()
@@ -491,7 +491,7 @@ class Directory:
 
 
 def starting_agents() -> frozenset[AgentId]:
-    """Return the agents whose start the running code is part of, and may be waited for by."""
+    """Return the agents whose start the running code is part of."""
     return _activated.get()
 
 
@@ -503,7 +503,7 @@ def own_context(directory: Directory, starting: frozenset[AgentId]) -> contextva
 
 
 async def _started(agent: AgentId, responder: Responder) -> None:
-    """Let the agent's own code know that it was loaded, before anybody uses it."""
+    """Call `on_start` of the agent, before any caller uses it."""
     if not getattr(responder, "wants_start", False):
         return
     try:

@@ -1,6 +1,6 @@
-"""Running fibers: which of them run here, and the handing back of those that a dead process left behind.
+"""Running fibers in this process, and recovering those that a dead process left behind.
 
-A fiber is begun in the log before its code runs, and ended there before anybody hears of its result. One that is open
+A fiber is begun in the log before its code runs, and ended there before its result is returned. One that is open
 in the log and does not run here was left by a process that died, or by an owner that lost the agent.
 """
 
@@ -38,7 +38,7 @@ class FiberRun:
         self.fiber = fiber
         self.task: asyncio.Task[Any] | None = None
         self.is_ending = False
-        """Set before the end is posted: from then on nobody needs to stop it."""
+        """Set before the end is posted: from then on it need not be stopped."""
         self.is_cancelled = False
 
     @property
@@ -56,8 +56,8 @@ class FiberRun:
         """Wait for the end and return what the code returned, or raise what it raised. Safe to cancel: it goes on.
 
         Raises:
-            FiberCancelled: somebody cancelled it.
-            AgentStopped: it was cut off; whoever loads the agent next is handed it back.
+            FiberCancelled: it was cancelled.
+            AgentStopped: it was interrupted; the next owner of the agent recovers it.
         """
         assert self.task is not None
         try:
@@ -72,7 +72,7 @@ class FiberRun:
 
 
 class _Recovery:
-    """A fiber that is being handed back; adopted once somebody runs it again."""
+    """A fiber that is being recovered; adopted once code runs it again."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class _Recovery:
         self.is_starting = False
         """True while the record of the next attempt is being committed."""
         self.is_ending = True
-        """Whether nobody needs to stop it: its own commands may end the fiber."""
+        """True when it need not be stopped: its own commands may end the fiber."""
 
     @property
     def is_interruptible(self) -> bool:
@@ -98,7 +98,7 @@ class FiberSupervisor:
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """Everything that runs here, for whoever shuts it down."""
+        """Everything that runs here, to be stopped with the agent."""
         runs = [run.task for run in self._runs.values() if run.task is not None]
         return [*runs, *(each.task for each in self._recoveries.values() if each.task is not None)]
 
@@ -169,7 +169,7 @@ class FiberSupervisor:
         except asyncio.CancelledError as exc:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # the log says that it is over, or else the next owner is handed it back
+                raise  # the log says that it is over, or the next owner recovers it
             await self._end(run, "failed", _detail(exc))
             raise RuntimeError(f"fiber {run.fiber!r} was cancelled by its own code") from exc
         except Exception as exc:
@@ -191,7 +191,7 @@ class FiberSupervisor:
     def _done(self, run: FiberRun, task: asyncio.Task[Any]) -> None:
         del self._runs[run.fiber]
         if not task.cancelled():
-            task.exception()  # said already, and whoever waits for it hears it
+            task.exception()  # logged already, and raised in `result`
 
     # -- handing back ---------------------------------------------------------------------------------------------
 

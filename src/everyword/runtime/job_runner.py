@@ -1,4 +1,4 @@
-"""Running durable jobs: when they come again, what was missed, and what becomes of one that fails."""
+"""Running durable jobs: when a repeating job is due next, which runs were missed, and retries after a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["JobRun", "JobSupervisor", "missed_runs", "next_due", "running_job"]
 log = logging.getLogger("everyword.runtime")
 
 MOST_COUNTED: Final = 10_000
-"""How many missed runs are counted; beyond that nobody wants to know."""
+"""Missed runs are counted up to this number."""
 
 
 def next_due(added: JobAdded, after: Millis) -> Millis | None:
@@ -61,7 +61,7 @@ class JobRun:
     def __init__(self, actor: Actor, worker: object, job: JobId, kind: JobKind, clock: Clock) -> None:
         self.job, self.kind = job, kind
         self.is_ending = False
-        """Set when nobody needs to stop this run any more: its end is on its way, or it was let go on to it."""
+        """Set when this run need not be stopped any more: its end is posted, or it may go on to its end."""
         self.is_cancelled = False
         self._actor, self._worker, self._clock = actor, worker, clock
         self._stopped: EndJob | None = None
@@ -212,7 +212,7 @@ def running_job() -> JobRun | None:
 
 
 def _is_told() -> bool:
-    """Tell whether somebody cancelled the current task, rather than its own code a part of it."""
+    """Return True if the current task was cancelled from outside, not by its own code."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,6 +1,6 @@
 """Commands on their way to an actor, in order of arrival, bounded (R-26).
 
-Three ways in, by who would suffer: client commands are refused when it is full, a runner waits for room (and so does
+Three ways in: client commands are refused when it is full, a runner waits for room (and so does
 its provider's socket), cancel and clear always fit.
 """
 
@@ -21,12 +21,12 @@ from ..ids import Attempt, TurnId
 __all__ = ["Envelope", "Mailbox", "Query"]
 
 CHUNKS = 2
-"""So many times as many chunks of one attempt may wait as there is room for commands: each time that they are written
-ends with a page that is not full, which is a tenth of all that a stream at full speed writes if it is half of this."""
+"""Chunk capacity of one attempt, as a multiple of the command capacity. At 1, half-filled pages at the end of each
+commit were 10 % of the bytes that a stream at full speed wrote."""
 
 
 class Envelope(msgspec.Struct, eq=False):
-    """A command, and who waits for what it causes; a runner's chunks have nobody waiting."""
+    """A command, and the future that gets the events it causes; None for a runner's chunks."""
 
     command: Command
     reply: asyncio.Future[Any] | None = None
@@ -49,10 +49,10 @@ class Mailbox:
         self.on_mail: Callable[[], None] = lambda: None
         """Called when there is something for the reader, or never will be again."""
         self._room: asyncio.Event | None = None
-        """What those wait for who found no room."""
+        """Set when there may be room again."""
         self._closed = False
         self._why: AgentStopped | None = None
-        """What is told to whoever comes too late, if there is more to say than that it is closed."""
+        """The error for commands that come too late, if it is another one than "closed"."""
 
     def __len__(self) -> int:
         return len(self._envelopes)
@@ -79,7 +79,7 @@ class Mailbox:
         self.force(envelope)
 
     def offer(self, turn: TurnId, attempt: Attempt, chunks: list[Emitted]) -> bool:
-        """Add a runner's chunks, to those of the same attempt if such are the last to wait; False if there is no room.
+        """Add a runner's chunks, to those of the same attempt if they are last in the queue; False if there is no room.
 
         Taken, the list belongs to the mailbox: the caller changes nothing of it.
         """
@@ -141,7 +141,7 @@ class Mailbox:
         self._make_room()
 
     def drain(self, why: AgentStopped | None = None) -> list[Envelope | Query]:
-        """Close, and return what nobody will answer any more. `why` is told to those who come later."""
+        """Close, and return what will not be answered any more. Commands that come later raise `why`."""
         self._why = self._why if why is None else why
         self.close()
         left = list(self._envelopes)

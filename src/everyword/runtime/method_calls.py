@@ -27,7 +27,7 @@ log = logging.getLogger("everyword.runtime")
 
 
 class MethodCalls:
-    """Implements `MethodCalls` on whatever directory an app runs with at the moment."""
+    """Calls of agents' methods by code that has a handle, over the directory that the app runs with."""
 
     def __init__(self, running: Callable[[], Directory]) -> None:
         self._running = running
@@ -81,7 +81,7 @@ class MethodCalls:
         return await names.is_stored(await names.find(agent))
 
     async def page(self, prefix: str, after: str, limit: int) -> Sequence[AgentId]:
-        """Return up to `limit` ids, by id: of agents that are stored or loaded, and nobody's sub-agents."""
+        """Return up to `limit` ids, by id, of agents that are stored or loaded and are not sub-agents."""
         directory = self._running()
         found: list[AgentId] = []
         while True:
@@ -120,7 +120,7 @@ class _Answer:
         run_in_trace(self._call.trace)
         try:
             result = await _callee(self._loaded).answer_call(self._call)
-            await self._loaded.pending_states.committed()  # the result may tell of states that are not yet
+            await self._loaded.pending_states.committed()  # the result may depend on states that are not committed yet
         except Exception as exc:  # noqa: BLE001 - mostly the agent's own code
             failure = await _failure_of(self._loaded, self._call, exc)
             if not self._done.done():
@@ -158,7 +158,7 @@ class _Feed:
         return item
 
     def leave(self) -> None:
-        """Note that nobody reads on: the generator is closed when it has its next value."""
+        """Note that the caller has stopped reading: the generator is closed when it has its next value."""
         self._has_left = True
         self._changed.set()
 
@@ -204,7 +204,7 @@ def _callee(loaded: LoadedAgent) -> AnswersCalls:
 
 
 async def _failure_of(loaded: LoadedAgent, call: Call, exc: Exception) -> EverywordError:
-    """Return what the caller is told of an exception, once the states are committed that were set before it."""
+    """Return the error for the caller, once the states that were set before it are committed."""
     if not isinstance(exc, EverywordError):
         log.warning("%s of %r raised", call.method, loaded.actor.agent, exc_info=exc)
     described = describe_failure(exc, call.method)

@@ -1,4 +1,4 @@
-"""States that were set and are not committed yet: the agent's own code has them at once, everybody else later."""
+"""States that were set and are not committed yet: the agent's own code sees them at once, clients after the commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Waiting(msgspec.Struct, eq=False):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it will never be committed: known at once, before those are woken who wait for it."""
+        """True if it will never be committed; known before callers that wait for it are woken."""
         reply = self.reply
         return reply.done() and (reply.cancelled() or reply.exception() is not None)
 
@@ -31,7 +31,7 @@ class _Waiting(msgspec.Struct, eq=False):
 class PendingStates:
     """The states of one loaded agent that are on their way to its log, oldest first.
 
-    All of them go through the agent's mailbox in the order in which they were set, whoever set them, so the newest is
+    All of them go through the agent's mailbox in the order in which they were set, so the newest is
     what the log will say. A commit that fails drops the actor (R-27), so that what was set after it fails as well.
     """
 

@@ -1,4 +1,4 @@
-"""What becomes of a turn whose attempt died or fell silent: who is asked, and what may be answered."""
+"""Recovery of turns whose attempt died, failed or stalled: what the agent's code may decide, and the retry delay."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Recovery:
     age: float
     """Since the turn was accepted."""
     idle: float
-    """Since its last word, or since it was accepted."""
+    """Since its last output, or since it was accepted."""
     partial: UIMessage | None
     """What it has said so far."""
     continuation: bool = False
     tries: int = 1
     """Attempts that count against `max_attempts`: since the last progress, without those that a shutdown ended."""
     exhausted: bool = False
-    """True when a limit is reached: the turn is given up, and this is the last that is heard of it."""
+    """True when a limit is reached: the turn is given up, and the hook is called a last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class DecidesRecovery(Protocol):
         ...
 
     async def on_exhausted(self, recovery: Recovery) -> None:
-        """Hear that a turn was given up."""
+        """Called when a turn was given up."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Reading a turn for somebody who was not there: from the committed state, and what that forgot from the store."""
+"""Reading a turn for a client that did not see it: from the committed state, and older turns from the store."""
 
 from __future__ import annotations
 

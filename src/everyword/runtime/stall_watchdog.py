@@ -32,7 +32,7 @@ class StallWatchdog:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Suspend the watch: somebody else than the model is being waited for."""
+        """Suspend the watch while something other than the model is awaited."""
         self._busy += 1
         try:
             yield

@@ -18,7 +18,7 @@ from .tail import Committed, Sink, Tail
 __all__ = ["PAGE", "PAGE_BYTES", "Subscription", "read_committed"]
 
 PAGE = 256
-"""How many events a reader is handed at once."""
+"""Events in one page at most."""
 PAGE_BYTES = 1024 * 1024
 """Bytes of events in a page, from memory or from the store: what one slow client holds. A page has at least one."""
 STORED_PAGE = 64
@@ -100,7 +100,7 @@ class Subscription:
         return []
 
     def set_sink(self, sink: Sink | None) -> None:
-        """Leave somebody at the reader's place while it waits, as `Tail.sink` does."""
+        """Deliver events to `sink` while the reader waits, as `Tail.set_sink` does."""
         self._tail.set_sink(self.wake, sink)
 
     async def wait(self) -> None:

@@ -33,11 +33,11 @@ class Committed(msgspec.Struct, eq=False, gc=False):  # a Struct: there is one p
 
 
 Sink = Callable[[Sequence[Committed]], bool]
-"""Takes what was committed, on the spot, for a reader that waits; False if the reader itself has to look."""
+"""Takes committed events for a reader that waits, in the commit callback; False if the reader has to read them."""
 
 
 class Tail:
-    """The newest events of one agent, kept only while somebody reads, and only so many and so large."""
+    """The newest events of one agent, kept while there are readers, up to a number and a size."""
 
     def __init__(self, head: Seq, *, count: int = 4096, size: int = 4 * 1024 * 1024) -> None:
         self.head = head
@@ -54,27 +54,27 @@ class Tail:
         return len(self._readers)
 
     def publish(self, committed: Sequence[Committed]) -> None:
-        """Make a committed batch visible: hand it to those who stand in for readers, and wake the others, each once.
+        """Make a committed batch visible: give it to the sinks of idle readers, and wake the other readers once each.
 
-        It is not kept if all have been handed it: who comes later reads the log, and with many streams it is memory
-        that nobody looks at.
+        It is not kept if every reader has it: a later reader reads the log, and with many streams keeping it would only
+        cost memory.
         """
         self.head = committed[-1].seq
         has_been_read = False
         try:
             has_been_read = self._hand_out(committed)
-        finally:  # also if somebody stops the process in the middle: what is kept always ends at the head
+        finally:  # also on Ctrl-C in the middle: what is kept always ends at the head
             if not has_been_read:
                 self._keep(committed)
             elif self._recent:
                 self._forget()
 
     def _hand_out(self, committed: Sequence[Committed]) -> bool:
-        """Tell everybody; False if one of them has still to read it."""
+        """Give the batch to all readers; False if one of them has still to read it."""
         has_been_read = True
         for reader, sink in self._readers.items():
             if sink is None or not sink(committed):
-                self._readers[reader] = None  # it is woken: nobody stands in for it until it waits again
+                self._readers[reader] = None  # it is woken: it has no sink until it waits again
                 reader.set()
                 has_been_read = False
         return has_been_read
@@ -118,7 +118,7 @@ class Tail:
     def join(self, reader: asyncio.Event | None = None) -> asyncio.Event:
         """Register a reader; the event is set whenever there is something new, or the tail is closed.
 
-        Who reads several tails brings its own event, and waits for all of them at once.
+        A reader of several tails passes its own event, and waits for all of them at once.
         """
         reader = reader if reader is not None else asyncio.Event()
         if self.closed:
@@ -127,9 +127,9 @@ class Tail:
         return reader
 
     def set_sink(self, reader: asyncio.Event, sink: Sink | None) -> None:
-        """Leave somebody at the place of a reader that waits, having read all there is; None when it is back.
+        """Deliver events to `sink` while a reader waits that has read everything; None when it reads again.
 
-        To wake a task, let it look what there is, and put it to sleep again costs several times what a token does.
+        Waking a task and putting it to sleep again costs several times what a token does.
         """
         if reader in self._readers:
             self._readers[reader] = sink
@@ -140,7 +140,7 @@ class Tail:
             self._forget()
 
     def close(self, why: AgentStopped | None = None) -> None:
-        """Wake everybody for the last time: the agent is not loaded any more."""
+        """Wake all readers a last time: the agent is not loaded any more."""
         self.closed, self.why = True, why
         for reader in self._readers:
             reader.set()

@@ -1,4 +1,4 @@
-"""One attempt of one turn: call the responder, hand its chunks over, say how it ended. Knows no client, no storage."""
+"""One attempt of one turn: call the responder, pass its chunks to the actor, record how it ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["TurnRunner", "TurnStart"]
 log = logging.getLogger("everyword.runtime")
 
 BREATH, LONG_BREATH = 8, 128
-"""After so many pieces everybody else has a turn: an answer that waits for nothing, a list of words or a cache, would
+"""After so many pieces the event loop runs other tasks. An answer that waits for nothing (a list, a cache) would
 keep its own first word from its reader, and all other conversations, until there is no room for more of it. The next
 breath is twice as long, up to the long one: the first word comes soon, and what follows is written in few commits."""
 
@@ -48,7 +48,7 @@ NAMED = 5
 
 
 class TurnStart(msgspec.Struct, frozen=True):
-    """What a runner is told of the turn that it starts, besides what the log says of it."""
+    """What a runner needs to know of the turn that it starts, besides what the log says."""
 
     cause: AttemptCause
     """Why an attempt is made after the first one."""
@@ -80,7 +80,7 @@ class TurnRunner:
         self.retry_as: AttemptCause | None = None
         """Set when the attempt failed in a way that may pass: the turn stays open and is to be tried again."""
         self.is_finishing = False
-        """Set before the end is posted: from then on nobody needs to stop this runner."""
+        """Set before the end is posted: from then on this runner need not be stopped."""
         self.attempt: Attempt | None = Attempt(1) if start.has_begun else None
         """The attempt that runs right now, or is about to begin."""
         self.is_paused = False
@@ -88,19 +88,19 @@ class TurnRunner:
         self.is_put_off = False
         """Set when approved calls have to run before its turn: it is to be begun again after them."""
         self.cancelled_at: Millis | None = None
-        """When it was last told to stop; kept by whoever tells it."""
+        """When it was last cancelled; set by the supervisor."""
         self._actor, self._responder, self._clock, self._rules = actor, responder, clock, rules
         self._start = start
         self.usage: Any = None
-        """What the model said so far that this turn took."""
+        """The usage that the model reported so far."""
         self._cancelled = CancelToken()
         self._patience = StallWatchdog(clock, rules.stall_after)
         self._was_steered = False
-        """Whether the answer's own code heard that it is to end here, for another question."""
+        """True when the answer's own code was told to end here, for another question."""
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the runtime told this runner to stop."""
+        """True when the runtime cancelled this runner."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
@@ -108,7 +108,7 @@ class TurnRunner:
         self._cancelled.set()
 
     async def run(self) -> None:
-        """Begin, stream, finish. Cancelling it ends nothing: the turn stays open until somebody says otherwise."""
+        """Begin, stream, finish. Cancelling it ends nothing: the turn stays open until its end is recorded."""
         act_for(self._start.principal)
         try:
             if self._start.has_begun:
@@ -121,7 +121,7 @@ class TurnRunner:
             fresh = await self._recovers(recovery, heard_at)
             if fresh is None:
                 return None
-            self.is_finishing = True  # it may end the turn, and then there are those who want to hear of it
+            self.is_finishing = True  # the command may end the turn, and its hooks must not be cancelled then
             self.attempt = Attempt(recovery.attempt if recovery is not None else 1)
             begun = await self._actor.insist(
                 BeginAttempt(self.turn, self._start.cause, fresh, heard_at, random_request_id())
@@ -159,7 +159,7 @@ class TurnRunner:
     # -- trying again (R-17) --------------------------------------------------------------------------------
 
     async def _recovers(self, recovery: Recovery | None, heard_at: Millis | None) -> bool | None:
-        """Tell whether the next attempt starts anew; None when there is none to make."""
+        """Return True if the next attempt starts anew, None if there is no next attempt."""
         if recovery is None:
             return False
         if await self._actor.inspect(self._is_finished):
@@ -187,7 +187,7 @@ class TurnRunner:
                 assert_never(decision)
 
     async def _delay(self, recovery: Recovery, milliseconds: int) -> None:
-        """Wait before the next attempt; whoever looks meanwhile is told that the turn is being recovered."""
+        """Wait before the next attempt; clients see meanwhile that the turn is being recovered."""
         until = Millis(self._clock.now() + milliseconds)
         await self._actor.insist(DelayAttempt(self.turn, Attempt(recovery.attempt - 1), self._start.cause))
         self.is_paused = True
@@ -265,7 +265,7 @@ class TurnRunner:
                 breath = left = min(2 * breath, LONG_BREATH)
                 await asyncio.sleep(0)
                 if self.is_cancelled:
-                    raise asyncio.CancelledError  # it did not listen, and nobody hears it any more
+                    raise asyncio.CancelledError  # its code ignored the cancellation; its chunks are dropped
             if type(given) is str:  # nearly always, and then in few steps, and without a coroutine of its own
                 if not feed.offer_text(given):
                     await feed.add(given)
@@ -366,7 +366,7 @@ class TurnRunner:
         return turn is not None and turn.fold is not None and turn.chunks > 0 and turn.fold.is_finished
 
     def _usage_said(self, state: State) -> Any:
-        """Return what an answer says that it took; of one that goes on from another, only what is not that one's."""
+        """Return the usage that the answer reports; for a continuation, only if it is not that of the answer before."""
         turn = state.open.get(self.turn)
         if turn is None or turn.fold is None:
             return None
@@ -381,7 +381,7 @@ class TurnRunner:
         return message if message is not None and message.parts else None
 
     def _call(self, state: State, *, is_fresh: bool = False) -> tuple[TurnCall, ChunkFeed]:
-        """Return what the responder is told, and what its chunks go through, set to go on from what was streamed."""
+        """Return the call for the responder, and the feed for its chunks, set to continue what was streamed."""
         turn = state.open.get(self.turn)
         if turn is None:
             raise StaleAttempt(f"unable to run turn {self.turn}; it has ended meanwhile")
@@ -431,7 +431,7 @@ def _usage_of(message: UIMessage) -> Any:
 
 
 def _was_told_to_stop(exc: BaseException) -> bool:
-    """Tell our cancelling the task from a CancelledError that the responder's own code let out: that is a failure."""
+    """Return True if the runtime cancelled the task. A CancelledError of the responder's own code is a failure."""
     task = asyncio.current_task()
     return isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

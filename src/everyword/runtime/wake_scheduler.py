@@ -1,4 +1,4 @@
-"""The only timer: wakes agents whose time has come, unloads idle ones, runs retention, and watches the store (R-22)."""
+"""Wakes agents that are due, unloads idle ones, runs retention, and checks the files of the store (R-22)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PICK_UP = 16
 class WakeScheduler:
     """Sleeps until the next thing is due, and does it. Its memory is a cache of the wake table.
 
-    What is due stands in a heap; an entry counts only if it is still what the agent wants.
+    Wake times are in a heap; an entry counts only if it is still the wake time of its agent.
     """
 
     def __init__(self, directory: Directory) -> None:
@@ -63,7 +63,7 @@ class WakeScheduler:
         self._due[agent] = at
         heapq.heappush(self._heap, (at, agent))
         if self._heap[0] == (at, agent):
-            self._changed.set()  # earlier than what is slept for
+            self._changed.set()  # earlier than the time that it sleeps until
 
     def forget(self, agent: AgentId) -> None:
         """Do not wake the agent."""

@@ -47,7 +47,7 @@ class JobsAccess:
         max_attempts: int = 5,
         key: str | None = None,
     ) -> JobRecord:
-        """Put work aside, and return it, or what is there already (R-33). A cron line's time is found from its rule.
+        """Add a job and return it, or the one that is there already (R-33). The time of a cron job comes from its rule.
 
         Raises:
             UsageError: the rule or the zone cannot be used.
@@ -96,7 +96,7 @@ class JobsAccess:
 
 
 async def _replacing(own: JobRun, actor: Actor, command: AddJob) -> Sequence[Event]:
-    """Add a job whose key may be that of the run which asks: a run that replaces its own job goes on to its end."""
+    """Add a job whose key may be that of the calling run. A run that replaces its own job goes on to its end."""
     before, own.is_ending = own.is_ending, True
     is_over = False
     try:

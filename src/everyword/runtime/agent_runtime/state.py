@@ -23,7 +23,7 @@ class StateAccess:
     def __init__(self, directory: Directory, agent: AgentId) -> None:
         self._directory, self._agent = directory, agent
         self._late = 0
-        """How many states wait for the agent to be loaded: those that come meanwhile wait behind them."""
+        """Number of states that wait for the agent to be loaded. States that are set meanwhile wait behind them."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

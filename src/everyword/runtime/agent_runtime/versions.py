@@ -26,7 +26,7 @@ class VersionsAccess:
         self._directory, self._agent = directory, agent
 
     async def versions(self, message: MessageId) -> list[VersionRecord]:
-        """Return all that stand in the place of a message, oldest first; empty for an unknown one."""
+        """Return all versions of a message, oldest first; empty for an unknown message."""
         async with self._directory.attach(self._agent) as loaded:
             return await loaded.actor.inspect(lambda state: _versions(state, message))
 

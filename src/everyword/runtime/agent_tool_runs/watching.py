@@ -38,7 +38,7 @@ __all__ = ["AgentToolRuns", "child_of", "record_of", "request_of"]
 log = logging.getLogger("everyword.runtime")
 
 DETACHED_PATIENCE: Final = 60 * 60 * 1000
-"""Milliseconds of silence after which a run that nobody waits for is not watched any longer."""
+"""Milliseconds without output after which a detached run is no longer watched."""
 
 LOOK: Final = 2.0
 """Seconds that looking at sub-agents may take when an attempt begins: one that hangs must not keep its parent."""
@@ -90,7 +90,7 @@ class AgentToolRuns:
         self._hooks: dict[RunId, asyncio.Task[None]] = {}
         self._awaited: dict[RunId, list[asyncio.Future[RunRecord]]] = {}
         self.look_again: Callable[[], None] = lambda: None
-        """Asks what the state calls for once more; set by whoever reconciles."""
+        """Reconciles once more; set by the reconciler."""
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -132,7 +132,7 @@ class AgentToolRuns:
         return future
 
     def abandon(self, why: Exception) -> None:
-        """Tell whoever waits for an end that this owner will not see it."""
+        """Raise in every caller that waits for an end: this process will not see it."""
         for futures in self._awaited.values():
             for future in futures:
                 if not future.done():
@@ -160,7 +160,7 @@ class AgentToolRuns:
     def _watch_done(self, run: RunId, task: asyncio.Task[None]) -> None:
         del self._watches[run]
         if not task.cancelled() and task.exception() is None:
-            self.look_again()  # it may have been taken up again meanwhile
+            self.look_again()  # the run may have been resumed meanwhile
 
     def _tell_ends(self, state: State) -> None:
         for run in [run for run in self._awaited if run not in state.runs or not state.runs[run].is_open]:
@@ -189,11 +189,11 @@ class AgentToolRuns:
         try:
             await self._actor.insist(MarkRunTold(record.run))
         except (AgentStopped, LogError):
-            log.info("the end of run %s will be told again", record.run)
+            log.info("the hook for the end of run %s will be called again", record.run)
 
 
 class _RunWatcher:
-    """One open run: its sub-agent at work, and who waits for that."""
+    """One open run: starts its sub-agent, and records how that ended."""
 
     def __init__(self, directory: Directory, actor: Actor, started: RunStarted, patience: int | None) -> None:
         self.stopped = asyncio.Event()
@@ -221,12 +221,12 @@ class _RunWatcher:
         except AgentGone:
             end = EndRun(self._started.run, "aborted", reason=DESTROYED)
         except (AgentStopped, LogError):
-            raise  # whoever loads the agent next watches it
-        except Exception as exc:  # noqa: BLE001 - a mistake of ours; whoever waits must not wait for ever
+            raise  # the next owner of the agent watches the run
+        except Exception as exc:  # noqa: BLE001 - a mistake of ours; callers must not wait for ever
             end = self._failed(exc, "The run could not be watched.")
         finally:
             for task in (working, stopping, silence):
-                task.cancel()  # all of them first: whoever cancels this one may not let it wait for the rest
+                task.cancel()  # all of them first: this task may be cancelled before it has waited for the rest
             for task in (working, stopping, silence):
                 await _over(task)
         await self._actor.insist(end)

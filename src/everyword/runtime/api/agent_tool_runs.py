@@ -1,4 +1,4 @@
-"""Runs as agents' own code knows them: what is asked of a sub-agent that works as a tool, and what is told of it."""
+"""Agent tool runs as agents' own code knows them: requests to a sub-agent that works as a tool, and their records."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RunChunk:
 
 @dataclass(frozen=True, slots=True)
 class RunCall:
-    """A run, as the sub-agent that works is told of it. `expects` names the type that its output is to have."""
+    """A run, as its sub-agent gets it. `expects` names the type that its output is to have."""
 
     run: RunId
     input: Any
@@ -81,7 +81,7 @@ class RunQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
-    """What a sub-agent's turn comes to, for who asked: words, and a JSON value if there is one."""
+    """The result of a sub-agent's turn for the calling agent: text, and a JSON value if there is one."""
 
     summary: str
     output: Any = None
@@ -102,6 +102,6 @@ class AnswersRuns(Protocol):
 
 @runtime_checkable
 class HasRunHook(Protocol):
-    """A responder whose agent wants to know how its runs end; asked only if `rules.has_run_hook`."""
+    """A responder with a hook for the end of runs; called only if `rules.has_run_hook`."""
 
     async def on_run_finished(self, record: RunRecord) -> None: ...

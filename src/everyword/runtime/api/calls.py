@@ -20,7 +20,7 @@ class Call:
     method: str
     """A method of the agent's class; one of the framework's own operations begins with `everyword.`."""
     arguments: bytes
-    """JSON: a list of two, the positional arguments and an object of those with names."""
+    """JSON: a list of two, the positional arguments and an object of the keyword arguments."""
     principal: Identity | None = None
     """For whom the caller works: the call does so, too."""
     answering: frozenset[AgentId] = frozenset()

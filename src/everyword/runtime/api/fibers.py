@@ -14,7 +14,7 @@ __all__ = ["FiberRecord", "FiberWork", "RecoversFibers", "RunningFiber"]
 
 @dataclass(frozen=True, slots=True)
 class FiberRecord:
-    """A fiber as it stands: without an outcome it is open. `attempts` counts how often it was begun or handed back."""
+    """A fiber as it stands: without an outcome it is open. `attempts` counts how often it was started or recovered."""
 
     id: FiberId
     name: str
@@ -38,15 +38,15 @@ class RunningFiber(Protocol):
         """Wait for its end; returns or raises what its code does. Safe to cancel: it goes on.
 
         Raises:
-            FiberCancelled: somebody cancelled it.
-            AgentStopped: it was cut off; whoever loads the agent next is handed it back.
+            FiberCancelled: it was cancelled.
+            AgentStopped: it was interrupted; the next owner of the agent recovers it.
         """
         ...
 
 
 @runtime_checkable
 class RecoversFibers(Protocol):
-    """A responder whose agent takes up what a dead process left."""
+    """A responder whose agent recovers fibers of a process that died."""
 
     async def on_fiber_recovered(self, fiber: FiberRecord) -> None:
         """Start the fiber again, or return to let it end as interrupted; raising means to be asked again later."""

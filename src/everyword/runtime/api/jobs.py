@@ -1,4 +1,4 @@
-"""Jobs as agents' own code knows them: what is put aside, what its class declares, and how a run is called."""
+"""Jobs as agents' own code knows them: records, declared schedules, and the call of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DeclaredJob", "DeclaresJobs", "JobCall", "JobRecord", "RunsJobs"]
 
 @dataclass(frozen=True, slots=True)
 class JobCall:
-    """One run of a job, as the agent's own code is told of it."""
+    """One run of a job, as the agent's own code gets it."""
 
     id: JobId
     callback: str
@@ -23,7 +23,7 @@ class JobCall:
     run: int
     missed: int
     ended: int = 0
-    """The run that ended last, 0 for none: those since then are one, which processes died under."""
+    """The run that ended last, 0 for none. All runs since then are the same one, started again after crashes."""
 
 
 @dataclass(frozen=True, slots=True)

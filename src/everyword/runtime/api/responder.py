@@ -35,7 +35,7 @@ class Responder(Protocol):
         ...
 
     async def on_response(self, result: TurnResult) -> None:
-        """Hear how a turn ended; called only if `rules.has_response_hook`."""
+        """Called when a turn has ended, at least once per turn, if `rules.has_response_hook`."""
         ...
 
 
@@ -55,5 +55,5 @@ class CanBeDestroyed(Protocol):
     """A responder whose agent can be destroyed."""
 
     def retire(self, why: AgentGone) -> None:
-        """Hear that the agent is no more: what its code asks for from now on raises `why`."""
+        """Called when the agent was destroyed: what its code asks of the runtime from now on raises `why`."""
         ...

@@ -75,7 +75,7 @@ class CancelToken:
 
 
 class TurnCall(msgspec.Struct, frozen=True):
-    """One attempt of one turn, as its responder is told of it.
+    """One attempt of one turn, as its responder gets it.
 
     `messages` is the conversation that the turn answers. When something of the answer is there already (a later
     attempt, a continuation), it is `partial`, and the last of `messages`.
@@ -102,17 +102,17 @@ class TurnCall(msgspec.Struct, frozen=True):
     working: Callable[[], AbstractContextManager[None]] = nullcontext
     """Marks a time in which the model's silence is no stall, because something else is being waited for."""
     is_steered: Callable[[], Awaitable[bool]] = _not
-    """Tells whether a question waits that is to be read before the next step; who hears yes ends the answer here."""
+    """Returns True if a question waits that is to be read before the next step; the answer has to end then."""
     may_retry: Callable[[], Awaitable[bool]] = _not
-    """Tells whether this attempt may fail and be followed by another."""
+    """Returns True if another attempt may follow when this one fails."""
     is_held: Callable[[], Awaitable[bool]] = _not
-    """Tells whether the answer has to end with its last step: a client answered a call of it, and goes on by itself."""
+    """Returns True if the answer has to end with its last step: a client answered a call, and continues by itself."""
     is_calls_only: bool = False
     """Whether the approved calls of `partial` are to be run, and the model is not to be asked (R-3)."""
     principal: Identity | None = None
-    """Who asked, the same in every attempt (R-35)."""
+    """The principal that asked, the same in every attempt (R-35)."""
     approver: Callable[[str], Awaitable[Identity | None]] = _no_one
-    """Tells who approved a call; None when nobody did, or nobody is known."""
+    """Returns the principal that approved a call; None if the call was not approved, or the approver is unknown."""
     trace: str | None = None
     """The trace that asked, as `traceparent`, the same in every attempt."""
 
