@@ -23,7 +23,7 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: attack chaos simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations traps wheel docs recording screenshots clean
+.PHONY: attack call-paths chaos simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ benchmarks/peer/node_modules/.ready: benchmarks/peer/worker.js benchmarks/peer/e
 
 walks: setup ## many random walks of two tabs over a bad network (WALKS=50 make walks); `make test` takes a few
 	@$(BIN)/pytest tests/browser/test_walks.py -n $(WORKERS) $(ARGS)
+
+call-paths: setup-python ## count the calls of four walks through the code (ARGS='--tree chunk' prints one as a tree)
+	@$(BIN)/python -m tools.call_paths $(ARGS)
 
 chaos: setup-python ## kill a server under load at random for ten minutes (`make test` does it for one)
 	@$(BIN)/python -m tools.chaos $(ARGS)
