@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from everyword.cli.event_printer import Teller
-from everyword.cli.event_source import Happened, Here
+from everyword.cli.event_printer import EventPrinter
+from everyword.cli.event_source import CurrentState, Happened
 from everyword.cli.output import Output
 from everyword.events import (
     AttemptDelayed,
@@ -57,12 +57,12 @@ from everyword.messages.message import UIMessage
 T, N = TurnId(1), NodeId(1)
 
 
-def _told(*events: Event) -> tuple[str, Teller]:
+def _told(*events: Event) -> tuple[str, EventPrinter]:
     out = io.StringIO()
-    teller = Teller(Output(out=out))
+    printer = EventPrinter(Output(out=out))
     for number, event in enumerate(events, 1):
-        teller.happened(Happened(Seq(number), event, Millis(number * 1000)))
-    return out.getvalue(), teller
+        printer.happened(Happened(Seq(number), event, Millis(number * 1000)))
+    return out.getvalue(), printer
 
 
 def _chunks(*bodies: dict[str, Any]) -> list[Event]:
@@ -79,7 +79,7 @@ def _accepted(kind: TurnKind = TurnKind.CHAT, *messages: Placed) -> TurnAccepted
 
 
 def test_text_grows_and_reasoning_and_tools_have_lines_of_their_own() -> None:
-    text, teller = _told(
+    text, printer = _told(
         _accepted(TurnKind.CHAT, _user("two\nlines")),
         *_chunks(
             {"type": "start", "messageId": "m"},
@@ -103,7 +103,7 @@ def test_text_grows_and_reasoning_and_tools_have_lines_of_their_own() -> None:
         '  ▤ x.png image/png 20 bytes\n  ◆ data-note {"n":1}\n  gone\n'
         "  ✗ error in 13.0 s, 12 chunks: The model is gone.\n"
     )
-    assert (teller.open, teller.outcome) == ({}, Outcome.ERROR)
+    assert (printer.open, printer.outcome) == ({}, Outcome.ERROR)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,11 @@ def test_background_work_that_fails_is_told_of() -> None:
 
 def test_who_joins_is_told_the_last_messages_and_what_the_open_turn_has_said() -> None:
     out = io.StringIO()
-    teller = Teller(Output(out=out))
+    printer = EventPrinter(Output(out=out))
     messages = [UIMessage(f"m{n}", "user", [{"type": "text", "text": f"number {n}"}]) for n in range(3)]
-    teller.here(Here(messages, {T: [{"type": "text-delta", "id": "t", "delta": "So f"}]}), 1)
-    teller.happened(Happened(Seq(9), Chunk(T, Attempt(1), 2, to_raw({"type": "text-delta", "id": "t", "delta": "ar"}))))
+    printer.here(CurrentState(messages, {T: [{"type": "text-delta", "id": "t", "delta": "So f"}]}), 1)
+    printer.happened(
+        Happened(Seq(9), Chunk(T, Attempt(1), 2, to_raw({"type": "text-delta", "id": "t", "delta": "ar"})))
+    )
     assert out.getvalue() == "user\n  number 2\nassistant\n  So far"
-    assert list(teller.open) == [T]
+    assert list(printer.open) == [T]

@@ -22,7 +22,7 @@ from ..runtime.rebuild import Projections
 from .readonly_log import ReadOnlyLog
 from .text import count_of
 
-__all__ = ["Cure", "Examined", "Finding", "examine"]
+__all__ = ["CheckedAgent", "Cure", "Finding", "examine"]
 
 Cure = Literal["rebuild", "restore"]
 
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Examined:
+class CheckedAgent:
     """The findings of one agent; `is_busy` when it grew too fast to be checked."""
 
     agent: AgentId
@@ -58,7 +58,7 @@ class Examined:
         return all(finding.cure == "rebuild" for finding in self.findings)
 
 
-async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int | None = None) -> Examined:
+async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int | None = None) -> CheckedAgent:
     """Read an agent's log and compare the tables with it; `stored` is the number of its events, if known."""
     for _ in range(TRIES):
         head = await store.head(agent)
@@ -75,8 +75,8 @@ async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int |
             is_known = stored is not None and not log.is_broken and log.count < stored
             if is_known:
                 log.find(f"{count_of((stored or 0) - log.count, 'event')} in the file cannot be reached", "restore")
-            return Examined(agent, log.count, len(log.rows.turns), log.told())
-    return Examined(agent, is_busy=True)
+            return CheckedAgent(agent, log.count, len(log.rows.turns), log.told())
+    return CheckedAgent(agent, is_busy=True)
 
 
 class _Log:

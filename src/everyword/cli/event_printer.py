@@ -36,12 +36,12 @@ from ..events import (
 from ..ids import Millis, TurnId
 from ..messages.message import Chunk as ChunkObject
 from ..messages.message import UIMessage
-from .event_source import Happened, Here
+from .event_source import CurrentState, Happened
 from .message_lines import brief, other_line, render_message
 from .output import Output
 from .text import clean, count_of, one_line
 
-__all__ = ["Teller"]
+__all__ = ["EventPrinter"]
 
 ENDINGS = {
     Outcome.COMPLETED: ("✓", "green"),
@@ -61,7 +61,7 @@ CAUSES = {"crash": "the process died", "stall": "the model stalled", "retry": "t
 CAUSES["shutdown"] = "the server was restarted"
 
 
-class Teller:
+class EventPrinter:
     """Prints events. `open` has the turns that have not ended; `outcome` is the outcome of the last ended turn."""
 
     def __init__(self, output: Output) -> None:
@@ -73,7 +73,7 @@ class Teller:
         self._style: str | None = None
         """Style of the unfinished line; None without one."""
 
-    def here(self, here: Here, count: int) -> None:
+    def here(self, here: CurrentState, count: int) -> None:
         """Print the last messages, and the text of open turns so far."""
         for message in list(here.messages)[-count:] if count else []:
             self._speak(message.role)

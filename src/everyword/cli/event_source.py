@@ -27,7 +27,7 @@ from .readonly_log import ReadOnlyLog
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["CaughtUp", "Happened", "Here", "News", "events_url", "follow_file", "follow_url"]
+__all__ = ["CaughtUp", "CurrentState", "Happened", "LogUpdates", "events_url", "follow_file", "follow_url"]
 
 POLL = 0.1
 """Seconds between two reads of a file, and so the latency of `everyword tail`."""
@@ -39,7 +39,7 @@ JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class CurrentState:
     """The agent when the reader starts: the messages that clients see, and the chunks of its open turns."""
 
     messages: Sequence[UIMessage] = ()
@@ -60,10 +60,10 @@ class CaughtUp:
     """The reader has received everything that was committed when it started."""
 
 
-News = AsyncGenerator[Here | Happened | CaughtUp, None]
+LogUpdates = AsyncGenerator[CurrentState | Happened | CaughtUp, None]
 
 
-async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> News:
+async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> LogUpdates:
     """Yield the agent's current messages, unless there is a cursor, then every committed event, forever."""
     cursor, is_behind = after, True
     if cursor is None:
@@ -89,9 +89,9 @@ async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> 
             await asyncio.sleep(POLL)
 
 
-def _here(state: State) -> Here:
+def _here(state: State) -> CurrentState:
     chunks = {turn.id: replay_from_fold(turn.fold) for turn in state.chat_turns() if turn.fold is not None}
-    return Here(_messages(state, {turn.node for turn in state.chat_turns()}), chunks)
+    return CurrentState(_messages(state, {turn.node for turn in state.chat_turns()}), chunks)
 
 
 def _messages(state: State, unfinished: set[NodeId]) -> list[UIMessage]:
@@ -106,7 +106,7 @@ def _messages(state: State, unfinished: set[NodeId]) -> list[UIMessage]:
     return found
 
 
-async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[str, str]) -> News:
+async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[str, str]) -> LogUpdates:
     """Yield the same from a server; reconnects from the cursor when the connection is lost.
 
     Raises:
@@ -142,7 +142,7 @@ async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[s
 
 async def _hear(
     client: httpx.AsyncClient, where: str, headers: Mapping[str, str], cursor: Seq | None
-) -> AsyncGenerator[tuple[Seq, Here | Happened], None]:
+) -> AsyncGenerator[tuple[Seq, CurrentState | Happened], None]:
     """Yield the events of one response, each with the cursor after it."""
     at = {"last-event-id": str(cursor)} if cursor is not None else {}
     async with client.stream("GET", where, headers={**headers, **at}) as answer:
@@ -166,14 +166,14 @@ def events_url(url: str, agent: str) -> str:
     return Address(url, kind, name).http("events")
 
 
-def _read(told: SseEvent) -> tuple[Seq, Here | Happened]:
+def _read(told: SseEvent) -> tuple[Seq, CurrentState | Happened]:
     seq = Seq(int(told.id or 0))
     if told.event == "snapshot":
         return seq, _snapshot(msgspec.json.decode(told.data))
     return seq, Happened(seq, decode_event(told.data))
 
 
-def _snapshot(told: JsonObject) -> Here:
+def _snapshot(told: JsonObject) -> CurrentState:
     nodes: dict[NodeId, Node] = {}
     for node in told["nodes"]:
         body = msgspec.json.encode(node["message"]) if node["message"] is not None else None
@@ -181,4 +181,4 @@ def _snapshot(told: JsonObject) -> Here:
         nodes[node["node"]] = Node(node["parent"], message["id"], message["role"], Millis(0), body)
     state = State(tree=Tree(nodes, told["leaf"]))
     chunks = {TurnId(turn["turn"]): turn["chunks"] for turn in told["turns"]}
-    return Here(_messages(state, {turn["node"] for turn in told["turns"]}), chunks)
+    return CurrentState(_messages(state, {turn["node"] for turn in told["turns"]}), chunks)

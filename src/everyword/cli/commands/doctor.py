@@ -15,7 +15,7 @@ from ...runtime.clock import SystemClock
 from ...runtime.rebuild import rebuild
 from ...runtime.stored_ids import doubles
 from ...server import Everyword
-from ..agent_check import Examined, examine
+from ..agent_check import CheckedAgent, examine
 from ..app_check import check_setup
 from ..app_import import DEFAULT_APP
 from ..arguments import add_store
@@ -136,13 +136,13 @@ async def _damage(store: ReadOnlyLog) -> list[str]:
     return [*found, *([f"{count_of(strays[0], 'event')} without an agent"] if strays is not None else [])]
 
 
-async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[Examined]:
+async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[CheckedAgent]:
     now = SystemClock().now()
     try:
         counts = await store.stored_counts()
     except LogCorrupt:
         counts = {}
-    examined: list[Examined] = []
+    examined: list[CheckedAgent] = []
     with output.progress("checking", len(agents)) as bar:
         for agent in agents:
             bar.step(agent)
@@ -150,7 +150,7 @@ async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]
     return examined
 
 
-async def _fix(db: str, examined: Sequence[Examined]) -> list[AgentId]:
+async def _fix(db: str, examined: Sequence[CheckedAgent]) -> list[AgentId]:
     if not examined:
         return []
     async with writing(db, "repair") as store:
@@ -159,7 +159,7 @@ async def _fix(db: str, examined: Sequence[Examined]) -> list[AgentId]:
     return [each.agent for each in examined]
 
 
-def _print(output: Output, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId]) -> None:
+def _print(output: Output, damage: Sequence[str], examined: Sequence[CheckedAgent], fixed: Sequence[AgentId]) -> None:
     for line in damage:
         output.print(f"{output.style('✗', 'red')} the file: {one_line(line)}")
         output.print("    restore it from a backup; `everyword export` may still read some agents")
@@ -183,7 +183,7 @@ def _print(output: Output, damage: Sequence[str], examined: Sequence[Examined], 
 
 
 def _as_json(
-    db: str, damage: Sequence[str], examined: Sequence[Examined], fixed: Sequence[AgentId], *, is_healthy: bool
+    db: str, damage: Sequence[str], examined: Sequence[CheckedAgent], fixed: Sequence[AgentId], *, is_healthy: bool
 ) -> dict[str, Any]:
     return {
         "file": db,

@@ -13,7 +13,7 @@ from ...errors import UsageError
 from ...messages.message import UIMessage
 from ...rows import TurnRow
 from ..arguments import add_agent, add_store, parse_count
-from ..event_printer import Teller
+from ..event_printer import EventPrinter
 from ..event_source import Happened
 from ..message_lines import brief
 from ..output import Output
@@ -100,11 +100,11 @@ def _check(chosen: argparse.Namespace, play: Play, row: TurnRow) -> None:
 
 async def _tell(output: Output, play: Play, speed: float | None) -> None:
     """Print the turn as `tail` does, at the given speed."""
-    teller, before = Teller(output), play.events[play.first].at
+    printer, before = EventPrinter(output), play.events[play.first].at
     for committed in play.events[play.first : play.last + 1]:
         await _wait(committed.at - before, speed)
         before = committed.at
-        teller.happened(Happened(committed.seq, committed.event, committed.at))
+        printer.happened(Happened(committed.seq, committed.event, committed.at))
 
 
 async def _wait(milliseconds: int, speed: float | None) -> None:

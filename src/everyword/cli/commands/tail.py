@@ -13,8 +13,8 @@ from ...errors import UsageError
 from ...events import AttemptStarted, Chunk, Outcome, TurnAccepted, TurnEnded, encode_event
 from ...ids import Seq, TurnId
 from ..arguments import add_agent, add_store, parse_count
-from ..event_printer import Teller
-from ..event_source import CaughtUp, Happened, Here, News, follow_file, follow_url
+from ..event_printer import EventPrinter
+from ..event_source import CaughtUp, CurrentState, Happened, LogUpdates, follow_file, follow_url
 from ..output import Output
 from ..store_access import find_agent, reading
 from ..text import iso
@@ -70,13 +70,13 @@ async def tail(output: Output, chosen: argparse.Namespace) -> int:
         return await _follow(output, chosen, follow_file(store, found, after))
 
 
-async def _follow(output: Output, chosen: argparse.Namespace, news: News) -> int:
-    shown: Teller | _Lines = _Lines(output) if output.is_json else Teller(output)
+async def _follow(output: Output, chosen: argparse.Namespace, news: LogUpdates) -> int:
+    shown: EventPrinter | _Lines = _Lines(output) if output.is_json else EventPrinter(output)
     is_behind = True
     async with aclosing(news) as pages:
         async for each in pages:
             match each:
-                case Here():
+                case CurrentState():
                     shown.here(each, chosen.lines)
                 case Happened():
                     shown.happened(each)
@@ -97,7 +97,7 @@ class _Lines:
         self.outcome: Outcome | None = None
         self._output = output
 
-    def here(self, here: Here, count: int) -> None:
+    def here(self, here: CurrentState, count: int) -> None:
         self.open = dict.fromkeys(here.open)
         messages = [message.to_dict() for message in list(here.messages)[-count:]] if count else []
         self._output.json_line({"here": {"messages": messages, "open": {str(k): v for k, v in here.open.items()}}})
