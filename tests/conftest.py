@@ -1,4 +1,4 @@
-"""What every test run does: count obligations, keep Hypothesis patient on a busy machine."""
+"""Hooks of every test run: count obligations, configure Hypothesis, run `async def` tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from tests.owning import owning_its_tasks
+from tests.leaked_tasks import fail_on_leaked_tasks
 from tools.obligations import Tally, read_page
 
 _TALLY = pytest.StashKey[Tally]()
@@ -31,7 +31,7 @@ hypothesis.settings.load_profile(
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TALLY] = Tally()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Whoever was started in the background by a shell ignores Ctrl-C, and so would every process of ours.
+        # A shell starts background jobs with SIGINT ignored, and the processes that tests start would inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -43,14 +43,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    # What was imported stays; whoever collects garbage need not look at it again.
+    # Imported modules stay; the garbage collector need not look at them again.
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_set_of_certificates() -> Iterator[None]:
-    """Read the certificates once: every client of every SDK does it anew, and no test speaks to anybody outside."""
+    """Read the certificates once: every HTTP client reads them again, and no test connects to another machine."""
     context = ssl.create_default_context()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", lambda *args, **kwargs: context)
@@ -58,7 +58,7 @@ def _one_set_of_certificates() -> Iterator[None]:
 
 
 class _Recorder:
-    """Hears every report in the controlling process, whichever worker ran the test."""
+    """Receives every report in the controlling process, from all workers."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -89,10 +89,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run `async def` tests in a loop of their own, and hold them to owning every task that they started."""
+    """Run each `async def` test in its own loop, and fail it if it leaves a task running."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
     names = pyfuncitem._fixtureinfo.argnames
-    asyncio.run(owning_its_tasks(test(**{name: pyfuncitem.funcargs[name] for name in names})))
+    asyncio.run(fail_on_leaked_tasks(test(**{name: pyfuncitem.funcargs[name] for name in names})))
     return True

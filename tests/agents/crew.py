@@ -25,7 +25,7 @@ from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.messages.tool_calls import tool_parts
 from everyword.testing import Gate
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 from tests.runtime.kit import PATIENCE
 
 __all__ = ["BASES", "GATES", "Crew", "asked", "crew", "running", "until", "user"]
@@ -178,4 +178,4 @@ async def running(crew: Crew, store: LogStore | None = None, name: str = "ann") 
     app = Everyword([crew.boss], store=store if store is not None else MemoryLog())
     app.grace = 0.0
     async with app:
-        yield await own(app.get(crew.boss, name))
+        yield await loaded_agent(app.get(crew.boss, name))

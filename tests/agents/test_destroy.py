@@ -19,8 +19,8 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
 from everyword.testing import CrashingLog, ManualClock
-from tests.patience import PATIENCE
 from tests.runtime.kit import kill_everything
+from tests.timeouts import PATIENCE
 
 AGENT, CHILD = AgentId("chat/ann"), AgentId("chat/ann/sub/chat/kid")
 

@@ -16,9 +16,9 @@ from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.stored_ids import doubles
 from everyword.testing import Gate
 from tests.agents.kit import dying
-from tests.own_agents import own
-from tests.patience import PATIENCE
+from tests.loaded_agents import loaded_agent
 from tests.runtime.facts import eventually, says, written
+from tests.timeouts import PATIENCE
 
 
 def kinds_of(*classes: type[Agent]) -> dict[str, tuple[str, ...]]:
@@ -101,7 +101,7 @@ async def before(name: str = "ann") -> MemoryLog:
     """Return a store as it was written before the class was renamed."""
     store = MemoryLog()
     async with Everyword([Chat], store=store) as app:
-        chat = await own(app.get(Chat, name))
+        chat = await loaded_agent(app.get(Chat, name))
         await chat.save_messages([user("hi")])
         await (await chat.sub_agent(Note, "n")).set_state({"n": 5})
         await chat.sql("create table said (text)")
@@ -112,7 +112,7 @@ async def before(name: str = "ann") -> MemoryLog:
 async def test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_class_is_renamed() -> None:
     store = await before()
     async with asyncio.timeout(PATIENCE), Everyword([Support], store=store) as app:
-        support = await own(app.get(Support, "ann"))
+        support = await loaded_agent(app.get(Support, "ann"))
         assert [message.text for message in support.messages] == ["hi", "re hi"]
         assert (await support.save_messages([user("again")])).status == "completed"
         assert await support.sql("select text from said") == [{"text": "once"}]
@@ -137,7 +137,7 @@ async def test_an_agent_keeps_its_id_and_everything_that_it_stored_when_its_clas
 async def test_what_has_only_a_database_or_only_a_state_is_found_too() -> None:
     store = MemoryLog()
     async with Everyword([Note], store=store) as app:
-        await (await own(app.get(Note, "sql"))).sql("create table t (x)")
+        await (await loaded_agent(app.get(Note, "sql"))).sql("create table t (x)")
         await app.get(Note, "state").set_state({"n": 1})
     async with Everyword([Memo], store=store) as app:
         names = (await app.service()).directory.stored_ids
@@ -145,7 +145,7 @@ async def test_what_has_only_a_database_or_only_a_state_is_found_too() -> None:
         assert [await names.find(each) for each in asked] == ["note/sql", "note/state", "memo/none"]
         with pytest.raises(UsageError, match="its class has aliases"):
             Memo(AgentRuntime(app._directory, AgentId("memo/sql"))).sql("select * from t")
-        memo = await own(app.get(Memo, "sql"))
+        memo = await loaded_agent(app.get(Memo, "sql"))
         assert await memo.sql("select * from t") == []
 
 

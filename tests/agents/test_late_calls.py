@@ -22,8 +22,8 @@ from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, dying, served
 from tests.agents.think.kit import Script, call, thinker
 from tests.agents.think.test_toolsets import shop
-from tests.patience import PATIENCE
 from tests.runtime.kit import soon
+from tests.timeouts import PATIENCE
 
 YES, NO = ApprovalAnswer(True), ApprovalAnswer(False, "too much")
 POLICIES = ["queue", "latest", "merge", "drop", "debounce", "steer"]

@@ -21,7 +21,7 @@ from everyword import (
 )
 from everyword.testing import Gate, LocalServer
 from tests.agents.think.kit import Script, thinker
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 PEOPLE = {
     "ann": Principal("ann", name="Ann", claims={"role": "agent"}),

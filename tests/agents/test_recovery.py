@@ -18,7 +18,7 @@ from everyword.messages.message import UIMessage
 from everyword.runtime.recovery import backoff
 from tests.agents.bases import BASES, Asked, answering
 from tests.agents.kit import AGENT, Served, dying, served
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 
 class Dropped(ChatError):

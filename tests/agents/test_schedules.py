@@ -24,8 +24,8 @@ from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
 from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import read_all
-from tests.patience import PATIENCE
 from tests.runtime.kit import kill_everything
+from tests.timeouts import PATIENCE
 
 AGENT = AgentId("worker/ann")
 NOON = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 12 * 3_600_000

@@ -29,7 +29,7 @@ from everyword.log.sqlite.store import SqliteLog
 from everyword.log.views import VIEWS
 from everyword.server.stores import drop_database
 from tests.agents.streams.kit import until
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 
 SECRET = "the others' secret"
 
@@ -60,7 +60,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
 @asynccontextmanager
 async def notes(store: LogStore) -> AsyncIterator[Notes]:
     async with Everyword([Notes, Chat], store=store) as app:
-        yield await (await own(app.get(Notes, "ann"))).prepare()
+        yield await (await loaded_agent(app.get(Notes, "ann"))).prepare()
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -229,7 +229,7 @@ async def test_a_store_in_memory_that_is_closed_and_opened_again_keeps_databases
 async def test_a_database_is_opened_at_first_use_and_closed_when_its_agent_is_unloaded(tmp_path: Path) -> None:
     store = SqliteLog(tmp_path / "log.db")
     async with Everyword([Notes], store=store) as app:
-        ann = await own(app.get(Notes, "ann"))
+        ann = await loaded_agent(app.get(Notes, "ann"))
         assert files_in(tmp_path) == []
         await ann.prepare()
         assert store.databases.open_count == 1
@@ -271,12 +271,12 @@ async def test_a_dropped_database_is_gone_and_the_next_one_is_new(store: LogStor
 
 async def test_a_destroyed_agent_leaves_no_database(store: LogStore, tmp_path: Path) -> None:
     async with Everyword([Notes], store=store) as app:
-        ann, bob = [await (await own(app.get(Notes, name))).prepare() for name in ("ann", "bob")]
+        ann, bob = [await (await loaded_agent(app.get(Notes, name))).prepare() for name in ("ann", "bob")]
         await ann.destroy()
         assert len([file for file in files_in(tmp_path) if file.suffix == ".db"]) <= 1
         assert await bob.sql("select * from note") == []
         with pytest.raises(SqlError, match="no such table"):
-            await (await own(app.get(Notes, "ann"))).sql("select * from note")
+            await (await loaded_agent(app.get(Notes, "ann"))).sql("select * from note")
 
 
 async def test_dropping_waits_for_what_was_asked_before(store: LogStore) -> None:
@@ -305,7 +305,7 @@ async def test_a_store_without_databases_says_so() -> None:
 
     store: Any = Bare(MemoryLog())
     async with Everyword([Notes], store=store) as app:
-        ann = await own(app.get(Notes, "ann"))
+        ann = await loaded_agent(app.get(Notes, "ann"))
         with pytest.raises(UsageError, match="Bare keeps no databases"):
             ann.sql("select 1")
         await drop_database(store, AgentId("notes/ann"))
@@ -319,7 +319,7 @@ async def chatting(store: LogStore) -> AsyncIterator[Chat]:
     """Ann has asked something, and so has somebody else."""
     async with Everyword([Notes, Chat], store=store) as app:
         await app.get(Chat, "zoe").save_messages([user(SECRET)])
-        ann = await own(app.get(Chat, "ann"))
+        ann = await loaded_agent(app.get(Chat, "ann"))
         await ann.save_messages([user("hi")])
         yield ann
 

@@ -14,7 +14,7 @@ from everyword.errors import UsageError
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
 from everyword.testing import Gate
-from tests.own_agents import runtime_of
+from tests.loaded_agents import runtime_of
 
 GATES: dict[str, Gate] = {}
 

@@ -13,17 +13,17 @@ import pytest
 import uvicorn
 from playwright.async_api import Browser, BrowserContext, async_playwright
 
-from tests.browser.bundling import CLIENTS, build
-from tests.browser.chats import Chat
-from tests.browser.demonstrating import LENT
-from tests.browser.loops import PATIENCE, Loop
-from tests.browser.scripted import BOOK
-from tests.browser.servers import KillableServer, Server
-from tests.browser.serving import configured, listening
-from tests.browser.tabs import FLAGS
-from tests.owning import owning_its_tasks
+from tests.browser.conversation import Conversation
+from tests.browser.loop_thread import PATIENCE, Loop
+from tests.browser.page_bundles import CLIENTS, build
+from tests.browser.playground_tab import LENT
+from tests.browser.scripted_agents import BOOK
+from tests.browser.server_app import configured, listening
+from tests.browser.server_control import KillableServer, Server
+from tests.browser.stock_page import FLAGS
+from tests.leaked_tasks import fail_on_leaked_tasks
 
-_CHAT = pytest.StashKey[Chat]()
+_CHAT = pytest.StashKey[Conversation]()
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def chromium(browser_loop: Loop) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def window(browser_loop: Loop, chromium: Browser) -> Iterator[BrowserContext]:
-    """A window that stays open: opening one takes the browser longer than most tests take."""
+    """A window that stays open: opening one takes longer than most tests."""
     context = browser_loop.run(chromium.new_context())
     browser_loop.run(context.new_page())
     yield context
@@ -54,7 +54,7 @@ def window(browser_loop: Loop, chromium: Browser) -> Iterator[BrowserContext]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run `async def` tests where the worker's browser lives, so that they can borrow it instead of starting one."""
+    """Run `async def` tests in the loop of the worker's browser, so that they can use it instead of starting one."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
@@ -63,7 +63,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     try:
         names = pyfuncitem._fixtureinfo.argnames
         asked = test(**{name: pyfuncitem.funcargs[name] for name in names})
-        loop.run(owning_its_tasks(asked, except_for="playwright"), patience=None)
+        loop.run(fail_on_leaked_tasks(asked, except_for="playwright"), patience=None)
     finally:
         LENT.clear()
     return True
@@ -78,11 +78,11 @@ def worker_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Loop("server") as loop:
         serving = loop.start(running.serve(sockets=[listener]))
         server = Server(listener.getsockname()[1])
-        server.book("nobody")  # answered only once it has started
+        server.book("nobody")  # responds once the server has started
         yield server
         server.close()
         for gate in list(BOOK.opened.values()):
-            loop.call(gate.set)  # what a failed test left waiting would be waited for
+            loop.call(gate.set)  # the shutdown would wait for answers that a failed test left at a gate
         running.should_exit = True
         serving.result(PATIENCE)
 
@@ -106,10 +106,10 @@ def client(request: pytest.FixtureRequest) -> str:
 
 def _conversation(
     request: pytest.FixtureRequest, server: Server, client: str, window: BrowserContext, loop: Loop
-) -> Iterator[Chat]:
+) -> Iterator[Conversation]:
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
     with ExitStack() as stack:
-        chat = Chat(server, client, name, window, loop, stack)
+        chat = Conversation(server, client, name, window, loop, stack)
         request.node.stash[_CHAT] = chat
         yield chat
         complaints = {place: tab.unexpected for place, tab in enumerate(chat.tabs) if tab.unexpected}
@@ -121,7 +121,7 @@ def _conversation(
 @pytest.fixture
 def chat(
     request: pytest.FixtureRequest, worker_server: Server, client: str, window: BrowserContext, browser_loop: Loop
-) -> Iterator[Chat]:
+) -> Iterator[Conversation]:
     """A conversation on the worker's server."""
     yield from _conversation(request, worker_server, client, window, browser_loop)
 
@@ -133,7 +133,7 @@ def mortal(
     client: str,
     window: BrowserContext,
     browser_loop: Loop,
-) -> Iterator[Chat]:
+) -> Iterator[Conversation]:
     """A conversation on a server that can be killed: `killable_server`."""
     yield from _conversation(request, killable_server, client, window, browser_loop)
 

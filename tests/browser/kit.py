@@ -1,11 +1,11 @@
-"""Words that the scenarios share."""
+"""Scripts, messages and comparisons that the browser tests share."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.browser.chats import Chat
-from tests.browser.tabs import Tab
+from tests.browser.conversation import Conversation
+from tests.browser.stock_page import Tab
 
 __all__ = ["HALF", "TALK", "WHOLE", "assert_in_step", "shown", "user"]
 
@@ -20,18 +20,18 @@ def user(id: str, text: str) -> dict[str, Any]:
 
 
 def shown(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return what people can tell apart of a transcript: id, role and parts, without the marks of streaming."""
+    """Return id, role and parts of every message, without the fields that only streaming sets."""
     return [(message["id"], message["role"], [_plain(part) for part in message["parts"]]) for message in messages]
 
 
 def _plain(part: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what copies of a part differ in: whether text still grows, and a name that the type has anyway."""
+    """Leave out the fields in which copies of a part differ: the state of text, and tool names."""
     noise = {"text": "state", "reasoning": "state"}.get(part["type"], "toolName")
     return {key: value for key, value in part.items() if value is not None and key != noise}
 
 
-def assert_in_step(chat: Chat, *tabs: Tab) -> None:
-    """Expect that every tab, once it has come to rest, shows exactly what is stored."""
+def assert_in_step(chat: Conversation, *tabs: Tab) -> None:
+    """Wait until every tab draws nothing new, and check that it shows exactly what is stored."""
     for tab in tabs:
         tab.until_still()
     stored = shown(chat.stored)
@@ -45,6 +45,6 @@ def assert_in_step(chat: Chat, *tabs: Tab) -> None:
 def metadata_of(messages: list[dict[str, Any]], *, is_plain: bool = False) -> list[Any]:
     """Return the metadata of a transcript, with the server's fields (R-37); for a plain page, of the answers alone.
 
-    Plain HTTP has no way to tell a page of its own question before it is loaded anew.
+    Over plain HTTP a page learns its own question's metadata only when it is reloaded.
     """
     return [message.get("metadata") for message in messages if not (is_plain and message["role"] == "user")]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK, TEXT, Tab
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, TEXT, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -20,14 +20,14 @@ SAID = f"(m => {TEXT})({RUN} ?? {{ parts: [] }})"
 
 
 @pytest.fixture
-def team(chat: Chat) -> Chat:
+def team(chat: Conversation) -> Conversation:
     return replace(chat, kind="team")
 
 
 class Crew:
     """The calls of one conversation: their ids are of this test only."""
 
-    def __init__(self, chat: Chat) -> None:
+    def __init__(self, chat: Conversation) -> None:
         self.chat = chat
 
     def call(self, name: str) -> str:
@@ -62,7 +62,7 @@ class Crew:
         return tab.run("([run, field]) => window.runs.runsById[run]?.[field] ?? null", [self.run(name), field])
 
 
-def test_every_tab_sees_what_works_for_the_agent_live_and_after_a_reload(team: Chat) -> None:
+def test_every_tab_sees_what_works_for_the_agent_live_and_after_a_reload(team: Conversation) -> None:
     crew, one, other = Crew(team), team.tab(), team.tab()
     one.ask(crew.question(a=TALK, b=["Short."]))
     for tab in (one, other):
@@ -89,7 +89,7 @@ def test_every_tab_sees_what_works_for_the_agent_live_and_after_a_reload(team: C
         crew.until_said(tab, "b", "Short.")
 
 
-def test_a_mate_that_fails_fails_alone(team: Chat) -> None:
+def test_a_mate_that_fails_fails_alone(team: Conversation) -> None:
     crew, tab = Crew(team), team.tab()
     tab.ask(crew.question(a=["So far ", {"fail": "no good"}], b=["Fine."]))
     tab.until_answer("All done.")
@@ -101,7 +101,7 @@ def test_a_mate_that_fails_fails_alone(team: Chat) -> None:
         tab.reload()
 
 
-def test_stopping_the_answer_stops_its_mates(team: Chat) -> None:
+def test_stopping_the_answer_stops_its_mates(team: Conversation) -> None:
     crew, tab = Crew(team), team.tab()
     tab.ask(crew.question(a=TALK))
     crew.until_said(tab, "a", HALF)
@@ -113,7 +113,7 @@ def test_stopping_the_answer_stops_its_mates(team: Chat) -> None:
     crew.until_said(tab, "a", HALF)
 
 
-def test_a_page_attaches_to_a_mate_itself_and_chats_with_it(team: Chat) -> None:
+def test_a_page_attaches_to_a_mate_itself_and_chats_with_it(team: Conversation) -> None:
     crew, tab = Crew(team), team.tab()
     tab.ask(crew.question(a=TALK))
     crew.until_said(tab, "a", HALF)
@@ -132,7 +132,7 @@ def test_a_page_attaches_to_a_mate_itself_and_chats_with_it(team: Chat) -> None:
     assert len(drilled.texts) == 4
 
 
-def test_a_sub_agent_that_is_not_for_pages_says_so_and_is_not_asked_again(team: Chat) -> None:
+def test_a_sub_agent_that_is_not_for_pages_says_so_and_is_not_asked_again(team: Conversation) -> None:
     tab = team.tab(sub=[{"agent": "Mate", "name": "hidden"}], is_ready=False)
     tab.expect_complaints(f"{NETWORK}|403|4403|rejected|Failed to")
     tab.until("document.querySelector('[data-failed]') || window.agent?.connectionError")
@@ -140,7 +140,7 @@ def test_a_sub_agent_that_is_not_for_pages_says_so_and_is_not_asked_again(team: 
 
 
 @pytest.mark.crash
-def test_a_killed_server_goes_on_with_everybody_at_work(mortal: Chat, killable_server: KillableServer) -> None:
+def test_a_killed_server_goes_on_with_everybody_at_work(mortal: Conversation, killable_server: KillableServer) -> None:
     mortal = replace(mortal, kind="team")
     crew = Crew(mortal)
     tab, other = mortal.tab(), mortal.tab()

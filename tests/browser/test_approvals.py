@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -43,11 +43,11 @@ def say(tab: Tab, approved: bool, **more: Any) -> None:
     tab.call("addToolApprovalResponse", {"id": "approve-call-1", "approved": approved, **more})
 
 
-def effects(chat: Chat) -> list[str]:
+def effects(chat: Conversation) -> list[str]:
     return [noted["effect"] for noted in chat.server.book(f"{chat.name}/effects")["calls"]]
 
 
-def asked(chat: Chat, script: list[Any]) -> tuple[Tab, Tab]:
+def asked(chat: Conversation, script: list[Any]) -> tuple[Tab, Tab]:
     """Return two tabs that show a call which waits for a word, and have come to rest."""
     tab, other = chat.tab(), chat.tab()
     tab.ask(script)
@@ -57,7 +57,7 @@ def asked(chat: Chat, script: list[Any]) -> tuple[Tab, Tab]:
     return tab, other
 
 
-def settled(chat: Chat, *tabs: Tab, text: str) -> None:
+def settled(chat: Conversation, *tabs: Tab, text: str) -> None:
     """Wait for the whole answer in every tab, and expect that it stands in one message, as stored."""
     for tab in tabs:
         tab.until_answer(text)
@@ -67,7 +67,7 @@ def settled(chat: Chat, *tabs: Tab, text: str) -> None:
 
 
 @pytest.mark.obligation("003-30", "003-54")
-def test_an_approved_call_is_run_once_and_its_answer_streams_into_the_page(chat: Chat) -> None:
+def test_an_approved_call_is_run_once_and_its_answer_streams_into_the_page(chat: Conversation) -> None:
     tab, other = asked(chat, [*DEAR, {"then": ["It is ", {"gate": "more"}, "done."]}])
     assert effects(chat) == [], "nothing happens before somebody agrees"
     say(tab, True)
@@ -84,7 +84,7 @@ def test_an_approved_call_is_run_once_and_its_answer_streams_into_the_page(chat:
     assert effects(chat) == ["refund"]
 
 
-def test_a_page_that_reloads_while_an_approved_call_is_answered_goes_on_with_it(chat: Chat) -> None:
+def test_a_page_that_reloads_while_an_approved_call_is_answered_goes_on_with_it(chat: Conversation) -> None:
     tab, other = asked(chat, [*DEAR, {"then": ["It is ", {"gate": "more"}, "done."]}])
     say(tab, True)
     for each in (tab, other):
@@ -97,7 +97,7 @@ def test_a_page_that_reloads_while_an_approved_call_is_answered_goes_on_with_it(
 
 
 @pytest.mark.obligation("003-30")
-def test_a_refused_call_is_never_run_and_the_model_is_told(chat: Chat) -> None:
+def test_a_refused_call_is_never_run_and_the_model_is_told(chat: Conversation) -> None:
     tab, other = asked(chat, [*DEAR, {"then": ["As you ", "wish."]}])
     say(tab, False, reason="too much")
     settled(chat, tab, other, text="One moment. As you wish.")
@@ -105,7 +105,7 @@ def test_a_refused_call_is_never_run_and_the_model_is_told(chat: Chat) -> None:
     assert [made["continuation"] for made in chat.calls] == [False, True]
 
 
-def test_a_refused_call_reads_as_refused_while_its_answer_goes_on(chat: Chat) -> None:
+def test_a_refused_call_reads_as_refused_while_its_answer_goes_on(chat: Conversation) -> None:
     tab, other = asked(chat, [*DEAR, {"then": ["As you ", {"gate": "more"}, "wish."]}])
     say(tab, False)
     for each in (tab, other):
@@ -119,7 +119,7 @@ def test_a_refused_call_reads_as_refused_while_its_answer_goes_on(chat: Chat) ->
 
 
 @pytest.mark.obligation("003-35")
-def test_whether_a_call_needs_a_word_depends_on_its_input(chat: Chat) -> None:
+def test_whether_a_call_needs_a_word_depends_on_its_input(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(["One moment. ", {**REQUEST, "input": {"amount": 5}}, {"then": ["It is done."]}])
     settled(chat, tab, text=DONE)
@@ -128,7 +128,7 @@ def test_whether_a_call_needs_a_word_depends_on_its_input(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False], ids=["approve", "deny"])
-def test_a_word_given_while_the_answer_still_streams_counts_once(chat: Chat, approved: bool) -> None:
+def test_a_word_given_while_the_answer_still_streams_counts_once(chat: Conversation, approved: bool) -> None:
     ending = "It is done." if approved else "As you wish."
     tab, other = chat.tab(), chat.tab()
     tab.ask([*DEAR, "May I? ", {"gate": "mid"}, "Please. ", {"then": [ending]}])
@@ -143,7 +143,7 @@ def test_a_word_given_while_the_answer_still_streams_counts_once(chat: Chat, app
 
 
 @pytest.mark.obligation("003-56")
-def test_two_tabs_that_agree_at_the_same_moment_cause_one_refund(chat: Chat) -> None:
+def test_two_tabs_that_agree_at_the_same_moment_cause_one_refund(chat: Conversation) -> None:
     tab, other = asked(chat, REFUND)
     for each in (tab, other):
         say(each, True)
@@ -153,7 +153,7 @@ def test_two_tabs_that_agree_at_the_same_moment_cause_one_refund(chat: Chat) -> 
 
 
 def test_a_question_to_a_person_outlives_the_server_and_is_answered_after_a_reload(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab, other = asked(mortal, REFUND)
     for each in (tab, other):
@@ -173,7 +173,7 @@ def test_a_question_to_a_person_outlives_the_server_and_is_answered_after_a_relo
 SECOND = ["Some", {"gate": "second"}, "thing else."]
 
 
-def overtaken(chat: Chat) -> tuple[Tab, Tab]:
+def overtaken(chat: Conversation) -> tuple[Tab, Tab]:
     """Return two tabs that show a call which waits for a word, and below it half of the next answer."""
     tab, other = asked(chat, REFUND)
     tab.ask(SECOND)
@@ -188,7 +188,7 @@ def until_refunded(*tabs: Tab) -> None:
 
 
 @pytest.mark.parametrize("when", ["while it streams", "when it has ended"])
-def test_a_call_approved_behind_a_later_answer_is_run_where_it_stands(chat: Chat, when: str) -> None:
+def test_a_call_approved_behind_a_later_answer_is_run_where_it_stands(chat: Conversation, when: str) -> None:
     tab, other = overtaken(chat)
     if when == "when it has ended":
         chat.open("second")
@@ -213,7 +213,7 @@ def test_a_call_approved_behind_a_later_answer_is_run_where_it_stands(chat: Chat
     assert (effects(chat), len(chat.calls)) == (["refund"], 3)
 
 
-def test_a_call_refused_behind_a_later_answer_says_so_and_nothing_moves(chat: Chat) -> None:
+def test_a_call_refused_behind_a_later_answer_says_so_and_nothing_moves(chat: Conversation) -> None:
     tab, other = overtaken(chat)
     chat.open("second")
     for each in (tab, other):
@@ -229,7 +229,7 @@ def test_a_call_refused_behind_a_later_answer_says_so_and_nothing_moves(chat: Ch
     assert (effects(chat), len(chat.calls)) == ([], 2)
 
 
-def test_a_question_right_behind_an_approval_is_answered_after_the_call_has_run(chat: Chat) -> None:
+def test_a_question_right_behind_an_approval_is_answered_after_the_call_has_run(chat: Conversation) -> None:
     tab, other = asked(chat, REFUND)
     tab.run(
         "([text]) => { window.chat.addToolApprovalResponse({id: 'approve-call-1', approved: true});"
@@ -245,7 +245,7 @@ def test_a_question_right_behind_an_approval_is_answered_after_the_call_has_run(
     assert effects(chat) == ["refund"]
 
 
-def test_a_late_approval_outlives_the_server(mortal: Chat, killable_server: KillableServer) -> None:
+def test_a_late_approval_outlives_the_server(mortal: Conversation, killable_server: KillableServer) -> None:
     tab, other = overtaken(mortal)
     mortal.open("second")
     for each in (tab, other):

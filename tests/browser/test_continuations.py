@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.stock_page import NETWORK, Tab
 from tests.browser.test_tools import BERN, call, output, request_for, until_tool
 
 pytestmark = pytest.mark.browser
@@ -29,7 +29,7 @@ def _has_had_two_answers(tab: Tab) -> bool:
     return any(("assistant", "assistant") in pairwise(roles) for roles in screens)
 
 
-def _check_end(chat: Chat, *tabs: Tab) -> None:
+def _check_end(chat: Conversation, *tabs: Tab) -> None:
     chat.open("mid")
     for tab in tabs:
         tab.until_answer("Let me see. You are in Bern.")
@@ -39,7 +39,7 @@ def _check_end(chat: Chat, *tabs: Tab) -> None:
 
 
 @pytest.mark.parametrize("how", ["by itself", "from a button"])
-def test_the_page_that_answers_a_call_shows_one_message_while_the_answer_goes_on(chat: Chat, how: str) -> None:
+def test_the_page_that_answers_a_call_shows_one_message_while_the_answer_goes_on(chat: Conversation, how: str) -> None:
     tab = chat.tab(answers={"locate": BERN} if how == "by itself" else {})
     other = chat.tab()
     tab.ask(GATED)
@@ -52,7 +52,7 @@ def test_the_page_that_answers_a_call_shows_one_message_while_the_answer_goes_on
     _check_end(chat, tab, other)
 
 
-def test_a_page_that_is_loaded_while_the_answer_goes_on_shows_one_message(chat: Chat) -> None:
+def test_a_page_that_is_loaded_while_the_answer_goes_on_shows_one_message(chat: Conversation) -> None:
     tab = chat.tab(answers={"locate": BERN})
     tab.ask(GATED)
     tab.until_answer(HALF)
@@ -67,7 +67,9 @@ def test_a_page_that_is_loaded_while_the_answer_goes_on_shows_one_message(chat: 
 
 
 @pytest.mark.parametrize("who", ["answered", "watched"])
-def test_a_page_that_loses_its_connection_while_the_answer_goes_on_shows_one_message(chat: Chat, who: str) -> None:
+def test_a_page_that_loses_its_connection_while_the_answer_goes_on_shows_one_message(
+    chat: Conversation, who: str
+) -> None:
     link = chat.link()
     tab = chat.tab(answers={"locate": BERN}, link=link if who == "answered" else None)
     other = chat.tab(link=link if who == "watched" else None)
@@ -82,7 +84,7 @@ def test_a_page_that_loses_its_connection_while_the_answer_goes_on_shows_one_mes
     _check_end(chat, tab, other)
 
 
-def test_an_approved_call_shows_a_second_message_for_a_while_with_ai_6_alone(chat: Chat) -> None:
+def test_an_approved_call_shows_a_second_message_for_a_while_with_ai_6_alone(chat: Conversation) -> None:
     """The clients begin differently, and the server cannot tell them apart: see docs/how-to/troubleshooting.md."""
     tab = chat.tab()
     tab.ask(

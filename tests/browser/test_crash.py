@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, Tab
 from tests.browser.test_tools import BERN, LOCATE, REFUND, until_tool
 
 pytestmark = [pytest.mark.browser, pytest.mark.crash]
 
 
-def _tab(chat: Chat, **options: Any) -> Tab:
+def _tab(chat: Conversation, **options: Any) -> Tab:
     tab = chat.tab(**options)
     tab.expect_complaints(NETWORK)
     return tab
 
 
 def test_a_sentence_cut_off_by_a_kill_is_finished_by_itself_in_one_message(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab, other = _tab(mortal), _tab(mortal)
     tab.ask(TALK)
@@ -43,7 +43,7 @@ def test_a_sentence_cut_off_by_a_kill_is_finished_by_itself_in_one_message(
 
 
 def test_a_server_killed_before_the_first_word_answers_after_the_restart(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = _tab(mortal)
     tab.ask([{"gate": "start"}, *TALK])
@@ -57,7 +57,7 @@ def test_a_server_killed_before_the_first_word_answers_after_the_restart(
 
 
 def test_a_question_that_waits_survives_a_kill_and_is_answered_in_its_turn(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab, other = _tab(mortal), _tab(mortal)
     tab.ask(TALK)
@@ -75,7 +75,7 @@ def test_a_question_that_waits_survives_a_kill_and_is_answered_in_its_turn(
 
 
 def test_a_page_reloaded_while_the_server_was_dead_finds_the_partial_and_then_the_rest(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = _tab(mortal)
     tab.ask(TALK)
@@ -89,7 +89,7 @@ def test_a_page_reloaded_while_the_server_was_dead_finds_the_partial_and_then_th
     assert_in_step(mortal, fresh)
 
 
-def test_two_kills_in_one_answer_still_make_one_message(mortal: Chat, killable_server: KillableServer) -> None:
+def test_two_kills_in_one_answer_still_make_one_message(mortal: Conversation, killable_server: KillableServer) -> None:
     tab = _tab(mortal)
     tab.ask(["One ", {"gate": "first"}, "two ", {"gate": "second"}, "three."])
     tab.until_answer("One ")
@@ -104,7 +104,7 @@ def test_two_kills_in_one_answer_still_make_one_message(mortal: Chat, killable_s
 
 
 def test_an_answer_whole_at_the_kill_is_there_and_the_next_question_is_answered(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = _tab(mortal)
     tab.ask("before")
@@ -116,7 +116,9 @@ def test_an_answer_whole_at_the_kill_is_there_and_the_next_question_is_answered(
     assert tab.texts[0] == "before"
 
 
-def test_a_stop_asked_for_while_the_server_is_dead_is_honoured(mortal: Chat, killable_server: KillableServer) -> None:
+def test_a_stop_asked_for_while_the_server_is_dead_is_honoured(
+    mortal: Conversation, killable_server: KillableServer
+) -> None:
     tab = _tab(mortal)
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -130,7 +132,7 @@ def test_a_stop_asked_for_while_the_server_is_dead_is_honoured(mortal: Chat, kil
 
 
 def test_a_server_told_to_stop_leaves_the_sentence_to_the_next_one(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab, other = _tab(mortal), _tab(mortal)
     tab.ask(TALK)
@@ -147,7 +149,7 @@ def test_a_server_told_to_stop_leaves_the_sentence_to_the_next_one(
 
 
 def test_a_page_that_does_not_resume_shows_the_whole_answer_after_a_kill(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = _tab(mortal, resume=False)
     tab.ask(TALK)
@@ -159,7 +161,9 @@ def test_a_page_that_does_not_resume_shows_the_whole_answer_after_a_kill(
     assert_in_step(mortal, tab)
 
 
-def test_a_client_tool_called_before_a_kill_is_answered_after_it(mortal: Chat, killable_server: KillableServer) -> None:
+def test_a_client_tool_called_before_a_kill_is_answered_after_it(
+    mortal: Conversation, killable_server: KillableServer
+) -> None:
     tab = _tab(mortal)
     tab.ask(LOCATE)
     until_tool(tab, "input-available")
@@ -172,7 +176,7 @@ def test_a_client_tool_called_before_a_kill_is_answered_after_it(mortal: Chat, k
     assert len(tab.texts) == 2
 
 
-def test_a_failure_is_still_told_after_a_kill(mortal: Chat, killable_server: KillableServer) -> None:
+def test_a_failure_is_still_told_after_a_kill(mortal: Conversation, killable_server: KillableServer) -> None:
     tab = _tab(mortal)
     tab.ask(["Half ", {"fail": "no more credit"}])
     tab.until_status("error")
@@ -184,7 +188,7 @@ def test_a_failure_is_still_told_after_a_kill(mortal: Chat, killable_server: Kil
 
 
 def test_an_approval_asked_for_before_a_kill_can_be_given_after_it(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = _tab(mortal)
     tab.ask(REFUND)
@@ -199,7 +203,7 @@ def test_an_approval_asked_for_before_a_kill_can_be_given_after_it(
     assert_in_step(mortal, tab)
 
 
-def test_an_approval_given_mid_answer_survives_a_kill(mortal: Chat, killable_server: KillableServer) -> None:
+def test_an_approval_given_mid_answer_survives_a_kill(mortal: Conversation, killable_server: KillableServer) -> None:
     tab = _tab(mortal)
     tab.ask([*REFUND[:3], {"gate": "mid"}, "Also: ", *REFUND[3:]])
     until_tool(tab, "approval-requested")
@@ -215,7 +219,7 @@ def test_an_approval_given_mid_answer_survives_a_kill(mortal: Chat, killable_ser
 
 
 def test_a_continuation_cut_off_by_a_kill_is_finished_in_the_same_message(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = _tab(mortal, answers={"locate": BERN})
     tab.ask([*LOCATE[:2], {"then": ["You are ", {"gate": "more"}, "in Bern."]}])

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.tabs import Tab
+from tests.browser.stock_page import Tab
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +16,7 @@ PROGRESS = [{"percent": 10}, {"percent": 90}]
 
 
 @pytest.fixture(autouse=True)
-def painter(chat: Chat) -> None:
+def painter(chat: Conversation) -> None:
     chat.kind = "painter"
 
 
@@ -36,7 +36,7 @@ def data_of(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
 
 @pytest.mark.obligation("003-36", "003-37", "003-38", "003-39", "003-40", "003-41")
 def test_data_parts_are_heard_by_who_asks_who_watches_and_who_comes_back_and_only_lasting_ones_are_kept(
-    chat: Chat,
+    chat: Conversation,
 ) -> None:
     tab, other, third = chat.tab(), chat.tab(), chat.tab()
     tab.ask("Paint!")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.stock_page import NETWORK, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +30,7 @@ FAILURES: dict[str, tuple[list[Any], str, str]] = {
 every_failure = pytest.mark.parametrize("failure", list(FAILURES))
 
 
-def _begin(chat: Chat, tab: Tab, failure: str) -> None:
+def _begin(chat: Conversation, tab: Tab, failure: str) -> None:
     script, partial, _ = FAILURES[failure]
     tab.ask(script)
     chat.until_reached("mid")
@@ -38,7 +38,7 @@ def _begin(chat: Chat, tab: Tab, failure: str) -> None:
         tab.until_answer(partial)
 
 
-def _expect(chat: Chat, tab: Tab, failure: str) -> None:
+def _expect(chat: Conversation, tab: Tab, failure: str) -> None:
     _, partial, text = FAILURES[failure]
     tab.until("c?.status === 'error' && c.error?.message === arg", text)
     tab.until_answer(partial) if partial else tab.until("c.messages.length === 1")
@@ -47,7 +47,7 @@ def _expect(chat: Chat, tab: Tab, failure: str) -> None:
 
 @pytest.mark.obligation("001-Q3", "003-32")
 @every_failure
-def test_a_failure_is_the_same_live_after_a_reload_and_in_a_new_tab(chat: Chat, failure: str) -> None:
+def test_a_failure_is_the_same_live_after_a_reload_and_in_a_new_tab(chat: Conversation, failure: str) -> None:
     tab = chat.tab()
     _begin(chat, tab, failure)
     chat.open("mid")
@@ -59,7 +59,7 @@ def test_a_failure_is_the_same_live_after_a_reload_and_in_a_new_tab(chat: Chat, 
 
 
 @every_failure
-def test_a_failure_while_the_page_was_away_is_there_when_it_is_back(chat: Chat, failure: str) -> None:
+def test_a_failure_while_the_page_was_away_is_there_when_it_is_back(chat: Conversation, failure: str) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.expect_complaints(NETWORK)
@@ -73,7 +73,7 @@ def test_a_failure_while_the_page_was_away_is_there_when_it_is_back(chat: Chat, 
 
 
 @every_failure
-def test_a_failure_after_a_reload_mid_turn_is_the_same(chat: Chat, failure: str) -> None:
+def test_a_failure_after_a_reload_mid_turn_is_the_same(chat: Conversation, failure: str) -> None:
     tab = chat.tab()
     _begin(chat, tab, failure)
     tab.reload()
@@ -86,7 +86,7 @@ def test_a_failure_after_a_reload_mid_turn_is_the_same(chat: Chat, failure: str)
 
 
 @every_failure
-def test_a_tab_that_watched_a_failure_keeps_the_partial_and_comes_to_rest(chat: Chat, failure: str) -> None:
+def test_a_tab_that_watched_a_failure_keeps_the_partial_and_comes_to_rest(chat: Conversation, failure: str) -> None:
     tab, other = chat.tab(), chat.tab()
     _begin(chat, tab, failure)
     chat.open("mid")
@@ -99,7 +99,7 @@ def test_a_tab_that_watched_a_failure_keeps_the_partial_and_comes_to_rest(chat: 
 
 
 @every_failure
-def test_the_next_question_after_a_failure_is_answered_and_the_error_is_gone(chat: Chat, failure: str) -> None:
+def test_the_next_question_after_a_failure_is_answered_and_the_error_is_gone(chat: Conversation, failure: str) -> None:
     tab, other = chat.tab(), chat.tab()
     _begin(chat, tab, failure)
     chat.open("mid")
@@ -115,7 +115,7 @@ def test_the_next_question_after_a_failure_is_answered_and_the_error_is_gone(cha
     assert_in_step(chat, tab, other)
 
 
-def test_a_failure_told_to_a_client_that_does_not_resume_stays_out_of_a_reload(chat: Chat) -> None:
+def test_a_failure_told_to_a_client_that_does_not_resume_stays_out_of_a_reload(chat: Conversation) -> None:
     tab = chat.tab(resume=False)
     _begin(chat, tab, "thrown")
     chat.open("mid")
@@ -127,7 +127,7 @@ def test_a_failure_told_to_a_client_that_does_not_resume_stays_out_of_a_reload(c
     assert_in_step(chat, tab)
 
 
-def test_a_failure_around_a_reload_is_never_lost(chat: Chat) -> None:
+def test_a_failure_around_a_reload_is_never_lost(chat: Conversation) -> None:
     """Open the gate while the page is on its way back: it returns a few milliseconds around the end."""
     tab = chat.tab()
     _begin(chat, tab, "thrown")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
+from tests.browser.how_to_agents import NAMES
 from tests.browser.kit import assert_in_step
-from tests.browser.printed import NAMES
-from tests.browser.tabs import Tab
+from tests.browser.stock_page import Tab
 
 pytestmark = pytest.mark.browser
 
@@ -18,14 +18,14 @@ def calls_of(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(p["type"], p["state"]) for m in messages for p in m["parts"] if p["type"].startswith("tool-")]
 
 
-def settled(chat: Chat, text: str, *tabs: Tab) -> None:
+def settled(chat: Conversation, text: str, *tabs: Tab) -> None:
     for tab in tabs:
         tab.until_answer(text)
         tab.until_ready()
     assert_in_step(chat, *tabs)
 
 
-def test_the_tool_that_is_printed_is_called_and_shown_in_both_tabs(chat: Chat) -> None:
+def test_the_tool_that_is_printed_is_called_and_shown_in_both_tabs(chat: Conversation) -> None:
     chat.kind = "shop"
     tab, other = chat.tab(), chat.tab()
     tab.ask("find_order 7")
@@ -35,7 +35,7 @@ def test_the_tool_that_is_printed_is_called_and_shown_in_both_tabs(chat: Chat) -
     settled(chat, "It says: There is no order 8.", tab, other)
 
 
-def test_the_call_that_is_printed_waits_for_a_word_and_is_made_once(chat: Chat) -> None:
+def test_the_call_that_is_printed_waits_for_a_word_and_is_made_once(chat: Conversation) -> None:
     chat.kind = "bank"
     paid: list[float] = NAMES["approval"]["paid"]
     paid.clear()
@@ -53,7 +53,7 @@ def test_the_call_that_is_printed_waits_for_a_word_and_is_made_once(chat: Chat) 
     assert paid == [5.0, 500.0]
 
 
-def test_the_data_that_is_printed_is_heard_and_only_the_lasting_is_kept(chat: Chat) -> None:
+def test_the_data_that_is_printed_is_heard_and_only_the_lasting_is_kept(chat: Conversation) -> None:
     chat.kind = "weather"
     tab, other = chat.tab(), chat.tab()
     tab.ask("How is the weather?")

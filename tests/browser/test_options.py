@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.mark.obligation("003-23", "003-45")
-def test_without_resume_a_reload_gets_no_replay_and_the_next_turn_arrives_live(chat: Chat) -> None:
+def test_without_resume_a_reload_gets_no_replay_and_the_next_turn_arrives_live(chat: Conversation) -> None:
     tab = chat.tab(resume=False)
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -26,7 +26,7 @@ def test_without_resume_a_reload_gets_no_replay_and_the_next_turn_arrives_live(c
     assert_in_step(chat, tab)
 
 
-def test_without_resume_a_watching_tab_still_follows(chat: Chat) -> None:
+def test_without_resume_a_watching_tab_still_follows(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab(resume=False)
     tab.ask(TALK)
     other.until_answer(HALF)
@@ -37,7 +37,7 @@ def test_without_resume_a_watching_tab_still_follows(chat: Chat) -> None:
 
 
 @pytest.mark.obligation("003-25")
-def test_without_initial_messages_nothing_is_fetched_and_the_transcript_comes_by_socket(chat: Chat) -> None:
+def test_without_initial_messages_nothing_is_fetched_and_the_transcript_comes_by_socket(chat: Conversation) -> None:
     first = chat.tab()
     first.ask("one")
     first.until_answer("You said: one", status="ready")
@@ -50,7 +50,7 @@ def test_without_initial_messages_nothing_is_fetched_and_the_transcript_comes_by
     assert_in_step(chat, second)
 
 
-def test_without_initial_messages_a_reload_mid_stream_still_resumes(chat: Chat) -> None:
+def test_without_initial_messages_a_reload_mid_stream_still_resumes(chat: Conversation) -> None:
     tab = chat.tab(initial=None)
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -62,7 +62,7 @@ def test_without_initial_messages_a_reload_mid_stream_still_resumes(chat: Chat) 
     assert_in_step(chat, tab)
 
 
-def test_initial_messages_of_the_pages_own_give_way_to_the_stored_ones(chat: Chat) -> None:
+def test_initial_messages_of_the_pages_own_give_way_to_the_stored_ones(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask("one")
     tab.until_answer("You said: one", status="ready")
@@ -73,7 +73,7 @@ def test_initial_messages_of_the_pages_own_give_way_to_the_stored_ones(chat: Cha
 
 @pytest.mark.obligation("003-17", "003-24")
 @pytest.mark.parametrize("form", ["value", "function"])
-def test_extra_fields_of_the_body_reach_the_agent(chat: Chat, form: str) -> None:
+def test_extra_fields_of_the_body_reach_the_agent(chat: Conversation, form: str) -> None:
     given = {"plan": "pro", "limit": 3}
     tab = chat.tab(body=given) if form == "value" else chat.tab(bodyFunction=given)
     for number in (1, 2):
@@ -85,7 +85,7 @@ def test_extra_fields_of_the_body_reach_the_agent(chat: Chat, form: str) -> None
         assert chat.calls[-1]["body"] == expected
 
 
-def test_fields_sent_with_one_question_reach_the_agent_with_that_one_only(chat: Chat) -> None:
+def test_fields_sent_with_one_question_reach_the_agent_with_that_one_only(chat: Conversation) -> None:
     tab = chat.tab()
     tab.run("() => { window.chat.sendMessage({text: 'hi'}, {body: {once: true}}); }")
     tab.until_answer("You said: hi", status="ready")
@@ -94,7 +94,7 @@ def test_fields_sent_with_one_question_reach_the_agent_with_that_one_only(chat: 
     assert [call["body"] for call in chat.calls] == [{"once": True}, {}]
 
 
-def test_two_hundred_messages_are_shown_and_go_on(chat: Chat) -> None:
+def test_two_hundred_messages_are_shown_and_go_on(chat: Conversation) -> None:
     chat.server.ask(chat.kind, chat.name, [f"question {number}" for number in range(199)])
     tab, other = chat.tab(), chat.tab()
     assert len(tab.texts) == 200
@@ -106,7 +106,7 @@ def test_two_hundred_messages_are_shown_and_go_on(chat: Chat) -> None:
     assert len(chat.calls[-1]["texts"]) == 201
 
 
-def test_emoji_right_to_left_and_odd_characters_arrive_as_they_were(chat: Chat) -> None:
+def test_emoji_right_to_left_and_odd_characters_arrive_as_they_were(chat: Conversation) -> None:
     text = "👩‍👩‍👧‍👦 שלום עולם \u202bمرحبا\u202c e\u0301 \u2028 \ufeff \U0001f3f4\U000e0067 \\ \" ' \x07 NUL-free"
     tab, other = chat.tab(), chat.tab()
     tab.ask([text, {"gate": "mid"}, text])
@@ -119,7 +119,7 @@ def test_emoji_right_to_left_and_odd_characters_arrive_as_they_were(chat: Chat) 
     assert_in_step(chat, tab, other)
 
 
-def test_a_pasted_megabyte_is_taken_and_answered(chat: Chat) -> None:
+def test_a_pasted_megabyte_is_taken_and_answered(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     pasted = '["got it"]\n' + "0123456789abcdé\n" * 65536
     tab.ask(pasted)
@@ -132,7 +132,7 @@ def test_a_pasted_megabyte_is_taken_and_answered(chat: Chat) -> None:
     assert tab.texts[0] == pasted
 
 
-def test_an_answer_of_three_megabytes_arrives_in_full_live_and_after_a_reload(chat: Chat) -> None:
+def test_an_answer_of_three_megabytes_arrives_in_full_live_and_after_a_reload(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     piece = "0123456789abcde\n" * 4096
     tab.ask([{"repeat": piece, "times": 24}, {"gate": "mid"}, {"repeat": piece, "times": 24}])
@@ -147,7 +147,7 @@ def test_an_answer_of_three_megabytes_arrives_in_full_live_and_after_a_reload(ch
     assert tab.error is None
 
 
-def test_markup_is_shown_as_text(chat: Chat) -> None:
+def test_markup_is_shown_as_text(chat: Conversation) -> None:
     tab = chat.tab()
     markup = "<img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>&amp;"
     tab.ask([markup])
@@ -157,7 +157,7 @@ def test_markup_is_shown_as_text(chat: Chat) -> None:
 
 
 @pytest.mark.obligation("003-20")
-def test_conversations_and_classes_are_isolated_from_each_other(chat: Chat) -> None:
+def test_conversations_and_classes_are_isolated_from_each_other(chat: Conversation) -> None:
     here = chat.tab()
     elsewhere, otherwise = chat.tab(name=f"{chat.name}-2"), chat.tab(agent="Other")
     here.ask("mine")
@@ -177,7 +177,7 @@ def test_conversations_and_classes_are_isolated_from_each_other(chat: Chat) -> N
 
 
 @pytest.mark.parametrize("name", ["a b", "naïve ☂", "50%", "a+b&c=d", "dots.and~tildes"])
-def test_names_with_odd_characters_are_conversations_of_their_own(chat: Chat, name: str) -> None:
+def test_names_with_odd_characters_are_conversations_of_their_own(chat: Conversation, name: str) -> None:
     tab = chat.tab(name=f"{name} {chat.client}")
     tab.ask("hello")
     tab.until_answer("You said: hello", status="ready")
@@ -187,7 +187,7 @@ def test_names_with_odd_characters_are_conversations_of_their_own(chat: Chat, na
 
 
 @pytest.mark.parametrize("around", ["", "/"])
-def test_a_base_path_may_begin_and_end_with_a_slash(chat: Chat, around: str) -> None:
+def test_a_base_path_may_begin_and_end_with_a_slash(chat: Conversation, around: str) -> None:
     tab = chat.tab(basePath=f"{around}agents/{chat.kind}/{chat.name}{around}")
     tab.ask("hello")
     tab.until_answer("You said: hello", status="ready")

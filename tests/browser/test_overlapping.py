@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
-from tests.browser.plain import plain_tab
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK, TEXT, Tab
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, TEXT, Tab
+from tests.browser.use_chat_page import plain_tab
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +26,7 @@ def until_shows(tab: Tab, *texts: str) -> None:
     tab.until(f"JSON.stringify(c?.messages.map(m => {TEXT})) === JSON.stringify(arg)", list(texts))
 
 
-def assert_over(chat: Chat, *tabs: Tab) -> None:
+def assert_over(chat: Conversation, *tabs: Tab) -> None:
     for tab in tabs:
         until_shows(tab, *ALL)
         tab.until_ready()
@@ -35,7 +35,7 @@ def assert_over(chat: Chat, *tabs: Tab) -> None:
     assert_in_step(chat, *tabs)
 
 
-def test_waiting_questions_stand_behind_the_answer_that_is_being_written_in_every_tab(chat: Chat) -> None:
+def test_waiting_questions_stand_behind_the_answer_that_is_being_written_in_every_tab(chat: Conversation) -> None:
     """P-44."""
     asker, watcher = chat.tab(), chat.tab()
     asker.ask(TALK)
@@ -59,7 +59,7 @@ def test_waiting_questions_stand_behind_the_answer_that_is_being_written_in_ever
     assert_over(chat, asker, watcher, late, last)
 
 
-def test_a_page_of_the_ai_sdk_that_opens_meanwhile_is_told_all_answers(chat: Chat) -> None:
+def test_a_page_of_the_ai_sdk_that_opens_meanwhile_is_told_all_answers(chat: Conversation) -> None:
     asker = chat.tab()
     asker.ask(TALK)
     asker.until_answer(HALF)
@@ -78,7 +78,7 @@ def test_a_page_of_the_ai_sdk_that_opens_meanwhile_is_told_all_answers(chat: Cha
 
 
 @pytest.mark.crash
-def test_a_kill_changes_nothing_of_the_order(mortal: Chat, killable_server: KillableServer) -> None:
+def test_a_kill_changes_nothing_of_the_order(mortal: Conversation, killable_server: KillableServer) -> None:
     asker, watcher = mortal.tab(), mortal.tab()
     for tab in (asker, watcher):
         tab.expect_complaints(NETWORK)

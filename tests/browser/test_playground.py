@@ -12,7 +12,7 @@ from playwright.async_api import expect
 
 from everyword.demo import Demo
 from everyword.demo.words import ERROR_BEFORE, ERROR_TEXT, HELLO, TOOL_AFTER, TOOL_BEFORE
-from tests.browser.demonstrating import Tab, browsing, demonstrating, letters, open_tab
+from tests.browser.playground_tab import Tab, browsing, letters, open_tab, running_demo
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser]
@@ -37,7 +37,7 @@ async def check_seen(tab: Tab, text: str, *, least: int = 4) -> None:
 
 
 async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answer(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, url)
         await expect(tab.page.locator("#suggestions button")).to_have_count(len(Demo.suggestions))
         await expect(tab.box).to_be_focused()
@@ -54,7 +54,7 @@ async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answe
 
 
 async def test_every_message_shows_its_time_quietly_and_the_same_after_a_reload(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, url)
         await tab.ask("hello there")
         await expect_said(tab, HELLO)
@@ -72,7 +72,7 @@ async def test_every_message_shows_its_time_quietly_and_the_same_after_a_reload(
 
 
 async def test_an_empty_page_in_a_low_window_shows_its_beginning(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, url, viewport={"width": 720, "height": 400})
         await expect(tab.page.locator("#suggestions button")).to_have_count(len(Demo.suggestions))
         await expect(tab.link).to_have_text("live")
@@ -83,7 +83,7 @@ async def test_an_empty_page_in_a_low_window_shows_its_beginning(tmp_path: Path)
 
 
 async def test_a_reload_in_the_middle_of_an_answer_shows_the_whole_answer(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, url)
         await tab.ask("hello")
         await expect(tab.answers).to_contain_text(EARLY)
@@ -101,7 +101,7 @@ async def test_a_reload_in_the_middle_of_an_answer_shows_the_whole_answer(tmp_pa
 @pytest.mark.crash
 async def test_a_killed_server_finishes_the_sentence_on_the_page_by_itself_when_it_is_back(tmp_path: Path) -> None:
     async with browsing() as browser:
-        async with demonstrating(tmp_path) as (server, url):
+        async with running_demo(tmp_path) as (server, url):
             tab = await open_tab(browser, url)
             await tab.ask("hello")
             await expect(tab.answers).to_contain_text(EARLY)
@@ -112,7 +112,7 @@ async def test_a_killed_server_finishes_the_sentence_on_the_page_by_itself_when_
             assert letters(HELLO).startswith(before) and letters(LATE) not in before
             await tab.ask("hello again")
             await expect(tab.page.locator("li.user.waiting")).to_have_text("hello again")
-        async with demonstrating(tmp_path, str(urlsplit(url).port)):
+        async with running_demo(tmp_path, str(urlsplit(url).port)):
             await expect(tab.away).to_be_hidden()
             await expect(tab.answers.first).to_contain_text(LATE)
             assert await tab.text(0) == letters(HELLO)
@@ -128,7 +128,7 @@ async def test_a_killed_server_finishes_the_sentence_on_the_page_by_itself_when_
 
 
 async def test_two_tabs_see_the_same_conversation_while_it_happens(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         one, two = await open_tab(browser, url), await open_tab(browser, url)
         await expect(two.link).to_have_text("live")
         await one.ask("hello")
@@ -151,7 +151,7 @@ async def test_two_tabs_see_the_same_conversation_while_it_happens(tmp_path: Pat
 
 
 async def test_stop_stops_and_every_tab_says_so_also_after_a_reload(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         one, two = await open_tab(browser, url), await open_tab(browser, url)
         await one.ask("a long story")
         await expect(two.answers).to_contain_text("lighthouse keeper")
@@ -170,7 +170,7 @@ async def test_stop_stops_and_every_tab_says_so_also_after_a_reload(tmp_path: Pa
 
 
 async def test_an_error_keeps_what_was_said_and_a_suggestion_asks_with_one_click(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, url)
         await tab.page.get_by_role("button", name="Run into an error").click()
         await expect(tab.page.locator("#messages .ending.error")).to_have_text(ERROR_TEXT)
@@ -182,7 +182,7 @@ async def test_an_error_keeps_what_was_said_and_a_suggestion_asks_with_one_click
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_page_fits_a_phone_and_follows_the_colour_scheme(tmp_path: Path, scheme: str) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         size = {"width": 390, "height": 780}
         tab = await open_tab(browser, url, viewport=size, color_scheme=scheme)
         await tab.ask("tool " + "x" * 300)
@@ -195,7 +195,7 @@ async def test_the_page_fits_a_phone_and_follows_the_colour_scheme(tmp_path: Pat
 
 
 async def test_a_page_that_is_refused_says_why(tmp_path: Path) -> None:
-    async with demonstrating(tmp_path) as (_, url), browsing() as browser:
+    async with running_demo(tmp_path) as (_, url), browsing() as browser:
         tab = await open_tab(browser, f"{url}/?agent=nobody")
         await expect(tab.away).to_contain_text("unable to find an agent of kind 'nobody'")
         await expect(tab.link).to_have_text("refused")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.demonstrating import Tab
-from tests.browser.playing import playing
+from tests.browser.playground_server import running_playground
+from tests.browser.playground_tab import Tab
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser]
@@ -34,14 +34,14 @@ async def show(page: Page, name: str) -> None:
 
 
 async def test_a_turn_is_drawn_from_the_log_while_it_runs_and_when_it_has_ended(tmp_path: Path) -> None:
-    async with playing(tmp_path) as stage:
-        tab = await stage.open()
+    async with running_playground(tmp_path) as playground:
+        tab = await playground.open()
         usage = {"type": "finish", "finishReason": "stop", "messageMetadata": {"usage": {"inputTokens": 7}}}
         await play(tab, "words ", {"call": "add", "one": 1, "other": 2}, {"wait": "end"}, "more", usage)
         picture = tab.page.locator("svg.timeline")
         await expect(picture).to_have_attribute("aria-label", "Turn 1: 1 attempt, 7 chunks, 1 call, running")
         await expect(picture.locator(".lane")).to_have_text(["attempts", "chunks", "add", "marks"])
-        stage.gates["end"].open()
+        playground.gates["end"].open()
         facts = tab.page.locator("#panel-turns .facts")
         await expect(facts).to_contain_text("outcomecompleted")
         await expect(facts).to_contain_text("finishstop")
@@ -58,8 +58,8 @@ async def test_a_turn_is_drawn_from_the_log_while_it_runs_and_when_it_has_ended(
 
 
 async def test_the_log_and_the_frames_can_be_filtered_and_opened() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await tab.ask("ahoy")
         await expect(tab.answers.last).to_contain_text("You said: ahoy")
         await show(tab.page, "Log")
@@ -81,19 +81,19 @@ async def test_the_log_and_the_frames_can_be_filtered_and_opened() -> None:
 
 
 async def test_a_cut_connection_comes_back_by_itself_and_nothing_is_lost() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await play(tab, "before, ", {"wait": "cut"}, "meanwhile, ", {"wait": "back"}, "after.")
         await expect(tab.answers.last).to_contain_text("before,")
         await tab.page.get_by_role("button", name="Cut the connection").click()
         await expect(tab.link).to_have_text("disconnected")
         await expect(tab.away).to_contain_text("You cut the connection")
-        stage.gates["cut"].open()
-        await stage.gates["back"].reached.wait()
+        playground.gates["cut"].open()
+        await playground.gates["back"].reached.wait()
         await expect(tab.answers.last).not_to_contain_text("meanwhile")
         await expect(tab.answers.last).to_contain_text("before, meanwhile,")
         await expect(tab.away).to_be_hidden()
-        stage.gates["back"].open()
+        playground.gates["back"].open()
         await expect(tab.answers.last.locator(".text")).to_have_text("before, meanwhile, after.")
         await show(tab.page, "State")
         await expect(tab.page.locator("#panel-state")).to_contain_text("connected2 times")
@@ -101,8 +101,8 @@ async def test_a_cut_connection_comes_back_by_itself_and_nothing_is_lost() -> No
 
 
 async def test_a_late_client_sees_the_same_in_the_middle_of_an_answer_and_after_it() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await tab.ask("hello")
         await expect(tab.answers.last).to_contain_text("You said: hello")
         think = [{"type": f"reasoning-{moment}", "id": "r", "delta": "hm"} for moment in ("start", "delta", "end")]
@@ -112,7 +112,7 @@ async def test_a_late_client_sees_the_same_in_the_middle_of_an_answer_and_after_
         verdict = tab.page.locator("#verdict")
         await expect(verdict).to_have_attribute("data-state", "equal")
         await expect(verdict).to_contain_text("the same 4 messages, to the last letter, and the answer still grows")
-        stage.gates["late"].open()
+        playground.gates["late"].open()
         await expect(tab.page.locator("#there")).to_contain_text("three")
         await expect(verdict).to_have_text("Equal: both show the same 4 messages, to the last letter.")
         assert await tab.page.locator("#here").inner_text() == await tab.page.locator("#there").inner_text()
@@ -123,8 +123,8 @@ async def test_a_late_client_sees_the_same_in_the_middle_of_an_answer_and_after_
 
 
 async def test_the_state_is_shown_and_set_and_every_tab_has_it() -> None:
-    async with playing() as stage:
-        one, two = await stage.open(), await stage.open()
+    async with running_playground() as playground:
+        one, two = await playground.open(), await playground.open()
         for tab in (one, two):
             await show(tab.page, "State")
             await expect(tab.page.locator("#panel-state pre")).to_contain_text('"colour": "red"')
@@ -141,8 +141,8 @@ async def test_the_state_is_shown_and_set_and_every_tab_has_it() -> None:
 
 
 async def test_conversations_are_listed_with_what_they_do_and_opened_with_a_click() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         items = tab.page.locator("#conversations a")
         await expect(items).to_have_text(["New conversationparrot / main"])
         await tab.ask("the first")
@@ -158,7 +158,7 @@ async def test_conversations_are_listed_with_what_they_do_and_opened_with_a_clic
         await expect(tab.answers).to_contain_text("You said: the first")
         await expect(tab.link).to_have_text("live")
         await expect(items.last).to_have_attribute("aria-current", "page")
-        stage.gates["there"].open()
+        playground.gates["there"].open()
         await expect(items.first.locator(".under")).not_to_contain_text("answering")
         await tab.page.go_back()
         await expect(tab.answers).to_contain_text("second")
@@ -168,8 +168,8 @@ async def test_conversations_are_listed_with_what_they_do_and_opened_with_a_clic
 
 
 async def test_the_page_is_used_by_keyboard_alone() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         page = tab.page
         await expect(tab.box).to_be_focused()
         await page.keyboard.type("two")
@@ -194,35 +194,35 @@ async def test_the_page_is_used_by_keyboard_alone() -> None:
 
 
 async def test_the_end_is_followed_unless_somebody_scrolled_up_to_read() -> None:
-    async with playing() as stage:
-        tab = await stage.open(viewport={"width": 1200, "height": 500})
+    async with running_playground() as playground:
+        tab = await playground.open(viewport={"width": 1200, "height": 500})
         long = "A line of words that is long enough to be worth a line.\n\n" * 30
         await play(tab, long, {"wait": "up"}, long, {"wait": "down"}, long)
         main = tab.page.locator("main")
         at_end = "main => main.scrollHeight - main.scrollTop - main.clientHeight < 60"
         await expect(tab.answers.last).to_contain_text("worth a line.")
-        await stage.gates["up"].reached.wait()
+        await playground.gates["up"].reached.wait()
         await tab.page.wait_for_function(f"({at_end})(document.querySelector('main'))")
         await main.hover()
         await tab.page.mouse.wheel(0, -400)
         newest = tab.page.get_by_role("button", name="Newest")
         await expect(newest).to_be_visible()
         before = await main.evaluate("main => main.scrollTop")
-        stage.gates["up"].open()
-        await stage.gates["down"].reached.wait()
+        playground.gates["up"].open()
+        await playground.gates["down"].reached.wait()
         await expect(tab.answers.last.locator(".md p")).to_have_count(60)
         assert await main.evaluate("main => main.scrollTop") == before
         await newest.click()
         await expect(newest).to_be_hidden()
-        stage.gates["down"].open()
+        playground.gates["down"].open()
         await expect(tab.answers.last.locator(".md p")).to_have_count(90)
         await tab.page.wait_for_function(f"({at_end})(document.querySelector('main'))")
         assert tab.problems == []
 
 
 async def test_on_a_phone_the_panels_are_drawers_and_the_theme_is_a_choice() -> None:
-    async with playing() as stage:
-        tab = await stage.open(viewport={"width": 390, "height": 780}, color_scheme="light")
+    async with running_playground() as playground:
+        tab = await playground.open(viewport={"width": 390, "height": 780}, color_scheme="light")
         page = tab.page
         for panel in ("#sidebar", "#inspector"):
             await expect(page.locator(panel)).to_be_hidden()
@@ -246,8 +246,8 @@ async def test_on_a_phone_the_panels_are_drawers_and_the_theme_is_a_choice() -> 
 
 
 async def test_an_agent_without_a_conversation_shows_its_state() -> None:
-    async with playing() as stage:
-        tab = await stage.open("?agent=lamp&name=desk")
+    async with running_playground() as playground:
+        tab = await playground.open("?agent=lamp&name=desk")
         await expect(tab.page.locator("#wordless")).to_be_visible()
         await expect(tab.page.locator("#composer")).to_be_hidden()
         await show(tab.page, "State")
@@ -258,8 +258,8 @@ async def test_an_agent_without_a_conversation_shows_its_state() -> None:
 
 
 async def test_without_the_feed_the_page_is_a_chat_with_frames_and_state() -> None:
-    async with playing(bare=True) as stage:
-        tab = await stage.open()
+    async with running_playground(bare=True) as playground:
+        tab = await playground.open()
         await tab.ask("ahoy")
         await expect(tab.answers.last).to_contain_text("You said: ahoy")
         for name in ("Turns", "Log"):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.demonstrating import Tab
-from tests.browser.playing import playing
+from tests.browser.playground_server import running_playground
+from tests.browser.playground_tab import Tab
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser]
@@ -71,8 +71,8 @@ async def ended(tab: Tab) -> None:
 
 
 async def test_markdown_becomes_elements() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await play(tab, MARKDOWN)
         await ended(tab)
         answer = tab.answers.last.locator(".md")
@@ -97,8 +97,8 @@ async def test_markdown_becomes_elements() -> None:
 
 @pytest.mark.parametrize("where", [{"base_path": "/"}, {"mounted": True}, {"mounted": True, "base_path": "/"}])
 async def test_the_page_finds_agents_at_the_root_and_in_another_application(where: dict[str, Any]) -> None:
-    async with playing(**where) as stage:
-        tab = await stage.open()
+    async with running_playground(**where) as playground:
+        tab = await playground.open()
         await tab.ask("hello")
         await expect(tab.answers.locator(".text")).to_have_text(["You said: hello"])
         await expect(tab.page.locator("#conversations li")).to_contain_text(["hello"])
@@ -107,8 +107,8 @@ async def test_the_page_finds_agents_at_the_root_and_in_another_application(wher
 
 
 async def test_nothing_that_is_said_is_more_than_text() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         source = {"type": "source-url", "sourceId": "s", "url": "javascript:window.owned=1", "title": "<b>title</b>"}
         file = {"type": "file", "mediaType": "image/png", "url": "javascript:window.owned=1"}
         data = {"type": "data-<img>", "data": {"<script>": "<img src=x onerror=window.owned=1>"}}
@@ -127,8 +127,8 @@ async def test_nothing_that_is_said_is_more_than_text() -> None:
 
 
 async def test_reasoning_data_files_sources_and_unknown_parts_are_shown() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await play(
             tab,
             {"type": "reasoning-start", "id": "r"},
@@ -150,12 +150,12 @@ async def test_reasoning_data_files_sources_and_unknown_parts_are_shown() -> Non
         thought = shown.locator("details.reasoning")
         await expect(thought.locator("summary")).to_have_text("Thinking")
         await expect(thought.locator("em")).to_be_visible()
-        stage.gates["thought"].open()
+        playground.gates["thought"].open()
         await expect(shown.locator(".data progress").first).to_have_js_property("value", 0.25)
         await expect(thought.locator("summary")).to_have_text("Thought")
         await expect(thought.locator("em")).to_be_hidden()
         await expect(tab.page.locator(".news")).to_contain_text("passing: a notice")
-        stage.gates["data"].open()
+        playground.gates["data"].open()
         await ended(tab)
         await expect(tab.page.locator(".news li")).to_have_count(0)
         await expect(shown.locator(".data progress").first).to_have_js_property("value", 1)
@@ -167,8 +167,8 @@ async def test_reasoning_data_files_sources_and_unknown_parts_are_shown() -> Non
 
 
 async def test_tools_show_what_they_were_asked_what_came_of_it_and_that_they_run() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         begin = {"type": "tool-input-start", "toolCallId": "c0", "toolName": "slow"}
         delta = {"type": "tool-input-delta", "toolCallId": "c0", "inputTextDelta": '{"place": "har'}
         available = {
@@ -191,9 +191,9 @@ async def test_tools_show_what_they_were_asked_what_came_of_it_and_that_they_run
         first = tab.answers.last.locator(".tool").first
         await expect(first).to_have_attribute("data-state", "preparing")
         await expect(first.locator(".gist")).to_have_text("place: har")
-        stage.gates["input"].open()
+        playground.gates["input"].open()
         await expect(first).to_have_attribute("data-state", "running")
-        stage.gates["output"].open()
+        playground.gates["output"].open()
         await expect(first).to_have_attribute("data-state", "done")
         await first.locator("summary").click()
         await expect(first.locator("section")).to_contain_text(["harbour", "17"])
@@ -210,8 +210,8 @@ async def test_tools_show_what_they_were_asked_what_came_of_it_and_that_they_run
 
 @pytest.mark.parametrize("word", ["Approve", "Deny"])
 async def test_a_call_that_asks_is_answered_in_one_tab_and_settled_in_both(word: str) -> None:
-    async with playing() as stage:
-        one, two = await stage.open(), await stage.open()
+    async with running_playground() as playground:
+        one, two = await playground.open(), await playground.open()
         await play(one, "May I? ", {"call": "pay", "amount": 5}, "Thanks.")
         for tab in (one, two):
             await expect(tab.page.locator(".tool")).to_have_attribute("data-state", "needs approval")
@@ -229,8 +229,8 @@ async def test_a_call_that_asks_is_answered_in_one_tab_and_settled_in_both(word:
 
 @pytest.mark.parametrize("word", ["Approve", "Deny"])
 async def test_a_word_on_an_earlier_answer_changes_it_where_it_stands(word: str) -> None:
-    async with playing() as stage:
-        one, two = await stage.open(), await stage.open()
+    async with running_playground() as playground:
+        one, two = await playground.open(), await playground.open()
         await play(one, "May I? ", {"call": "pay", "amount": 7}, "Thanks.")
         await expect(two.page.locator(".ask")).to_be_visible()
         await play(one, "Something else.")
@@ -247,8 +247,8 @@ async def test_a_word_on_an_earlier_answer_changes_it_where_it_stands(word: str)
 
 
 async def test_the_page_answers_a_tool_that_is_its_own() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await play(tab, "Which? ", {"call": "pick"}, "So be it.")
         card = tab.page.locator(".tool")
         await expect(card).to_have_attribute("data-state", "needs an answer")
@@ -268,8 +268,8 @@ def event(kind: str, sequence: int, **more: Any) -> dict[str, Any]:
 
 
 async def test_an_agent_that_works_as_a_tool_has_a_card_in_its_call() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         chunks = [
             {"type": "start", "messageId": "m"},
             {"type": "text-start", "id": "t"},
@@ -297,14 +297,14 @@ async def test_an_agent_that_works_as_a_tool_has_a_card_in_its_call() -> None:
         await expect(run).to_have_attribute("data-state", "running")
         await expect(run.locator(".said")).to_have_text("looking around")
         await expect(run.locator("progress")).to_have_js_property("value", 0.5)
-        stage.gates["run"].open()
+        playground.gates["run"].open()
         await expect(run).to_have_attribute("data-state", "completed")
         assert tab.problems == []
 
 
 async def test_answers_have_versions_questions_can_be_edited_and_every_tab_is_in_step() -> None:
-    async with playing() as stage:
-        one, two = await stage.open(), await stage.open()
+    async with running_playground() as playground:
+        one, two = await playground.open(), await playground.open()
         await one.ask("first")
         await ended(one)
         await one.answers.last.get_by_role("button", name="Regenerate").click()
@@ -338,8 +338,8 @@ async def test_answers_have_versions_questions_can_be_edited_and_every_tab_is_in
 
 
 async def test_an_answer_that_fails_without_a_word_says_so_and_can_be_tried_again() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await play(tab, {"fail": "no luck"})
         await expect(tab.page.locator("#messages .ending.error")).to_have_text("no luck")
         await tab.page.reload()
@@ -355,23 +355,23 @@ async def test_an_answer_that_fails_without_a_word_says_so_and_can_be_tried_agai
 @pytest.mark.parametrize("words", [[], ["half a sentence"]])
 async def test_the_developer_reads_why_an_answer_failed_and_others_do_not(words: list[str]) -> None:
     safe = "Something went wrong while answering. Please try again."
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         await play(tab, *words, {"break": "OPENAI_API_KEY is not set"})
         shown = tab.page.locator("#messages .ending.error")
         await expect(shown).to_have_text(f"{safe} ValueError: OPENAI_API_KEY is not set")
         await tab.page.reload()
         await expect(shown).to_have_text(f"{safe} ValueError: OPENAI_API_KEY is not set")
         assert tab.problems == []
-    async with playing(bare=True) as stage:
-        tab = await stage.open()
+    async with running_playground(bare=True) as playground:
+        tab = await playground.open()
         await play(tab, *words, {"break": "OPENAI_API_KEY is not set"})
         await expect(tab.page.locator("#messages .ending.error")).to_have_text(safe)
 
 
 async def test_clear_forgets_the_conversation_in_every_tab_also_while_it_is_answered() -> None:
-    async with playing() as stage:
-        one, two = await stage.open(), await stage.open()
+    async with running_playground() as playground:
+        one, two = await playground.open(), await playground.open()
         await play(one, "half a sen", {"wait": "never"}, "tence")
         for tab in (one, two):
             await expect(tab.answers).to_contain_text("half a sen")
@@ -388,8 +388,8 @@ async def test_clear_forgets_the_conversation_in_every_tab_also_while_it_is_answ
 
 
 async def test_a_file_that_is_attached_is_part_of_the_question() -> None:
-    async with playing() as stage:
-        tab = await stage.open()
+    async with running_playground() as playground:
+        tab = await playground.open()
         content = b'<svg xmlns="http://www.w3.org/2000/svg" width="3" height="2"/>'
         file = {"name": "flag.svg", "mimeType": "image/svg+xml", "buffer": content}
         await tab.page.locator("#files").set_input_files([file])  # type: ignore[list-item]

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.browser.demonstrating import Tab
-from tests.browser.playing import Stage, playing
+from tests.browser.playground_server import PlaygroundServer, running_playground
+from tests.browser.playground_tab import Tab
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser]
@@ -24,8 +24,8 @@ STEPS = 14
 class Walk:
     """Does something at random in one of the tabs; what cannot be done at the moment is left out."""
 
-    def __init__(self, stage: Stage, tabs: list[Tab], rng: Random) -> None:
-        self._stage, self._tabs, self._rng = stage, tabs, rng
+    def __init__(self, playground: PlaygroundServer, tabs: list[Tab], rng: Random) -> None:
+        self._playground, self._tabs, self._rng = playground, tabs, rng
         self._asked = 0
         self.path: list[str] = []
 
@@ -58,7 +58,7 @@ class Walk:
                 await self._click(tab, "Clear")
 
     def _open(self) -> None:
-        for gate in list(self._stage.gates.values()):
+        for gate in list(self._playground.gates.values()):
             gate.open()
 
     @staticmethod
@@ -75,27 +75,27 @@ async def stored(url: str) -> list[str]:
     return [text for message in messages if (text := "".join(part.get("text", "") for part in message["parts"]))]
 
 
-async def at_rest(stage: Stage, tabs: list[Tab]) -> None:
+async def at_rest(playground: PlaygroundServer, tabs: list[Tab]) -> None:
     """Wait until nothing is asked, sent or answered any more; then every tab comes to show what is stored."""
     for tab in tabs:
         await expect(tab.link).to_have_text("live")
         await expect(tab.page.locator("#messages")).to_have_attribute("aria-busy", "false")
-    await stage.rest()
-    wanted = await stored(stage.url)
+    await playground.rest()
+    wanted = await stored(playground.url)
     for tab in tabs:
         await expect(tab.page.locator("#messages .text")).to_have_text(wanted)
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_after_any_walk_both_tabs_show_what_is_stored(seed: int) -> None:
-    async with playing() as stage:
-        tabs = [await stage.open(), await stage.open()]
-        walk = Walk(stage, tabs, Random(f"walk {seed}"))
+    async with running_playground() as playground:
+        tabs = [await playground.open(), await playground.open()]
+        walk = Walk(playground, tabs, Random(f"walk {seed}"))
         for _ in range(STEPS):
             await walk.step()
         for number in range(1, STEPS + 1):
-            stage.gates[f"g{number}"].open()
-        await at_rest(stage, tabs)
+            playground.gates[f"g{number}"].open()
+        await at_rest(playground, tabs)
         assert [tab.problems for tab in tabs] == [[], []], walk.path
 
 
@@ -107,23 +107,23 @@ def said(tab: Tab) -> Locator:
 async def test_waiting_questions_stand_behind_the_answer_that_is_being_written() -> None:
     """P-44."""
     first, second = '["one, ", {"wait": "a"}, "two"]', '["three, ", {"wait": "b"}, "four"]'
-    async with playing() as stage:
-        asker, watcher = await stage.open(), await stage.open()
+    async with running_playground() as playground:
+        asker, watcher = await playground.open(), await playground.open()
         await asker.ask(first)
         for tab in (asker, watcher):
             await expect(said(tab)).to_have_text([first, "one,"])
         await watcher.ask(second)
         await expect(said(asker)).to_have_text([first, "one,", second])
         await asker.ask("third")
-        late = await stage.open()
+        late = await playground.open()
         tabs = [asker, watcher, late]
         for tab in tabs:
             await expect(said(tab)).to_have_text([first, "one,", second, "third"])
-        stage.gates["a"].open()
+        playground.gates["a"].open()
         for tab in tabs:
             wanted = [first, "one, two", second, "three,", "third"]
             await expect(said(tab)).to_have_text(wanted)
-        stage.gates["b"].open()
-        await at_rest(stage, tabs)
-        assert len(await stored(stage.url)) == 6
+        playground.gates["b"].open()
+        await at_rest(playground, tabs)
+        assert len(await stored(playground.url)) == 6
         assert [tab.problems for tab in tabs] == [[], [], []]

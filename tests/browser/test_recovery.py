@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK, Tab
-from tests.nursery import Child, born
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, Tab
+from tests.forked_processes import ForkedProcess, fork_process
 
 pytestmark = [pytest.mark.browser, pytest.mark.crash]
 
@@ -38,8 +38,10 @@ class Reviving(KillableServer):
         super().__init__(file)
         self._effects = file.with_suffix(".effects")
 
-    def _born(self) -> Child:
-        return born("tests.browser.recovering", str(self._file), str(self.port), EFFECTS=str(self._effects))
+    def _start_process(self) -> ForkedProcess:
+        return fork_process(
+            "tests.browser.recovery_agents", str(self._file), str(self.port), EFFECTS=str(self._effects)
+        )
 
     @property
     def effects(self) -> Counter[tuple[str, ...]]:
@@ -56,7 +58,7 @@ def killable_server(tmp_path: Path) -> Iterator[Reviving]:
     server.kill()
 
 
-def tabs_of(chat: Chat, kind: str = "chat", count: int = 1, **options: Any) -> list[Tab]:
+def tabs_of(chat: Conversation, kind: str = "chat", count: int = 1, **options: Any) -> list[Tab]:
     chat.kind = kind
     tabs = [chat.tab(**options) for _ in range(count)]
     for tab in tabs:
@@ -78,7 +80,7 @@ def tool_parts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [part for message in messages for part in message["parts"] if part["type"].startswith("tool-")]
 
 
-def deaths_at(chat: Chat, server: Reviving, gate: str, count: int) -> None:
+def deaths_at(chat: Conversation, server: Reviving, gate: str, count: int) -> None:
     """Kill the server each time the answer has come to this gate and the pages know of it; leave it running."""
     for number in range(count):
         chat.until_reached(gate)
@@ -91,7 +93,7 @@ def deaths_at(chat: Chat, server: Reviving, gate: str, count: int) -> None:
 
 
 @pytest.mark.obligation("003-42", "003-44", "003-56")
-def test_no_word_goes_away_but_for_the_blink_of_the_resume(mortal: Chat, killable_server: Reviving) -> None:
+def test_no_word_goes_away_but_for_the_blink_of_the_resume(mortal: Conversation, killable_server: Reviving) -> None:
     tab, other = tabs_of(mortal, count=2)
     tab.ask(TALK)
     for each in (tab, other):
@@ -107,7 +109,7 @@ def test_no_word_goes_away_but_for_the_blink_of_the_resume(mortal: Chat, killabl
 
 
 def test_the_page_shows_that_the_answer_is_being_recovered_until_its_next_word(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     tab, other = tabs_of(mortal, count=2)
     tab.ask(TALK)
@@ -129,7 +131,7 @@ def test_the_page_shows_that_the_answer_is_being_recovered_until_its_next_word(
 
 @pytest.mark.obligation("003-43")
 def test_an_answer_that_nobody_watches_is_finished_and_found_by_whoever_comes(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     (tab,) = tabs_of(mortal)
     tab.ask(TALK)
@@ -149,7 +151,7 @@ def test_an_answer_that_nobody_watches_is_finished_and_found_by_whoever_comes(
     assert_in_step(mortal, fresh)
 
 
-def test_what_was_done_before_the_kill_is_not_done_again(mortal: Chat, killable_server: Reviving) -> None:
+def test_what_was_done_before_the_kill_is_not_done_again(mortal: Conversation, killable_server: Reviving) -> None:
     tab, other = tabs_of(mortal, count=2)
     tab.ask("before")
     for each in (tab, other):
@@ -168,7 +170,7 @@ def test_what_was_done_before_the_kill_is_not_done_again(mortal: Chat, killable_
 
 @pytest.mark.obligation("003-4")
 def test_a_death_before_the_first_word_in_front_of_two_tabs_leaves_one_answer(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     tab, other = tabs_of(mortal, count=2)
     tab.ask([{"gate": "start"}, *TALK])
@@ -185,7 +187,7 @@ def test_a_death_before_the_first_word_in_front_of_two_tabs_leaves_one_answer(
 
 
 def test_a_model_that_falls_silent_is_asked_again_in_front_of_the_page_and_that_is_no_error(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     (tab,) = tabs_of(mortal, "drowsy")
     tab.ask(TALK)
@@ -202,7 +204,7 @@ def test_a_model_that_falls_silent_is_asked_again_in_front_of_the_page_and_that_
 
 
 def test_a_tool_that_must_not_happen_twice_is_reported_and_not_repeated(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     tab, other = tabs_of(mortal, "lasting", count=2)
     tab.ask(using("send"))
@@ -217,7 +219,9 @@ def test_a_tool_that_must_not_happen_twice_is_reported_and_not_repeated(
     assert list(killable_server.effects.values()) == [1]
 
 
-def test_a_tool_that_may_happen_twice_happens_again_under_the_same_key(mortal: Chat, killable_server: Reviving) -> None:
+def test_a_tool_that_may_happen_twice_happens_again_under_the_same_key(
+    mortal: Conversation, killable_server: Reviving
+) -> None:
     tab, other = tabs_of(mortal, "lasting", count=2)
     tab.ask(using("look"))
     mortal.until_reached("look")
@@ -234,7 +238,7 @@ def test_a_tool_that_may_happen_twice_happens_again_under_the_same_key(mortal: C
 
 
 def test_a_result_that_the_page_gives_while_the_server_is_dead_counts_when_it_is_back(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     (tab,) = tabs_of(mortal, "lasting")
     tab.ask(LOCATE)
@@ -259,7 +263,9 @@ def until_given_up(tab: Tab, text: str) -> None:
 
 
 @pytest.mark.obligation("000-9.1", "000-9.3")
-def test_a_turn_that_died_too_often_says_so_and_keeps_what_was_said(mortal: Chat, killable_server: Reviving) -> None:
+def test_a_turn_that_died_too_often_says_so_and_keeps_what_was_said(
+    mortal: Conversation, killable_server: Reviving
+) -> None:
     (tab,) = tabs_of(mortal, "brittle")
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -275,7 +281,7 @@ def test_a_turn_that_died_too_often_says_so_and_keeps_what_was_said(mortal: Chat
 
 
 def test_a_turn_that_died_too_often_without_a_word_says_so_and_the_next_question_is_answered(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     (tab,) = tabs_of(mortal, "brittle")
     tab.ask([{"gate": "start"}, "never"])
@@ -288,7 +294,7 @@ def test_a_turn_that_died_too_often_without_a_word_says_so_and_the_next_question
 
 
 def test_the_page_shows_that_the_answer_is_being_recovered_while_the_agent_waits_with_that(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     tab, other = tabs_of(mortal, "fickle", count=2)
     tab.ask('["One ", "two ", {"gate": "mid"}, "three."]\nwait later')
@@ -310,7 +316,7 @@ def test_the_page_shows_that_the_answer_is_being_recovered_while_the_agent_waits
 
 @pytest.mark.parametrize("text", ["It was too late.", ""])
 def test_a_turn_that_the_agent_stops_after_a_kill_ends_as_it_says_with_what_was_said(
-    mortal: Chat, killable_server: Reviving, text: str
+    mortal: Conversation, killable_server: Reviving, text: str
 ) -> None:
     tab, other = tabs_of(mortal, "fickle", count=2)
     tab.ask('["One ", "two ", {"gate": "mid"}, "three."]\nstop ' + text)
@@ -328,7 +334,7 @@ def test_a_turn_that_the_agent_stops_after_a_kill_ends_as_it_says_with_what_was_
 
 @pytest.mark.parametrize("text", ["It was too late.", ""])
 def test_a_turn_that_the_agent_forgets_after_a_kill_is_on_no_page(
-    mortal: Chat, killable_server: Reviving, text: str
+    mortal: Conversation, killable_server: Reviving, text: str
 ) -> None:
     tab, other = tabs_of(mortal, "fickle", count=2)
     tab.ask('["One ", "two ", {"gate": "mid"}, "three."]\nforget ' + text)
@@ -347,7 +353,7 @@ def test_a_turn_that_the_agent_forgets_after_a_kill_is_on_no_page(
     assert_in_step(mortal, tab, other, late)
 
 
-def test_a_turn_that_the_agent_forgets_before_the_eyes_of_the_page_is_on_no_page(mortal: Chat) -> None:
+def test_a_turn_that_the_agent_forgets_before_the_eyes_of_the_page_is_on_no_page(mortal: Conversation) -> None:
     tab, other = tabs_of(mortal, "resigned", count=2)
     tab.ask(TALK)
     for each in (tab, other):
@@ -360,7 +366,7 @@ def test_a_turn_that_the_agent_forgets_before_the_eyes_of_the_page_is_on_no_page
 
 
 def test_a_turn_that_is_begun_anew_after_a_kill_shows_only_its_new_words(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     tab, other = tabs_of(mortal, "fickle", count=2)
     tab.ask('["One ", "two ", {"gate": "mid"}, "three."]\nretry')
@@ -377,7 +383,7 @@ def test_a_turn_that_is_begun_anew_after_a_kill_shows_only_its_new_words(
 
 
 def test_a_turn_that_is_begun_anew_before_the_eyes_of_the_page_shows_only_its_new_words(
-    mortal: Chat, killable_server: Reviving
+    mortal: Conversation, killable_server: Reviving
 ) -> None:
     tab, other = tabs_of(mortal, "forgetful", count=2)
     tab.ask(TALK)

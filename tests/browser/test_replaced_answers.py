@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.tabs import Tab
+from tests.browser.stock_page import Tab
 
 pytestmark = pytest.mark.browser
 
@@ -41,7 +41,9 @@ def _assert_never_both(*tabs: Tab) -> None:
 
 @pytest.mark.parametrize("how", ["regenerate", "edit"])
 @pytest.mark.parametrize("who", ["watcher", "asker"])
-def test_a_change_of_mind_shows_the_old_answer_or_the_new_one_and_never_both(chat: Chat, how: str, who: str) -> None:
+def test_a_change_of_mind_shows_the_old_answer_or_the_new_one_and_never_both(
+    chat: Conversation, how: str, who: str
+) -> None:
     asker, watcher, third = chat.tab(), chat.tab(), chat.tab()
     asker.ask(OLD)
     for each in (asker, watcher, third):
@@ -65,7 +67,7 @@ def test_a_change_of_mind_shows_the_old_answer_or_the_new_one_and_never_both(cha
 
 @pytest.mark.parametrize("who", ["watcher", "asker"])
 def test_an_edit_of_the_first_question_while_a_later_one_is_answered_shows_one_branch_at_a_time(
-    chat: Chat, who: str
+    chat: Conversation, who: str
 ) -> None:
     asker, watcher = chat.tab(), chat.tab()
     asker.ask("before")
@@ -91,7 +93,7 @@ def test_an_edit_of_the_first_question_while_a_later_one_is_answered_shows_one_b
 
 @pytest.mark.parametrize("how", ["regenerate", "edit"])
 @pytest.mark.parametrize("who", ["watcher", "asker"])
-def test_chunks_that_cross_the_change_of_mind_bring_no_second_answer(chat: Chat, how: str, who: str) -> None:
+def test_chunks_that_cross_the_change_of_mind_bring_no_second_answer(chat: Conversation, how: str, who: str) -> None:
     link = chat.link()
     asker, watcher = (chat.tab(link=link if who == each else None) for each in ("asker", "watcher"))
     changing, other = (watcher, asker) if who == "watcher" else (asker, watcher)

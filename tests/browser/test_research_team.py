@@ -14,8 +14,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from examples.research_team.app import LIBRARY
-from tests.browser.demonstrating import browsing
-from tests.browser.showing import Example, visiting
+from tests.browser.example_page import Example, visiting
+from tests.browser.playground_tab import browsing
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser]

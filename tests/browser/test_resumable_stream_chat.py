@@ -13,8 +13,8 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from examples.resumable_stream_chat.app import STORY
-from tests.browser.demonstrating import browsing
-from tests.browser.showing import Example, visiting
+from tests.browser.example_page import Example, visiting
+from tests.browser.playground_tab import browsing
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
-from tests.browser.tabs import NETWORK
+from tests.browser.stock_page import NETWORK
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.mark.obligation("003-42", "003-44", "003-55")
-def test_a_reload_mid_stream_shows_what_was_said_and_goes_on(chat: Chat) -> None:
+def test_a_reload_mid_stream_shows_what_was_said_and_goes_on(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -24,7 +24,7 @@ def test_a_reload_mid_stream_shows_what_was_said_and_goes_on(chat: Chat) -> None
     assert len(chat.calls) == 1
 
 
-def test_a_reload_right_after_the_end_shows_the_whole_answer(chat: Chat) -> None:
+def test_a_reload_right_after_the_end_shows_the_whole_answer(chat: Conversation) -> None:
     tab = chat.tab()
     chat.open("mid")
     tab.ask(TALK)
@@ -36,7 +36,7 @@ def test_a_reload_right_after_the_end_shows_the_whole_answer(chat: Chat) -> None
     assert tab.error is None
 
 
-def test_a_reload_before_the_first_word_waits_for_it(chat: Chat) -> None:
+def test_a_reload_before_the_first_word_waits_for_it(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask([{"gate": "start"}, *TALK])
     chat.until_reached("start")
@@ -50,7 +50,7 @@ def test_a_reload_before_the_first_word_waits_for_it(chat: Chat) -> None:
     assert_in_step(chat, tab)
 
 
-def test_ten_fast_reloads_mid_stream_change_nothing(chat: Chat) -> None:
+def test_ten_fast_reloads_mid_stream_change_nothing(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -62,7 +62,7 @@ def test_ten_fast_reloads_mid_stream_change_nothing(chat: Chat) -> None:
     assert len(chat.calls) == 1
 
 
-def test_reloads_around_the_end_over_a_slow_network_show_the_whole_answer(chat: Chat) -> None:
+def test_reloads_around_the_end_over_a_slow_network_show_the_whole_answer(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.ask(TALK)
@@ -77,7 +77,7 @@ def test_reloads_around_the_end_over_a_slow_network_show_the_whole_answer(chat: 
 
 
 @pytest.mark.obligation("003-43")
-def test_a_turn_goes_on_when_every_tab_is_closed_and_is_there_afterwards(chat: Chat) -> None:
+def test_a_turn_goes_on_when_every_tab_is_closed_and_is_there_afterwards(chat: Conversation) -> None:
     first = chat.tab()
     first.ask(TALK)
     first.until_answer(HALF)
@@ -89,7 +89,7 @@ def test_a_turn_goes_on_when_every_tab_is_closed_and_is_there_afterwards(chat: C
     assert [result["status"] for result in chat.results] == ["completed"]
 
 
-def test_a_network_cut_mid_stream_is_made_good_when_it_is_back(chat: Chat) -> None:
+def test_a_network_cut_mid_stream_is_made_good_when_it_is_back(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.expect_complaints(NETWORK)
@@ -106,7 +106,7 @@ def test_a_network_cut_mid_stream_is_made_good_when_it_is_back(chat: Chat) -> No
 
 
 @pytest.mark.parametrize("observer", ["who asked", "who watched"])
-def test_a_page_that_was_away_when_the_turn_ended_finds_the_whole_answer(chat: Chat, observer: str) -> None:
+def test_a_page_that_was_away_when_the_turn_ended_finds_the_whole_answer(chat: Conversation, observer: str) -> None:
     link = chat.link()
     asking = chat.tab(link=link if observer == "who asked" else None)
     watching = chat.tab(link=link if observer == "who watched" else None)
@@ -127,7 +127,7 @@ def test_a_page_that_was_away_when_the_turn_ended_finds_the_whole_answer(chat: C
     assert_in_step(chat, asking, watching)
 
 
-def test_a_page_that_was_away_for_a_whole_turn_shows_it_when_it_is_back(chat: Chat) -> None:
+def test_a_page_that_was_away_for_a_whole_turn_shows_it_when_it_is_back(chat: Conversation) -> None:
     link = chat.link()
     away, other = chat.tab(link=link), chat.tab()
     away.expect_complaints(NETWORK)
@@ -140,7 +140,7 @@ def test_a_page_that_was_away_for_a_whole_turn_shows_it_when_it_is_back(chat: Ch
     assert_in_step(chat, away, other)
 
 
-def test_a_question_asked_while_the_network_is_down_is_answered_when_it_is_back(chat: Chat) -> None:
+def test_a_question_asked_while_the_network_is_down_is_answered_when_it_is_back(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.expect_complaints(NETWORK)
@@ -156,7 +156,7 @@ def test_a_question_asked_while_the_network_is_down_is_answered_when_it_is_back(
     assert len(chat.calls) == 2
 
 
-def test_a_question_sent_as_soon_as_the_socket_opens_stays_on_the_screen(chat: Chat) -> None:
+def test_a_question_sent_as_soon_as_the_socket_opens_stays_on_the_screen(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.expect_complaints(NETWORK)
@@ -170,7 +170,7 @@ def test_a_question_sent_as_soon_as_the_socket_opens_stays_on_the_screen(chat: C
     assert_in_step(chat, tab)
 
 
-def test_a_frozen_network_that_thaws_delivers_everything(chat: Chat) -> None:
+def test_a_frozen_network_that_thaws_delivers_everything(chat: Conversation) -> None:
     link = chat.link()
     tab, other = chat.tab(link=link), chat.tab()
     tab.ask(TALK)
@@ -184,7 +184,7 @@ def test_a_frozen_network_that_thaws_delivers_everything(chat: Chat) -> None:
     assert_in_step(chat, tab, other)
 
 
-def test_a_frozen_network_that_never_thaws_is_left_behind_by_a_reload(chat: Chat) -> None:
+def test_a_frozen_network_that_never_thaws_is_left_behind_by_a_reload(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.ask(TALK)
@@ -200,7 +200,7 @@ def test_a_frozen_network_that_never_thaws_is_left_behind_by_a_reload(chat: Chat
     assert_in_step(chat, tab, fresh)
 
 
-def test_thirty_reconnects_mid_stream_end_in_one_whole_answer(chat: Chat) -> None:
+def test_thirty_reconnects_mid_stream_end_in_one_whole_answer(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link, reconnect=[5, 10])
     tab.expect_complaints(NETWORK)
@@ -217,7 +217,7 @@ def test_thirty_reconnects_mid_stream_end_in_one_whole_answer(chat: Chat) -> Non
     assert len(chat.calls) == 1
 
 
-def test_words_on_the_screen_never_go_away_for_who_watches_live(chat: Chat) -> None:
+def test_words_on_the_screen_never_go_away_for_who_watches_live(chat: Conversation) -> None:
     first, second = chat.tab(throttle=False), chat.tab(throttle=False)
     first.ask([{"repeat": "word ", "times": 300}, {"gate": "mid"}, "end."])
     chat.open("mid")
@@ -228,7 +228,7 @@ def test_words_on_the_screen_never_go_away_for_who_watches_live(chat: Chat) -> N
     assert first.seen("shrinks") == second.seen("shrinks") == []
 
 
-def test_during_a_resume_a_word_is_gone_for_one_render_at_most(chat: Chat) -> None:
+def test_during_a_resume_a_word_is_gone_for_one_render_at_most(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.expect_complaints(NETWORK)
@@ -242,7 +242,7 @@ def test_during_a_resume_a_word_is_gone_for_one_render_at_most(chat: Chat) -> No
     assert len(tab.seen("shrinks")) <= 1
 
 
-def test_with_its_default_delays_the_client_comes_back_by_itself(chat: Chat) -> None:
+def test_with_its_default_delays_the_client_comes_back_by_itself(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link, reconnect=[3000, 10000])
     tab.expect_complaints(NETWORK)

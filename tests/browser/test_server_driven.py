@@ -8,21 +8,21 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, Tab
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def driven(chat: Chat) -> Chat:
+def driven(chat: Conversation) -> Conversation:
     return replace(chat, kind="driven", tabs=chat.tabs)
 
 
 @pytest.fixture
-def mortal_driven(mortal: Chat) -> Chat:
+def mortal_driven(mortal: Conversation) -> Conversation:
     return replace(mortal, kind="driven", tabs=mortal.tabs)
 
 
@@ -31,13 +31,13 @@ def call(tab: Tab, method: str, *args: Any) -> None:
     tab.run(f"args => {{ window.called = window.agent.call({method!r}, args).catch(() => null); }}", list(args))
 
 
-def deliver(chat: Chat, script: Any) -> None:
+def deliver(chat: Conversation, script: Any) -> None:
     """Be a webhook."""
     url = f"http://127.0.0.1:{chat.server.port}/agents/{chat.kind}/{chat.name}/hook"
     assert httpx.post(url, json=script, trust_env=False).status_code == 202
 
 
-def assert_alike(chat: Chat, *tabs: Tab) -> None:
+def assert_alike(chat: Conversation, *tabs: Tab) -> None:
     """Check that all tabs show the stored conversation: one question, one whole answer."""
     for tab in tabs:
         tab.until_answer(WHOLE)
@@ -50,7 +50,7 @@ def assert_alike(chat: Chat, *tabs: Tab) -> None:
 
 
 @pytest.mark.parametrize("method", ["play_now", "play_soon", "play_later"])
-def test_a_turn_of_the_agents_own_is_seen_live_by_every_tab_and_a_late_one(driven: Chat, method: str) -> None:
+def test_a_turn_of_the_agents_own_is_seen_live_by_every_tab_and_a_late_one(driven: Conversation, method: str) -> None:
     one, other = driven.tab(), driven.tab()
     call(one, method, TALK)
     for tab in (one, other):
@@ -63,7 +63,7 @@ def test_a_turn_of_the_agents_own_is_seen_live_by_every_tab_and_a_late_one(drive
         assert one.run("() => window.called") == "played"
 
 
-def test_a_webhook_starts_a_turn_before_everybodys_eyes(driven: Chat) -> None:
+def test_a_webhook_starts_a_turn_before_everybodys_eyes(driven: Conversation) -> None:
     one, other = driven.tab(), driven.tab()
     deliver(driven, TALK)
     for tab in (one, other):
@@ -77,7 +77,7 @@ def test_a_webhook_starts_a_turn_before_everybodys_eyes(driven: Chat) -> None:
 @pytest.mark.crash
 @pytest.mark.parametrize("method", ["play_soon", "play_later"])
 def test_a_turn_of_the_agents_own_survives_a_kill_and_is_asked_once(
-    mortal_driven: Chat, killable_server: KillableServer, method: str
+    mortal_driven: Conversation, killable_server: KillableServer, method: str
 ) -> None:
     one, other = mortal_driven.tab(), mortal_driven.tab()
     for tab in (one, other):
@@ -92,7 +92,9 @@ def test_a_turn_of_the_agents_own_survives_a_kill_and_is_asked_once(
 
 
 @pytest.mark.crash
-def test_a_fiber_goes_on_after_a_kill_from_its_checkpoint(mortal_driven: Chat, killable_server: KillableServer) -> None:
+def test_a_fiber_goes_on_after_a_kill_from_its_checkpoint(
+    mortal_driven: Conversation, killable_server: KillableServer
+) -> None:
     tab = mortal_driven.tab()
     tab.expect_complaints(NETWORK)
     call(tab, "count_to", 6)
@@ -102,7 +104,7 @@ def test_a_fiber_goes_on_after_a_kill_from_its_checkpoint(mortal_driven: Chat, k
     tab.until("window.agent.state?.count === 6 && window.agent.state.attempts === 2")
 
 
-def test_a_page_of_a_destroyed_agent_comes_back_to_an_empty_one(driven: Chat) -> None:
+def test_a_page_of_a_destroyed_agent_comes_back_to_an_empty_one(driven: Conversation) -> None:
     one, other = driven.tab(), driven.tab()
     call(one, "play_now", ["gone soon"])
     for tab in (one, other):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from everyword.messages.server_fields import SERVER_FIELDS
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, metadata_of, user
-from tests.browser.plain import plain_tab
-from tests.browser.tabs import Tab
+from tests.browser.stock_page import Tab
+from tests.browser.use_chat_page import plain_tab
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +28,7 @@ def assert_calm(tab: Tab, *orders: list[str]) -> None:
     assert [order for order in drawn if order] == [list(order) for order in orders]
 
 
-def test_who_asks_has_the_time_of_its_question_before_the_answer_and_nothing_moves(chat: Chat) -> None:
+def test_who_asks_has_the_time_of_its_question_before_the_answer_and_nothing_moves(chat: Conversation) -> None:
     tab = chat.tab()
     tab.until_received("cf_agent_stream_resume_none")  # a probe that is answered later makes the hook ready once more
     tab.until_still()
@@ -47,7 +47,7 @@ def test_who_asks_has_the_time_of_its_question_before_the_answer_and_nothing_mov
     assert tab.seen("statuses")[-3:] == ["submitted", "streaming", "ready"]
 
 
-def test_regenerating_and_editing_stay_what_they_are(chat: Chat) -> None:
+def test_regenerating_and_editing_stay_what_they_are(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask("one")
     tab.until_answer("You said: one", status="ready")
@@ -65,7 +65,7 @@ def test_regenerating_and_editing_stay_what_they_are(chat: Chat) -> None:
     assert chat.stored[0]["id"] == before[0]["id"]
 
 
-def test_messages_that_a_page_sets_come_back_with_their_fields(chat: Chat) -> None:
+def test_messages_that_a_page_sets_come_back_with_their_fields(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     forged = {**user("u2", "two"), "metadata": {"mine": 1, SERVER_FIELDS: {"time": 1, "author": {"id": "root"}}}}
     first.call("setMessages", [user("u1", "one"), forged])
@@ -80,7 +80,9 @@ def test_messages_that_a_page_sets_come_back_with_their_fields(chat: Chat) -> No
     assert_in_step(chat, first, second)
 
 
-def test_a_plain_page_has_the_time_of_the_answer_at_once_and_of_its_question_when_it_is_loaded_anew(chat: Chat) -> None:
+def test_a_plain_page_has_the_time_of_the_answer_at_once_and_of_its_question_when_it_is_loaded_anew(
+    chat: Conversation,
+) -> None:
     tab = plain_tab(chat)
     tab.ask("hello")
     tab.until_answer("You said: hello", status="ready")

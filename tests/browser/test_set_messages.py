@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from everyword.messages.server_fields import without_fields
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, shown, user
-from tests.browser.tabs import Tab
+from tests.browser.stock_page import Tab
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +42,7 @@ def _set(tab: Tab, function: str, given: Any = None) -> None:
     tab.run(f"given => {{ window.chat.setMessages(before => ({function})(before, given)); }}", given)
 
 
-def _talk(chat: Chat) -> tuple[Tab, Tab]:
+def _talk(chat: Conversation) -> tuple[Tab, Tab]:
     """Ask one question in one tab; return that tab and another that shows the same."""
     tab, other = chat.tab(), chat.tab()
     _ask(tab, "one")
@@ -73,7 +73,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("change", list(CHANGES))
-def test_a_list_with_the_assistants_words_changed_is_refused_as_a_whole(chat: Chat, change: str) -> None:
+def test_a_list_with_the_assistants_words_changed_is_refused_as_a_whole(chat: Conversation, change: str) -> None:
     tab, other = _talk(chat)
     before, count = chat.stored, len(tab.received("cf_agent_chat_messages"))
     _set(tab, CHANGES[change], ADDED)
@@ -86,7 +86,7 @@ def test_a_list_with_the_assistants_words_changed_is_refused_as_a_whole(chat: Ch
 
 
 @pytest.mark.parametrize("change", list(CHANGES))
-def test_a_trusted_page_changes_the_assistants_words_in_every_tab(chat: Chat, change: str) -> None:
+def test_a_trusted_page_changes_the_assistants_words_in_every_tab(chat: Conversation, change: str) -> None:
     chat.kind = "trusting"
     tab, other = _talk(chat)
     _set(tab, CHANGES[change], ADDED)
@@ -105,7 +105,7 @@ def test_a_trusted_page_changes_the_assistants_words_in_every_tab(chat: Chat, ch
 
 @pytest.mark.parametrize("kind", ["chat", "trusting"])
 @pytest.mark.parametrize("who", ["asked", "watched", "came later"])
-def test_answers_that_a_page_resends_as_it_has_them_are_unchanged(chat: Chat, kind: str, who: str) -> None:
+def test_answers_that_a_page_resends_as_it_has_them_are_unchanged(chat: Conversation, kind: str, who: str) -> None:
     chat.kind = kind
     tab, other = chat.tab(), chat.tab()
     tab.ask(RICH)
@@ -125,7 +125,7 @@ def test_answers_that_a_page_resends_as_it_has_them_are_unchanged(chat: Chat, ki
 @pytest.mark.parametrize("kind", ["chat", "trusting"])
 @pytest.mark.parametrize("who", ["asked", "watched"])
 def test_a_question_that_is_added_while_an_answer_streams_costs_nothing_of_the_answer(
-    chat: Chat, kind: str, who: str
+    chat: Conversation, kind: str, who: str
 ) -> None:
     chat.kind = kind
     tab, other = chat.tab(), chat.tab()
@@ -159,7 +159,9 @@ def _conversation(size: int, *, has_answers: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("kind", "has_answers"), [("trusting", True), ("trusting", False), ("chat", False)])
-def test_a_list_of_three_megabytes_is_stored_and_shown_everywhere(chat: Chat, kind: str, has_answers: bool) -> None:
+def test_a_list_of_three_megabytes_is_stored_and_shown_everywhere(
+    chat: Conversation, kind: str, has_answers: bool
+) -> None:
     chat.kind = kind
     tab, other = chat.tab(), chat.tab()
     wanted = _conversation(3_000_000, has_answers=has_answers)
@@ -174,7 +176,7 @@ def test_a_list_of_three_megabytes_is_stored_and_shown_everywhere(chat: Chat, ki
     assert_in_step(chat, tab, other)
 
 
-def test_a_list_of_three_megabytes_with_answers_is_refused_as_a_whole_without_trust(chat: Chat) -> None:
+def test_a_list_of_three_megabytes_with_answers_is_refused_as_a_whole_without_trust(chat: Conversation) -> None:
     tab, other = _talk(chat)
     before, count = chat.stored, len(tab.received("cf_agent_chat_messages"))
     _set(tab, "(before, wanted) => [...before, ...wanted]", _conversation(3_000_000, has_answers=True))

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
-from tests.browser.tabs import Tab
+from tests.browser.conversation import Conversation
+from tests.browser.stock_page import Tab
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def desk(chat: Chat) -> Chat:
+def desk(chat: Conversation) -> Conversation:
     return replace(chat, kind="desk")
 
 
@@ -26,7 +26,7 @@ def until_count(tab: Tab, count: int) -> None:
     tab.until("window.agent.state?.count === arg", count)
 
 
-def test_a_state_is_shared_by_all_tabs_whoever_sets_it(desk: Chat) -> None:
+def test_a_state_is_shared_by_all_tabs_whoever_sets_it(desk: Conversation) -> None:
     one, other = desk.tab(), desk.tab()
     for tab in (one, other):
         until_count(tab, 0)
@@ -40,7 +40,7 @@ def test_a_state_is_shared_by_all_tabs_whoever_sets_it(desk: Chat) -> None:
         until_count(tab, 109)
 
 
-def test_a_state_is_there_again_after_a_reload(desk: Chat) -> None:
+def test_a_state_is_there_again_after_a_reload(desk: Conversation) -> None:
     tab = desk.tab()
     until_count(tab, 0)
     assert call(tab, "add", 5) == 5
@@ -48,7 +48,7 @@ def test_a_state_is_there_again_after_a_reload(desk: Chat) -> None:
     until_count(tab, 5)
 
 
-def test_a_refused_state_reaches_nobody_else(desk: Chat) -> None:
+def test_a_refused_state_reaches_nobody_else(desk: Conversation) -> None:
     one, other = desk.tab(), desk.tab()
     until_count(other, 0)
     one.run("() => window.agent.setState('no object')")
@@ -56,7 +56,7 @@ def test_a_refused_state_reaches_nobody_else(desk: Chat) -> None:
     until_count(other, 1)
 
 
-def test_a_method_streams_and_an_error_says_what_it_may(desk: Chat) -> None:
+def test_a_method_streams_and_an_error_says_what_it_may(desk: Conversation) -> None:
     tab = desk.tab()
     seen = tab.run(
         """() => new Promise((resolve, reject) => {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
-from tests.browser.tabs import NETWORK
+from tests.browser.stock_page import NETWORK
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.mark.obligation("003-16", "003-52")
-def test_stopping_keeps_what_was_said_and_a_reload_changes_no_word(chat: Chat) -> None:
+def test_stopping_keeps_what_was_said_and_a_reload_changes_no_word(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -31,7 +31,7 @@ def test_stopping_keeps_what_was_said_and_a_reload_changes_no_word(chat: Chat) -
 
 
 @pytest.mark.parametrize("stopper", ["who asked", "who joined"])
-def test_stopping_is_exact_though_words_were_on_their_way(chat: Chat, stopper: str) -> None:
+def test_stopping_is_exact_though_words_were_on_their_way(chat: Conversation, stopper: str) -> None:
     link = chat.link()
     tab, other = chat.tab(link=link), chat.tab()
     tab.ask(["One ", {"gate": "first"}, "two ", {"gate": "second"}, "three"])
@@ -54,7 +54,7 @@ def test_stopping_is_exact_though_words_were_on_their_way(chat: Chat, stopper: s
     assert_in_step(chat, tab, other)
 
 
-def test_stopping_after_a_reload_stops_the_turn(chat: Chat) -> None:
+def test_stopping_after_a_reload_stops_the_turn(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -67,7 +67,7 @@ def test_stopping_after_a_reload_stops_the_turn(chat: Chat) -> None:
     assert_in_step(chat, tab)
 
 
-def test_stopping_from_a_tab_that_joined_by_loading_stops_the_turn_in_both(chat: Chat) -> None:
+def test_stopping_from_a_tab_that_joined_by_loading_stops_the_turn_in_both(chat: Conversation) -> None:
     first = chat.tab()
     first.ask(TALK)
     first.until_answer(HALF)
@@ -80,7 +80,7 @@ def test_stopping_from_a_tab_that_joined_by_loading_stops_the_turn_in_both(chat:
     assert_in_step(chat, first, second)
 
 
-def test_stopping_in_a_tab_that_only_watched_changes_nothing(chat: Chat) -> None:
+def test_stopping_in_a_tab_that_only_watched_changes_nothing(chat: Conversation) -> None:
     """The stock client has no request id there and sends nothing; a tab that joined by loading can stop."""
     first, second = chat.tab(), chat.tab()
     first.ask(TALK)
@@ -95,7 +95,7 @@ def test_stopping_in_a_tab_that_only_watched_changes_nothing(chat: Chat) -> None
     assert_in_step(chat, first, second)
 
 
-def test_stopping_before_the_first_word_leaves_the_question_alone(chat: Chat) -> None:
+def test_stopping_before_the_first_word_leaves_the_question_alone(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask([{"gate": "start"}, *TALK])
     chat.until_reached("start")
@@ -108,7 +108,7 @@ def test_stopping_before_the_first_word_leaves_the_question_alone(chat: Chat) ->
     assert_in_step(chat, tab)
 
 
-def test_stopping_while_the_network_is_down_takes_effect_when_it_is_back(chat: Chat) -> None:
+def test_stopping_while_the_network_is_down_takes_effect_when_it_is_back(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link)
     tab.expect_complaints(NETWORK)
@@ -124,7 +124,7 @@ def test_stopping_while_the_network_is_down_takes_effect_when_it_is_back(chat: C
     assert_in_step(chat, tab)
 
 
-def test_stopping_a_question_that_waits_never_asks_the_agent(chat: Chat) -> None:
+def test_stopping_a_question_that_waits_never_asks_the_agent(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     first.ask(TALK)
     first.until_answer(HALF)
@@ -142,7 +142,7 @@ def test_stopping_a_question_that_waits_never_asks_the_agent(chat: Chat) -> None
     assert_in_step(chat, first, second)
 
 
-def test_a_new_question_after_a_stop_is_answered(chat: Chat) -> None:
+def test_a_new_question_after_a_stop_is_answered(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -155,7 +155,7 @@ def test_a_new_question_after_a_stop_is_answered(chat: Chat) -> None:
 
 
 @pytest.mark.obligation("003-28", "003-51")
-def test_clearing_empties_every_tab_and_the_store(chat: Chat) -> None:
+def test_clearing_empties_every_tab_and_the_store(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask("one")
     tab.until_answer("You said: one", status="ready")
@@ -170,7 +170,7 @@ def test_clearing_empties_every_tab_and_the_store(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("clearer", ["who asked", "who watches", "who joined"])
-def test_clearing_during_a_stream_brings_nothing_back(chat: Chat, clearer: str) -> None:
+def test_clearing_during_a_stream_brings_nothing_back(chat: Conversation, clearer: str) -> None:
     asking, watching = chat.tab(), chat.tab()
     asking.ask(TALK)
     asking.until_answer(HALF)
@@ -194,7 +194,7 @@ def test_clearing_during_a_stream_brings_nothing_back(chat: Chat, clearer: str) 
         assert len(tab.texts) == 2
 
 
-def test_clearing_before_the_first_word_brings_nothing_back(chat: Chat) -> None:
+def test_clearing_before_the_first_word_brings_nothing_back(chat: Conversation) -> None:
     asking, watching = chat.tab(), chat.tab()
     asking.ask([{"gate": "start"}, *TALK])
     chat.until_reached("start")
@@ -211,7 +211,7 @@ def test_clearing_before_the_first_word_brings_nothing_back(chat: Chat) -> None:
     assert chat.stored == []
 
 
-def test_clearing_with_a_question_waiting_answers_nothing_of_it(chat: Chat) -> None:
+def test_clearing_with_a_question_waiting_answers_nothing_of_it(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     first.ask(TALK)
     for tab in (first, second):
@@ -228,7 +228,7 @@ def test_clearing_with_a_question_waiting_answers_nothing_of_it(chat: Chat) -> N
     assert len(chat.calls) == 1
 
 
-def test_a_question_right_after_a_clear_is_the_first_of_the_new_conversation(chat: Chat) -> None:
+def test_a_question_right_after_a_clear_is_the_first_of_the_new_conversation(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     first.ask(TALK)
     for tab in (first, second):
@@ -241,7 +241,7 @@ def test_a_question_right_after_a_clear_is_the_first_of_the_new_conversation(cha
     assert len(first.texts) == 2
 
 
-def test_a_page_that_was_away_mid_stream_during_a_clear_is_empty_when_it_is_back(chat: Chat) -> None:
+def test_a_page_that_was_away_mid_stream_during_a_clear_is_empty_when_it_is_back(chat: Conversation) -> None:
     link = chat.link()
     away, other = chat.tab(link=link), chat.tab()
     away.expect_complaints(NETWORK)
@@ -259,7 +259,7 @@ def test_a_page_that_was_away_mid_stream_during_a_clear_is_empty_when_it_is_back
     assert away.error is None
 
 
-def test_a_page_that_was_away_while_another_tab_stopped_shows_what_was_kept(chat: Chat) -> None:
+def test_a_page_that_was_away_while_another_tab_stopped_shows_what_was_kept(chat: Conversation) -> None:
     link = chat.link()
     away = chat.tab(link=link)
     away.expect_complaints(NETWORK)
@@ -278,7 +278,7 @@ def test_a_page_that_was_away_while_another_tab_stopped_shows_what_was_kept(chat
     assert_in_step(chat, away, joined)
 
 
-def test_a_page_that_was_away_during_a_clear_is_empty_when_it_is_back(chat: Chat) -> None:
+def test_a_page_that_was_away_during_a_clear_is_empty_when_it_is_back(chat: Conversation) -> None:
     link = chat.link()
     away, other = chat.tab(link=link), chat.tab()
     away.expect_complaints(NETWORK)

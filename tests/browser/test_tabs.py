@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 
 CLOSED = "WebSocket is closed before the connection is established"
 CONNECT = "address => { window.held = new WebSocket(address); }"
 
 
-def test_a_socket_that_the_page_closes_while_it_connects_is_a_complaint(chat: Chat) -> None:
+def test_a_socket_that_the_page_closes_while_it_connects_is_a_complaint(chat: Conversation) -> None:
     silent = chat.link()
     silent.freeze()
     tab = chat.tab()
@@ -22,7 +22,7 @@ def test_a_socket_that_the_page_closes_while_it_connects_is_a_complaint(chat: Ch
     assert tab.unexpected == []
 
 
-def test_a_reload_while_a_socket_connects_is_no_complaint(chat: Chat) -> None:
+def test_a_reload_while_a_socket_connects_is_no_complaint(chat: Conversation) -> None:
     silent = chat.link()
     silent.freeze()
     tab = chat.tab()

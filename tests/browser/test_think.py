@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from everyword.agents.think.output import REJECTED_TEXT
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
-from tests.browser.loops import PATIENCE
-from tests.browser.tabs import Tab
-from tests.browser.thinking import Provided
+from tests.browser.loop_thread import PATIENCE
+from tests.browser.stock_page import Tab
+from tests.browser.think_agents import Provided
 from tests.models import recordings as r
 from tests.models.provider import FakeProvider, Reply, serving, sse
 
@@ -32,7 +32,7 @@ LOCATE = ["Let me see. ", call("locate", place="here"), {"then": ["You are in ",
 
 
 @pytest.fixture(autouse=True)
-def thinker(chat: Chat) -> None:
+def thinker(chat: Conversation) -> None:
     chat.kind = "thinker"
 
 
@@ -48,11 +48,11 @@ def until_hits(tab: Tab, hits: int) -> None:
     tab.until("c?.messages.some(m => m.parts.some(p => p.output?.hits === arg))", hits)
 
 
-def effects(chat: Chat) -> list[str]:
+def effects(chat: Conversation) -> list[str]:
     return [noted["effect"] for noted in chat.server.book(f"{chat.name}/effects")["calls"]]
 
 
-def test_steps_with_a_tool_between_them_are_one_message_in_every_tab_also_after_a_reload(chat: Chat) -> None:
+def test_steps_with_a_tool_between_them_are_one_message_in_every_tab_also_after_a_reload(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(SEARCH)
     for each in (tab, other):
@@ -71,7 +71,7 @@ def test_steps_with_a_tool_between_them_are_one_message_in_every_tab_also_after_
     assert tab.messages[-1]["metadata"] == answer["metadata"], "usage is there for the page, too"
 
 
-def test_words_that_stream_survive_a_reload_and_a_second_tab(chat: Chat) -> None:
+def test_words_that_stream_survive_a_reload_and_a_second_tab(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -91,7 +91,7 @@ def test_words_that_stream_survive_a_reload_and_a_second_tab(chat: Chat) -> None
     ("approved", "state", "done"), [(True, "output-available", ["refund"]), (False, "output-denied", [])]
 )
 def test_a_call_waits_for_a_person_and_is_made_once_or_never(
-    chat: Chat, approved: bool, state: str, done: list[str]
+    chat: Conversation, approved: bool, state: str, done: list[str]
 ) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(REFUND)
@@ -108,7 +108,7 @@ def test_a_call_waits_for_a_person_and_is_made_once_or_never(
     assert len(chat.stored) == 2, "the answer goes on in the same message"
 
 
-def test_a_tool_of_the_page_is_run_by_the_page_and_the_answer_goes_on(chat: Chat) -> None:
+def test_a_tool_of_the_page_is_run_by_the_page_and_the_answer_goes_on(chat: Conversation) -> None:
     tab, other = chat.tab(answers={"locate": {"output": {"city": "Bern"}}}), chat.tab()
     tab.ask(LOCATE)
     for each in (tab, other):
@@ -121,7 +121,7 @@ def test_a_tool_of_the_page_is_run_by_the_page_and_the_answer_goes_on(chat: Chat
 
 @pytest.mark.parametrize(("problem", "text"), [({"crash": "secret"}, SAFE), ({"fail": "Closed."}, "Closed.")])
 def test_an_error_of_the_model_is_told_and_what_was_said_is_kept(
-    chat: Chat, problem: dict[str, str], text: str
+    chat: Conversation, problem: dict[str, str], text: str
 ) -> None:
     tab = chat.tab()
     tab.ask(["Well, ", problem])
@@ -137,7 +137,7 @@ def test_an_error_of_the_model_is_told_and_what_was_said_is_kept(
     assert_in_step(chat, tab, late)
 
 
-def test_an_object_that_never_fits_is_an_error_on_the_page_and_not_a_finished_answer(chat: Chat) -> None:
+def test_an_object_that_never_fits_is_an_error_on_the_page_and_not_a_finished_answer(chat: Conversation) -> None:
     chat.kind = "strict"
     tab = chat.tab()
     tab.ask("where?")
@@ -158,7 +158,7 @@ def provider() -> Iterator[FakeProvider]:
 
 
 def test_stopping_closes_the_connection_to_the_provider_and_keeps_what_was_said(
-    chat: Chat, provider: FakeProvider
+    chat: Conversation, provider: FakeProvider
 ) -> None:
     chat.kind, never = "provided", threading.Event()
     provider.replies.append(Reply([sse(r.CHAT_TEXT[:2]), sse(r.CHAT_TEXT[2:], done=True)], gate=never))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.architecture.tree import ROOT
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.tabs import Tab
+from tests.browser.stock_page import Tab
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +16,7 @@ COUNTED = ["Answer ", {"echo": "count"}]
 
 
 @pytest.fixture(params=["chat", "thinker"])
-def chat(request: pytest.FixtureRequest, chat: Chat) -> Chat:
+def chat(request: pytest.FixtureRequest, chat: Conversation) -> Conversation:
     """A conversation with an agent of each base class."""
     chat.kind = request.param
     return chat
@@ -33,7 +33,7 @@ def press(tab: Tab, label: str, place: int = 0) -> None:
     tab.run(f"([label, place]) => {button}.click()", [label, place])
 
 
-def test_regenerated_answers_are_counted_and_shown_one_after_the_other_in_all_tabs(chat: Chat) -> None:
+def test_regenerated_answers_are_counted_and_shown_one_after_the_other_in_all_tabs(chat: Conversation) -> None:
     tab, other = chat.tab(versions=True), chat.tab(versions=True)
     tab.ask(COUNTED)
     for answer in ("Answer 1", "Answer 2", "Answer 3"):
@@ -69,7 +69,7 @@ def test_regenerated_answers_are_counted_and_shown_one_after_the_other_in_all_ta
     assert_in_step(chat, tab, other)
 
 
-def test_an_edited_question_has_versions_of_its_own(chat: Chat) -> None:
+def test_an_edited_question_has_versions_of_its_own(chat: Conversation) -> None:
     tab, other = chat.tab(versions=True), chat.tab(versions=True)
     tab.ask("cats")
     tab.until_answer("You said: cats")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from everyword.messages.repair_tool_calls import INTERRUPTED
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -46,11 +46,11 @@ def until_hits(tab: Tab, hits: int) -> None:
     tab.until("c?.messages.some(m => m.parts.some(p => p.output?.hits === arg))", hits)
 
 
-def effects(chat: Chat) -> list[str]:
+def effects(chat: Conversation) -> list[str]:
     return [noted["effect"] for noted in chat.server.book(f"{chat.name}/effects")["calls"]]
 
 
-def asked_to_locate(chat: Chat, **options: Any) -> Tab:
+def asked_to_locate(chat: Conversation, **options: Any) -> Tab:
     """Return a tab whose answer waits for the page, and has come to rest."""
     tab = chat.tab(**options)
     tab.ask(LOCATE)
@@ -60,7 +60,7 @@ def asked_to_locate(chat: Chat, **options: Any) -> Tab:
 
 
 @pytest.mark.obligation("003-33", "003-56")
-def test_a_tool_of_the_agent_shows_how_far_it_is_and_then_its_result_in_every_tab(chat: Chat) -> None:
+def test_a_tool_of_the_agent_shows_how_far_it_is_and_then_its_result_in_every_tab(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(SEARCH)
     for each in (tab, other):
@@ -81,7 +81,7 @@ def test_a_tool_of_the_agent_shows_how_far_it_is_and_then_its_result_in_every_ta
 
 
 @pytest.mark.obligation("003-21", "003-34", "003-53")
-def test_on_tool_call_is_called_once_for_a_tool_of_the_page_and_never_again(chat: Chat) -> None:
+def test_on_tool_call_is_called_once_for_a_tool_of_the_page_and_never_again(chat: Conversation) -> None:
     tab, other = chat.tab(answers={"locate": BERN}), chat.tab()
     tab.ask(LOCATE)
     for each in (tab, other):
@@ -99,7 +99,7 @@ def test_on_tool_call_is_called_once_for_a_tool_of_the_page_and_never_again(chat
 
 @pytest.mark.obligation("003-29", "003-56")
 def test_a_tool_of_the_page_can_be_answered_from_the_other_tab_and_a_second_answer_counts_for_nothing(
-    chat: Chat,
+    chat: Conversation,
 ) -> None:
     tab = asked_to_locate(chat)
     other = chat.tab()
@@ -120,7 +120,7 @@ def test_a_tool_of_the_page_can_be_answered_from_the_other_tab_and_a_second_answ
 
 
 @pytest.mark.obligation("003-22")
-def test_a_failed_tool_of_the_page_does_not_go_on_by_itself_but_with_the_next_question(chat: Chat) -> None:
+def test_a_failed_tool_of_the_page_does_not_go_on_by_itself_but_with_the_next_question(chat: Conversation) -> None:
     tab = asked_to_locate(chat)
     failed = {"toolCallId": "call-1", "toolName": "locate", "state": "output-error", "errorText": "no signal"}
     tab.call("addToolOutput", failed)
@@ -133,7 +133,7 @@ def test_a_failed_tool_of_the_page_does_not_go_on_by_itself_but_with_the_next_qu
     assert_in_step(chat, tab)
 
 
-def test_without_auto_continuation_the_answer_waits_for_the_page_to_go_on(chat: Chat) -> None:
+def test_without_auto_continuation_the_answer_waits_for_the_page_to_go_on(chat: Conversation) -> None:
     tab = asked_to_locate(chat, autoContinueAfterToolResult=False)
     tab.call("addToolOutput", {"toolCallId": "call-1", "toolName": "locate", **BERN})
     until_tool(tab, "output-available")
@@ -145,7 +145,9 @@ def test_without_auto_continuation_the_answer_waits_for_the_page_to_go_on(chat: 
     assert_in_step(chat, tab)
 
 
-def test_without_auto_continuation_an_answer_given_while_the_step_runs_does_not_go_on_either(chat: Chat) -> None:
+def test_without_auto_continuation_an_answer_given_while_the_step_runs_does_not_go_on_either(
+    chat: Conversation,
+) -> None:
     tab = chat.tab(autoContinueAfterToolResult=False)
     tab.ask(
         [
@@ -174,7 +176,7 @@ def test_without_auto_continuation_an_answer_given_while_the_step_runs_does_not_
 
 
 def test_a_tool_of_the_page_can_be_answered_after_a_reload_and_a_restart_of_the_server(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = asked_to_locate(mortal)
     tab.expect_complaints(NETWORK)
@@ -189,7 +191,9 @@ def test_a_tool_of_the_page_can_be_answered_after_a_reload_and_a_restart_of_the_
     assert len(tab.texts) == 2
 
 
-def test_a_page_cannot_give_the_result_of_a_tool_of_the_agent_nor_of_a_call_that_nobody_made(chat: Chat) -> None:
+def test_a_page_cannot_give_the_result_of_a_tool_of_the_agent_nor_of_a_call_that_nobody_made(
+    chat: Conversation,
+) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(REFUND)
     for each in (tab, other):
@@ -210,7 +214,7 @@ def test_a_page_cannot_give_the_result_of_a_tool_of_the_agent_nor_of_a_call_that
 
 
 def test_a_search_that_its_process_died_in_is_an_error_that_the_answer_goes_on_from(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab, other = mortal.tab(), mortal.tab()
     for each in (tab, other):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.stock_page import NETWORK, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ BERN = {"output": {"city": "Bern"}}
 
 
 @pytest.mark.obligation("003-33")
-def test_a_tool_on_the_server_is_shown_with_its_output_in_both_tabs(chat: Chat) -> None:
+def test_a_tool_on_the_server_is_shown_with_its_output_in_both_tabs(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(["Looking. ", call("search", query="x"), {"gate": "mid"}, output({"hits": 3}), "Three hits."])
     for each in (tab, other):
@@ -55,7 +55,7 @@ def test_a_tool_on_the_server_is_shown_with_its_output_in_both_tabs(chat: Chat) 
 
 
 @pytest.mark.obligation("003-21", "003-22", "003-34", "003-53")
-def test_on_tool_call_answers_a_client_tool_and_the_answer_goes_on_by_itself(chat: Chat) -> None:
+def test_on_tool_call_answers_a_client_tool_and_the_answer_goes_on_by_itself(chat: Conversation) -> None:
     tab, other = chat.tab(answers={"locate": BERN}), chat.tab()
     tab.ask(LOCATE)
     for each in (tab, other):
@@ -71,7 +71,7 @@ def test_on_tool_call_answers_a_client_tool_and_the_answer_goes_on_by_itself(cha
     assert_in_step(chat, tab)
 
 
-def test_a_client_tool_answered_by_both_tabs_is_continued_once(chat: Chat) -> None:
+def test_a_client_tool_answered_by_both_tabs_is_continued_once(chat: Conversation) -> None:
     tab, other = chat.tab(answers={"locate": BERN}), chat.tab(answers={"locate": BERN})
     tab.ask(LOCATE)
     for each in (tab, other):
@@ -81,7 +81,7 @@ def test_a_client_tool_answered_by_both_tabs_is_continued_once(chat: Chat) -> No
     assert len(chat.calls) == 2
 
 
-def test_tools_that_the_page_offers_reach_the_agent_and_are_run(chat: Chat) -> None:
+def test_tools_that_the_page_offers_reach_the_agent_and_are_run(chat: Conversation) -> None:
     tab = chat.tab(tools={"locate": {"city": "Bern"}}, answers={"locate": BERN})
     tab.ask(LOCATE)
     tab.until_answer("Let me see. You are in Bern.")
@@ -92,7 +92,7 @@ def test_tools_that_the_page_offers_reach_the_agent_and_are_run(chat: Chat) -> N
 
 
 @pytest.mark.obligation("003-29")
-def test_add_tool_output_settles_a_client_tool_from_a_button(chat: Chat) -> None:
+def test_add_tool_output_settles_a_client_tool_from_a_button(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(LOCATE)
     until_tool(tab, "input-available")
@@ -106,7 +106,7 @@ def test_add_tool_output_settles_a_client_tool_from_a_button(chat: Chat) -> None
 
 
 @pytest.mark.obligation("003-22")
-def test_without_auto_continuation_the_page_goes_on_itself(chat: Chat) -> None:
+def test_without_auto_continuation_the_page_goes_on_itself(chat: Conversation) -> None:
     tab = chat.tab(autoContinueAfterToolResult=False)
     tab.ask(LOCATE)
     until_tool(tab, "input-available")
@@ -122,7 +122,7 @@ def test_without_auto_continuation_the_page_goes_on_itself(chat: Chat) -> None:
     assert_in_step(chat, tab)
 
 
-def test_a_client_tool_that_fails_is_shown_as_failed_everywhere(chat: Chat) -> None:
+def test_a_client_tool_that_fails_is_shown_as_failed_everywhere(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(LOCATE)
     until_tool(tab, "input-available")
@@ -138,7 +138,7 @@ def test_a_client_tool_that_fails_is_shown_as_failed_everywhere(chat: Chat) -> N
     assert_in_step(chat, tab, other)
 
 
-def test_a_client_tool_can_be_answered_after_a_reload(chat: Chat) -> None:
+def test_a_client_tool_can_be_answered_after_a_reload(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(LOCATE)
     until_tool(tab, "input-available")
@@ -153,7 +153,7 @@ def test_a_client_tool_can_be_answered_after_a_reload(chat: Chat) -> None:
     assert len(tab.texts) == 2
 
 
-def test_a_reload_during_a_continuation_resumes_it_in_the_same_message(chat: Chat) -> None:
+def test_a_reload_during_a_continuation_resumes_it_in_the_same_message(chat: Conversation) -> None:
     tab, other = chat.tab(answers={"locate": BERN}), chat.tab()
     tab.ask([*LOCATE[:2], {"then": ["You are ", {"gate": "more"}, "in Bern."]}])
     tab.until_ends("You are ")
@@ -168,7 +168,7 @@ def test_a_reload_during_a_continuation_resumes_it_in_the_same_message(chat: Cha
     assert_in_step(chat, tab, other)
 
 
-def test_a_network_cut_during_a_continuation_is_made_good(chat: Chat) -> None:
+def test_a_network_cut_during_a_continuation_is_made_good(chat: Conversation) -> None:
     link = chat.link()
     tab = chat.tab(link=link, answers={"locate": BERN})
     tab.expect_complaints(NETWORK)
@@ -181,7 +181,7 @@ def test_a_network_cut_during_a_continuation_is_made_good(chat: Chat) -> None:
     assert_in_step(chat, tab)
 
 
-def test_two_client_tools_in_one_answer_go_on_once_both_are_settled(chat: Chat) -> None:
+def test_two_client_tools_in_one_answer_go_on_once_both_are_settled(chat: Conversation) -> None:
     tab = chat.tab(answers={"locate": BERN, "clock": {"output": "noon"}})
     tab.ask(["Two. ", call("locate"), call("clock", 2), {"then": ["Both known."]}])
     tab.until_answer("Two. Both known.")
@@ -193,7 +193,9 @@ def test_two_client_tools_in_one_answer_go_on_once_both_are_settled(chat: Chat) 
 @pytest.mark.obligation("003-30", "003-54")
 @pytest.mark.parametrize("approved", [True, False], ids=["approve", "deny"])
 @pytest.mark.parametrize("is_reloaded", [False, True], ids=["at once", "after a reload"])
-def test_an_approval_is_given_or_refused_and_the_answer_goes_on(chat: Chat, approved: bool, is_reloaded: bool) -> None:
+def test_an_approval_is_given_or_refused_and_the_answer_goes_on(
+    chat: Conversation, approved: bool, is_reloaded: bool
+) -> None:
     tab, other = chat.tab(), chat.tab()
     script = REFUND if approved else [*REFUND[:3], {"then": ["As you wish."]}]
     tab.ask(script)
@@ -216,7 +218,7 @@ def test_an_approval_is_given_or_refused_and_the_answer_goes_on(chat: Chat, appr
     assert len(chat.calls) == 2
 
 
-def test_an_approval_given_in_the_other_tab_counts_in_both(chat: Chat) -> None:
+def test_an_approval_given_in_the_other_tab_counts_in_both(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(REFUND)
     for each in (tab, other):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, user
-from tests.browser.tabs import NETWORK, TEXT, Tab
+from tests.browser.stock_page import NETWORK, TEXT, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +16,7 @@ def _ask(tab: Tab, text: str) -> None:
     tab.until_answer(f"You said: {text}", status="ready")
 
 
-def test_regenerating_replaces_the_answer_in_every_tab(chat: Chat) -> None:
+def test_regenerating_replaces_the_answer_in_every_tab(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(["answer ", {"echo": "count"}])
     tab.until_answer("answer 1", status="ready")
@@ -30,7 +30,7 @@ def test_regenerating_replaces_the_answer_in_every_tab(chat: Chat) -> None:
     assert len(tab.texts) == 2
 
 
-def test_regenerating_an_earlier_answer_branches_there(chat: Chat) -> None:
+def test_regenerating_an_earlier_answer_branches_there(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(["answer ", {"echo": "count"}])
     tab.until_answer("answer 1", status="ready")
@@ -45,7 +45,7 @@ def test_regenerating_an_earlier_answer_branches_there(chat: Chat) -> None:
     tab.until_answer("answer 3", status="ready")
 
 
-def test_regenerating_after_a_failure_shows_the_new_answer(chat: Chat) -> None:
+def test_regenerating_after_a_failure_shows_the_new_answer(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask(["Half ", {"fail": "no luck"}])
     tab.until_status("error")
@@ -56,7 +56,7 @@ def test_regenerating_after_a_failure_shows_the_new_answer(chat: Chat) -> None:
     assert len(tab.texts) == 2
 
 
-def test_an_edited_question_takes_the_place_of_the_old_one(chat: Chat) -> None:
+def test_an_edited_question_takes_the_place_of_the_old_one(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     _ask(tab, "one")
     _ask(tab, "two")
@@ -73,7 +73,7 @@ def test_an_edited_question_takes_the_place_of_the_old_one(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("how", ["edit", "regenerate"])
-def test_a_change_of_mind_while_the_answer_streams_is_answered_in_the_end(chat: Chat, how: str) -> None:
+def test_a_change_of_mind_while_the_answer_streams_is_answered_in_the_end(chat: Conversation, how: str) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask([HALF, {"gate": "mid"}, "count ", {"echo": "count"}])
     for each in (tab, other):
@@ -92,7 +92,7 @@ def test_a_change_of_mind_while_the_answer_streams_is_answered_in_the_end(chat: 
     assert len(tab.texts) == 2
 
 
-def test_an_edit_after_a_stop_is_answered_and_wins(chat: Chat) -> None:
+def test_an_edit_after_a_stop_is_answered_and_wins(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -106,7 +106,7 @@ def test_an_edit_after_a_stop_is_answered_and_wins(chat: Chat) -> None:
     assert len(tab.texts) == 2
 
 
-def test_a_second_question_from_the_same_tab_waits_for_its_turn(chat: Chat) -> None:
+def test_a_second_question_from_the_same_tab_waits_for_its_turn(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -121,7 +121,7 @@ def test_a_second_question_from_the_same_tab_waits_for_its_turn(chat: Chat) -> N
     assert chat.calls[1]["texts"][1] == WHOLE
 
 
-def test_a_second_question_from_the_other_tab_waits_for_its_turn(chat: Chat) -> None:
+def test_a_second_question_from_the_other_tab_waits_for_its_turn(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     first.ask(TALK)
     first.until_answer(HALF)
@@ -137,7 +137,7 @@ def test_a_second_question_from_the_other_tab_waits_for_its_turn(chat: Chat) -> 
     assert second.error is None
 
 
-def test_questions_from_both_tabs_at_once_are_both_answered(chat: Chat) -> None:
+def test_questions_from_both_tabs_at_once_are_both_answered(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     first.ask("left")
     second.ask("right")
@@ -148,7 +148,7 @@ def test_questions_from_both_tabs_at_once_are_both_answered(chat: Chat) -> None:
     assert sorted(first.texts) == sorted(["left", "You said: left", "right", "You said: right"])
 
 
-def test_a_stale_tab_that_sends_loses_nothing_of_what_it_missed(chat: Chat) -> None:
+def test_a_stale_tab_that_sends_loses_nothing_of_what_it_missed(chat: Conversation) -> None:
     link = chat.link()
     stale, fresh = chat.tab(link=link), chat.tab()
     stale.expect_complaints(NETWORK)
@@ -166,7 +166,7 @@ def test_a_stale_tab_that_sends_loses_nothing_of_what_it_missed(chat: Chat) -> N
     assert_in_step(chat, stale, fresh)
 
 
-def test_a_frozen_tab_that_sends_appends_to_what_there_is(chat: Chat) -> None:
+def test_a_frozen_tab_that_sends_appends_to_what_there_is(chat: Conversation) -> None:
     link = chat.link()
     stale, fresh = chat.tab(link=link), chat.tab()
     _ask(stale, "one")
@@ -184,7 +184,7 @@ def test_a_frozen_tab_that_sends_appends_to_what_there_is(chat: Chat) -> None:
 
 @pytest.mark.obligation("003-31", "003-50")
 @pytest.mark.parametrize("form", ["array", "function"])
-def test_a_question_added_with_set_messages_is_stored_and_shown_everywhere(chat: Chat, form: str) -> None:
+def test_a_question_added_with_set_messages_is_stored_and_shown_everywhere(chat: Conversation, form: str) -> None:
     tab, other = chat.tab(), chat.tab()
     _ask(tab, "one")
     added = user("u-added", "added")
@@ -200,7 +200,7 @@ def test_a_question_added_with_set_messages_is_stored_and_shown_everywhere(chat:
     assert len(chat.calls) == 1
 
 
-def test_set_messages_cannot_delete_or_invent_what_the_server_has(chat: Chat) -> None:
+def test_set_messages_cannot_delete_or_invent_what_the_server_has(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     _ask(tab, "one")
     other.until_answer("You said: one")
@@ -221,7 +221,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("kind", list(POLICIES))
-def test_every_policy_for_questions_at_once_leaves_all_tabs_in_step(chat: Chat, kind: str) -> None:
+def test_every_policy_for_questions_at_once_leaves_all_tabs_in_step(chat: Conversation, kind: str) -> None:
     chat.kind = kind
     tab, other = chat.tab(), chat.tab()
     tab.ask(TALK)

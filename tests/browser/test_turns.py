@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everyword.messages.server_fields import SERVER_FIELDS
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
 
 pytestmark = pytest.mark.browser
@@ -24,7 +24,7 @@ SPOKEN = [
 
 
 @pytest.mark.obligation("003-2", "003-20", "003-26", "003-27", "003-48", "003-49")
-def test_a_question_is_answered_and_the_ids_are_the_stored_ones(chat: Chat) -> None:
+def test_a_question_is_answered_and_the_ids_are_the_stored_ones(chat: Conversation) -> None:
     tab = chat.tab(suspense=True)
     tab.until_ready()
     tab.until_received("cf_agent_stream_resume_none")  # a probe that is answered later makes the hook ready once more
@@ -41,7 +41,7 @@ def test_a_question_is_answered_and_the_ids_are_the_stored_ones(chat: Chat) -> N
     assert tab.error is None
 
 
-def test_the_conversation_goes_on_and_the_agent_sees_all_of_it(chat: Chat) -> None:
+def test_the_conversation_goes_on_and_the_agent_sees_all_of_it(chat: Conversation) -> None:
     tab = chat.tab()
     tab.ask("one")
     tab.until_answer("You said: one", status="ready")
@@ -55,7 +55,9 @@ def test_the_conversation_goes_on_and_the_agent_sees_all_of_it(chat: Chat) -> No
 
 @pytest.mark.obligation("003-8", "003-56")
 @pytest.mark.parametrize("script", [TALK, SPOKEN], ids=["text", "chunks"])
-def test_a_second_tab_is_in_step_while_an_answer_streams_and_afterwards(chat: Chat, script: list[object]) -> None:
+def test_a_second_tab_is_in_step_while_an_answer_streams_and_afterwards(
+    chat: Conversation, script: list[object]
+) -> None:
     first, second = chat.tab(), chat.tab()
     first.ask(script)
     first.until_answer(HALF, status="streaming")
@@ -69,7 +71,7 @@ def test_a_second_tab_is_in_step_while_an_answer_streams_and_afterwards(chat: Ch
     assert second.seen("shrinks") == []
 
 
-def test_a_tab_that_opens_mid_stream_catches_up_and_goes_on(chat: Chat) -> None:
+def test_a_tab_that_opens_mid_stream_catches_up_and_goes_on(chat: Conversation) -> None:
     first = chat.tab()
     first.ask(TALK)
     first.until_answer(HALF)
@@ -81,7 +83,7 @@ def test_a_tab_that_opens_mid_stream_catches_up_and_goes_on(chat: Chat) -> None:
     assert_in_step(chat, first, second)
 
 
-def test_metadata_of_start_and_finish_is_visible_live_in_both_tabs(chat: Chat) -> None:
+def test_metadata_of_start_and_finish_is_visible_live_in_both_tabs(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     chat.open("mid")
     first.ask(SPOKEN)
@@ -94,7 +96,7 @@ def test_metadata_of_start_and_finish_is_visible_live_in_both_tabs(chat: Chat) -
     assert [tab.messages[1].get("metadata") for tab in (first, second)] == [stored, stored]
 
 
-def test_an_event_stream_cut_inside_lines_and_characters_loses_nothing(chat: Chat) -> None:
+def test_an_event_stream_cut_inside_lines_and_characters_loses_nothing(chat: Conversation) -> None:
     text = "größer → 漢字 🙂 fin"
     chunks = [
         {"type": "start"},
@@ -110,7 +112,7 @@ def test_an_event_stream_cut_inside_lines_and_characters_loses_nothing(chat: Cha
 
 
 @pytest.mark.obligation("003-36", "003-38", "003-40", "003-41")
-def test_data_parts_are_heard_live_by_who_watches_and_after_a_reload(chat: Chat) -> None:
+def test_data_parts_are_heard_live_by_who_watches_and_after_a_reload(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     lasting = {"type": "data-weather", "id": "w", "data": {"sky": "grey"}}
     passing = {"type": "data-progress", "data": 0.5, "transient": True}
@@ -130,7 +132,7 @@ def test_data_parts_are_heard_live_by_who_watches_and_after_a_reload(chat: Chat)
     assert_in_step(chat, first, second)
 
 
-def test_an_agent_that_has_nothing_to_say_leaves_the_page_ready(chat: Chat) -> None:
+def test_an_agent_that_has_nothing_to_say_leaves_the_page_ready(chat: Conversation) -> None:
     chat.kind = "silent"
     tab, other = chat.tab(), chat.tab()
     tab.ask("hello?")

@@ -26,8 +26,8 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tests.architecture.test_docs_examples import Block, blocks
-from tests.browser.bundling import MODULES
-from tests.browser.tabs import FLAGS, NETWORK
+from tests.browser.page_bundles import MODULES
+from tests.browser.stock_page import FLAGS, NETWORK
 from tests.cli.kit import ROOT, Running
 from tests.server.kit import PATIENCE
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, shown
-from tests.browser.plain import plain_tab
-from tests.browser.servers import KillableServer
-from tests.browser.tabs import NETWORK
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK
+from tests.browser.use_chat_page import plain_tab
 
 pytestmark = pytest.mark.browser
 
@@ -19,7 +19,7 @@ SECOND = {**CALL, "toolCallId": "c2"}
 SAFE = "Something went wrong while answering. Please try again."
 
 
-def test_a_question_streams_and_the_screen_ends_with_what_is_stored(chat: Chat) -> None:
+def test_a_question_streams_and_the_screen_ends_with_what_is_stored(chat: Conversation) -> None:
     tab = plain_tab(chat)
     tab.ask(TALK)
     tab.until_answer(HALF, status="streaming")
@@ -32,7 +32,7 @@ def test_a_question_streams_and_the_screen_ends_with_what_is_stored(chat: Chat) 
     assert len(chat.stored) == 4
 
 
-def test_a_page_that_is_reloaded_mid_stream_goes_on_and_ends_with_one_answer(chat: Chat) -> None:
+def test_a_page_that_is_reloaded_mid_stream_goes_on_and_ends_with_one_answer(chat: Conversation) -> None:
     tab = plain_tab(chat)
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -44,7 +44,7 @@ def test_a_page_that_is_reloaded_mid_stream_goes_on_and_ends_with_one_answer(cha
     assert len(chat.stored) == 2 and len(chat.calls) == 1
 
 
-def test_a_page_that_is_loaded_while_nothing_runs_is_ready_at_once(chat: Chat) -> None:
+def test_a_page_that_is_loaded_while_nothing_runs_is_ready_at_once(chat: Conversation) -> None:
     tab = plain_tab(chat)
     tab.ask("hello")
     tab.until_answer("You said: hello", status="ready")
@@ -54,7 +54,7 @@ def test_a_page_that_is_loaded_while_nothing_runs_is_ready_at_once(chat: Chat) -
     assert tab.heard("error") == []
 
 
-def test_the_stop_endpoint_ends_the_turn_and_keeps_what_was_said(chat: Chat) -> None:
+def test_the_stop_endpoint_ends_the_turn_and_keeps_what_was_said(chat: Conversation) -> None:
     tab = plain_tab(chat)
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -66,7 +66,7 @@ def test_the_stop_endpoint_ends_the_turn_and_keeps_what_was_said(chat: Chat) -> 
     tab.until_answer(HALF, status="ready")
 
 
-def test_leaving_the_stream_does_not_stop_the_turn(chat: Chat) -> None:
+def test_leaving_the_stream_does_not_stop_the_turn(chat: Conversation) -> None:
     tab = plain_tab(chat)
     tab.ask(TALK)
     tab.until_answer(HALF)
@@ -83,7 +83,7 @@ def test_leaving_the_stream_does_not_stop_the_turn(chat: Chat) -> None:
     ("step", "text"), [({"fail": "No more money."}, "No more money."), ({"crash": "secret"}, SAFE)]
 )
 def test_an_error_mid_stream_is_shown_with_its_public_text_beside_what_was_said(
-    chat: Chat, step: dict[str, Any], text: str
+    chat: Conversation, step: dict[str, Any], text: str
 ) -> None:
     tab = plain_tab(chat)
     tab.ask(["One ", "two ", step])
@@ -96,7 +96,7 @@ def test_an_error_mid_stream_is_shown_with_its_public_text_beside_what_was_said(
     assert_in_step(chat, tab)
 
 
-def test_regenerate_replaces_the_answer(chat: Chat) -> None:
+def test_regenerate_replaces_the_answer(chat: Conversation) -> None:
     tab = plain_tab(chat)
     tab.ask(["This is answer ", {"echo": "count"}])
     tab.until_answer("This is answer 1", status="ready")
@@ -106,7 +106,7 @@ def test_regenerate_replaces_the_answer(chat: Chat) -> None:
     assert [call["trigger"] for call in chat.calls] == ["submit-message", "regenerate-message"]
 
 
-def test_an_edited_question_is_answered_anew(chat: Chat) -> None:
+def test_an_edited_question_is_answered_anew(chat: Conversation) -> None:
     tab = plain_tab(chat)
     tab.ask("one")
     tab.until_answer("You said: one", status="ready")
@@ -116,14 +116,14 @@ def test_an_edited_question_is_answered_anew(chat: Chat) -> None:
     assert tab.texts == ["two", "You said: two"]
 
 
-def test_the_body_of_the_transport_reaches_the_agent(chat: Chat) -> None:
+def test_the_body_of_the_transport_reaches_the_agent(chat: Conversation) -> None:
     tab = plain_tab(chat, body={"model": "small"})
     tab.ask([{"echo": "body"}])
     tab.until_answer('{"model":"small"}', status="ready")
     assert chat.calls[0]["body"] == {"model": "small"}
 
 
-def test_a_client_tools_result_is_taken_and_the_answer_goes_on_in_the_same_message(chat: Chat) -> None:
+def test_a_client_tools_result_is_taken_and_the_answer_goes_on_in_the_same_message(chat: Conversation) -> None:
     tab = plain_tab(chat, tools={"locate": {"city": "Rome"}})
     tab.ask(["Where? ", CALL, SECOND, {"then": ["Found."]}])
     tab.until_answer("Where? Found.", status="ready")
@@ -134,7 +134,7 @@ def test_a_client_tools_result_is_taken_and_the_answer_goes_on_in_the_same_messa
     assert [call["continuation"] for call in chat.calls] == [False, True]
 
 
-def test_a_continuation_that_is_reloaded_in_its_middle_shows_every_part_once(chat: Chat) -> None:
+def test_a_continuation_that_is_reloaded_in_its_middle_shows_every_part_once(chat: Conversation) -> None:
     tab = plain_tab(chat, tools={"locate": "Rome"})
     tab.ask(["Where? ", CALL, {"then": ["In ", {"gate": "mid"}, "Rome."]}])
     tab.until_answer("Where? In ", status="streaming")
@@ -147,7 +147,7 @@ def test_a_continuation_that_is_reloaded_in_its_middle_shows_every_part_once(cha
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-def test_a_persons_word_is_taken_and_the_answer_goes_on(chat: Chat, is_approved: bool) -> None:
+def test_a_persons_word_is_taken_and_the_answer_goes_on(chat: Conversation, is_approved: bool) -> None:
     chat.kind = "tooled"
     tab = plain_tab(chat)
     call = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "refund", "input": {"amount": 500}}
@@ -163,7 +163,9 @@ def test_a_persons_word_is_taken_and_the_answer_goes_on(chat: Chat, is_approved:
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-def test_a_word_on_an_earlier_message_is_taken_and_that_message_is_updated(chat: Chat, is_approved: bool) -> None:
+def test_a_word_on_an_earlier_message_is_taken_and_that_message_is_updated(
+    chat: Conversation, is_approved: bool
+) -> None:
     chat.kind = "tooled"
     tab = plain_tab(chat)
     call = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "refund", "input": {"amount": 500}}
@@ -182,7 +184,7 @@ def test_a_word_on_an_earlier_message_is_taken_and_that_message_is_updated(chat:
     assert next(part for part in chat.stored[1]["parts"] if "approval" in part)["state"] == state
 
 
-def test_a_question_that_is_sent_with_an_approval_is_answered_after_the_call_has_run(chat: Chat) -> None:
+def test_a_question_that_is_sent_with_an_approval_is_answered_after_the_call_has_run(chat: Conversation) -> None:
     chat.kind = "tooled"
     tab = plain_tab(chat)
     call = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "refund", "input": {"amount": 500}}
@@ -201,7 +203,7 @@ def test_a_question_that_is_sent_with_an_approval_is_answered_after_the_call_has
     assert_in_step(chat, tab)
 
 
-def test_a_connection_that_is_lost_mid_stream_is_taken_up_where_the_server_is(chat: Chat) -> None:
+def test_a_connection_that_is_lost_mid_stream_is_taken_up_where_the_server_is(chat: Conversation) -> None:
     link = chat.link()
     tab = plain_tab(chat, link=link, own=True)
     tab.expect_complaints(NETWORK)
@@ -217,7 +219,7 @@ def test_a_connection_that_is_lost_mid_stream_is_taken_up_where_the_server_is(ch
 
 
 def test_an_answer_that_a_kill_cut_off_is_finished_in_the_page_that_comes_back(
-    mortal: Chat, killable_server: KillableServer
+    mortal: Conversation, killable_server: KillableServer
 ) -> None:
     tab = plain_tab(mortal)
     tab.expect_complaints(NETWORK)
@@ -233,7 +235,7 @@ def test_an_answer_that_a_kill_cut_off_is_finished_in_the_page_that_comes_back(
     assert len(mortal.stored) == 2
 
 
-def test_a_socket_tab_and_a_plain_tab_see_the_same_turn(chat: Chat) -> None:
+def test_a_socket_tab_and_a_plain_tab_see_the_same_turn(chat: Conversation) -> None:
     plain, stock = plain_tab(chat), chat.tab()
     plain.ask(TALK)
     plain.until_answer(HALF)
@@ -244,7 +246,7 @@ def test_a_socket_tab_and_a_plain_tab_see_the_same_turn(chat: Chat) -> None:
     assert_in_step(chat, plain, stock)
 
 
-def test_a_plain_tab_that_comes_in_the_middle_of_a_socket_tabs_turn_sees_the_same(chat: Chat) -> None:
+def test_a_plain_tab_that_comes_in_the_middle_of_a_socket_tabs_turn_sees_the_same(chat: Conversation) -> None:
     stock = chat.tab()
     stock.ask([*TALK, {"type": "data-note", "data": "seen"}])
     stock.until_answer(HALF)
@@ -256,7 +258,7 @@ def test_a_plain_tab_that_comes_in_the_middle_of_a_socket_tabs_turn_sees_the_sam
     assert_in_step(chat, plain, stock)
 
 
-def test_a_call_that_the_plain_tab_answers_is_settled_for_the_socket_tab_too(chat: Chat) -> None:
+def test_a_call_that_the_plain_tab_answers_is_settled_for_the_socket_tab_too(chat: Conversation) -> None:
     stock, plain = chat.tab(), plain_tab(chat, tools={"locate": "Rome"})
     plain.ask(["Where? ", CALL, {"then": ["Found."]}])
     plain.until_answer("Where? Found.", status="ready")
@@ -264,7 +266,7 @@ def test_a_call_that_the_plain_tab_answers_is_settled_for_the_socket_tab_too(cha
     assert_in_step(chat, plain, stock)
 
 
-def test_the_first_answer_wins_and_both_tabs_show_it(chat: Chat) -> None:
+def test_the_first_answer_wins_and_both_tabs_show_it(chat: Conversation) -> None:
     plain = plain_tab(chat)
     plain.ask(["Where? ", CALL, {"then": ["Found."]}])
     plain.until("c.messages.at(-1)?.parts.some(p => p.state === 'input-available') && c.status === 'ready'")
@@ -279,7 +281,7 @@ def test_the_first_answer_wins_and_both_tabs_show_it(chat: Chat) -> None:
     assert len(chat.calls) == 2
 
 
-def test_a_failed_turn_is_told_alike_to_who_asked_and_to_who_comes_back_for_it(chat: Chat) -> None:
+def test_a_failed_turn_is_told_alike_to_who_asked_and_to_who_comes_back_for_it(chat: Conversation) -> None:
     plain = plain_tab(chat)
     plain.ask(["One ", {"gate": "mid"}, "two ", {"fail": "No luck."}])
     plain.until_answer("One ")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.browser.chats import Chat
+from tests.browser.conversation import Conversation
 from tests.browser.kit import assert_in_step
-from tests.browser.proxying import Link
-from tests.browser.tabs import NETWORK, Tab
+from tests.browser.stock_page import NETWORK, Tab
+from tests.browser.tcp_proxy import Link
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +25,7 @@ WALKS = int(os.environ.get("WALKS", "5"))
 class Walk:
     """One random sequence of things that people and networks do. `story` tells what happened."""
 
-    chat: Chat
+    chat: Conversation
     chance: random.Random
     tabs: list[Tab]
     links: list[Link]
@@ -106,7 +106,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_after_a_random_walk_every_tab_shows_what_is_stored(chat: Chat, seed: int) -> None:
+def test_after_a_random_walk_every_tab_shows_what_is_stored(chat: Conversation, seed: int) -> None:
     links = [chat.link(), chat.link()]
     tabs = [chat.tab(link=link) for link in links]
     for tab in tabs:

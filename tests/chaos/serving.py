@@ -16,7 +16,7 @@ from typing import Final
 import uvicorn
 
 from everyword.server import Everyword, Limits
-from tests.browser.serving import listening
+from tests.browser.server_app import listening
 from tests.chaos.agents import AGENTS, Notes, Speaker
 
 __all__ = ["EFFECTS", "GRACE", "LOG", "STORE"]

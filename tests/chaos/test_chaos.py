@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.serving import listening
+from tests.browser.server_app import listening
 from tests.chaos.agents import KINDS
 from tests.chaos.crowd import PATIENCE, Looker, Tab, come_to_rest
 from tests.chaos.proofs import prove

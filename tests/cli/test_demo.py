@@ -18,7 +18,7 @@ from everyword.demo.words import ERROR_BEFORE, ERROR_TEXT, HELLO, LONG, TOOL_AFT
 from everyword.log.memory import MemoryLog
 from everyword.server import Everyword
 from everyword.testing import CrashingLog
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 from tests.server.kit import ask, ending, folded, question, serving, text_of
 
 
@@ -120,7 +120,7 @@ async def test_the_crew_are_agents_of_their_own_and_all_of_them_are_heard(monkey
         assert [heard["who"] for heard in call["output"]] == list(words.CREW)
         assert [heard["says"] for heard in call["output"]] == list(words.CREW.values())
         assert text_of(message) == words.CREW_BEFORE + words.CREW_AFTER
-        agent = await own(app.get(Quick, "ann"))
+        agent = await loaded_agent(app.get(Quick, "ann"))
         assert [run.status for run in await agent.agent_tools.list()] == ["completed"] * len(words.CREW)
 
 

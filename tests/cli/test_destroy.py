@@ -12,7 +12,7 @@ import pytest
 
 from everyword import Agent, AIChatAgent, Everyword
 from everyword.cli import main
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 
 
 class Note(Agent):
@@ -35,7 +35,7 @@ def filled(tmp_path: Path) -> Path:
     async def fill() -> None:
         async with Everyword([Chat, Note], store=str(path)) as app:
             for name in ("ann", "ann/2", "bob"):
-                chat = await own(app.get(Chat, name))
+                chat = await loaded_agent(app.get(Chat, name))
                 await chat.set_state(name)
                 await chat.sql("create table t (x)")
                 await (await chat.sub_agent(Note, "kid")).set_state(1)

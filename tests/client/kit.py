@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from everyword.client import Backoff, ChatClient, Reply
 from everyword.messages.message import UIMessage
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 QUICK = Backoff(first=0.005, factor=1.2, most=0.05)
 T = TypeVar("T")

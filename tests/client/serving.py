@@ -16,7 +16,7 @@ import uvicorn
 
 from everyword.agents import AIChatAgent, Turn
 from everyword.server import Everyword
-from tests.nursery import Child, born
+from tests.forked_processes import ForkedProcess, fork_process
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +41,7 @@ class Killable:
         self._file = file
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port: int = listener.getsockname()[1]
-        self._process: Child | None = None
+        self._process: ForkedProcess | None = None
 
     @property
     def url(self) -> str:
@@ -51,7 +51,7 @@ class Killable:
         await asyncio.to_thread(self._start)
 
     def _start(self) -> None:
-        self._process = born("tests.client.serving", str(self._file), str(self.port))
+        self._process = fork_process("tests.client.serving", str(self._file), str(self.port))
         self._process.until_ready()
 
     async def kill(self) -> None:

@@ -20,8 +20,8 @@ from everyword.runtime.directory import Directory, Settings
 from everyword.testing import CrashingLog, ManualClock
 from tests.crash.proofs import read_all
 from tests.crash.world import ROUNDS, Crash, OnCrash
-from tests.patience import PATIENCE
 from tests.runtime.kit import kill_everything
+from tests.timeouts import PATIENCE
 
 AGENT = AgentId("errands/ann")
 TICK = 25

@@ -16,7 +16,7 @@ from everyword.messages.message import UIMessage
 from tests.agents.bases import BASES
 from tests.crash.proofs import check_log, read_all
 from tests.crash.team import LEAD, WORKER
-from tests.nursery import born
+from tests.forked_processes import fork_process
 
 pytestmark = pytest.mark.crash
 
@@ -33,7 +33,7 @@ class Team:
     async def live(self, how: str, action: str, until: str | None) -> list[str]:
         """Run a process until it says `until`, then kill it; without one until it dies. Return what it had said."""
         arguments = [str(self._log), str(self._effects), how, self._base, action]
-        process = await asyncio.to_thread(born, "tests.crash.team", *arguments)
+        process = await asyncio.to_thread(fork_process, "tests.crash.team", *arguments)
         reading = asyncio.create_task(asyncio.to_thread(process.read, until=until))
         try:
             async with asyncio.timeout(PATIENCE):

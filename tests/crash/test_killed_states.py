@@ -12,7 +12,7 @@ from everyword.events import StateSet, decode_event
 from everyword.ids import AgentId
 from tests.crash.counting import Counter
 from tests.crash.proofs import check_log, read_all
-from tests.nursery import born
+from tests.forked_processes import fork_process
 
 AGENT = AgentId("counter/ann")
 LIVES = 8
@@ -22,7 +22,7 @@ LIVES = 8
 async def test_no_number_that_a_caller_was_told_is_lost_or_given_twice(tmp_path: Path) -> None:
     log, told = tmp_path / "log.db", list[int]()
     for life in range(LIVES):
-        child = born("tests.crash.counting", str(log))
+        child = fork_process("tests.crash.counting", str(log))
         found = int(child.read(until="from").removeprefix("from "))
         assert found >= max(told, default=0), "what was told is there"
         told += [int(child.read(until="told").removeprefix("told ")) for _ in range(20 + 13 * life)]

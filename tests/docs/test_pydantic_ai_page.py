@@ -14,7 +14,7 @@ from everyword import AIChatAgent, Everyword, Think, Turn
 from everyword.models import deferred_results, from_pydantic_ai, to_pydantic_ai
 from everyword.testing import LocalServer
 from tests.architecture.tree import ROOT
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 PAGE = (ROOT / "docs" / "how-to" / "pydantic-ai.md").read_text(encoding="utf-8")
 

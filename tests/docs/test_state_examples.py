@@ -15,9 +15,9 @@ from everyword import Everyword
 from everyword.client import AgentClient
 from tests.architecture.test_docs_examples import script_of
 from tests.architecture.tree import ROOT, tracked_files
-from tests.own_agents import own
-from tests.patience import PATIENCE
+from tests.loaded_agents import loaded_agent
 from tests.server.kit import serving
+from tests.timeouts import PATIENCE
 
 CALLERS, TABS = 50, 5
 
@@ -118,7 +118,7 @@ async def test_a_shop_sells_each_item_once_and_counts_all() -> None:
 async def test_imports_at_the_same_time_all_end_and_say_so() -> None:
     importer = names_of("docs/how-to/background-work.md")["Importer"]
     async with Everyword([importer], store="memory:") as app:
-        agent = await own(app.get(importer, "ann"))
+        agent = await loaded_agent(app.get(importer, "ann"))
         runs = (agent.run_fiber("fetch", agent.fetch, fiber_id=f"f{each}") for each in range(CALLERS))
         assert await asyncio.gather(*runs) == [3] * CALLERS
         assert agent.state == {"done": 3}

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.forked_processes import ForkedProcess, fork_process
 from tests.mutants.bug import Bug
 from tests.mutants.places import make
 from tests.mutants.witness import KNOWN, LAST_WORD
-from tests.nursery import Child, born
 
 __all__ = ["Trials", "Verdict"]
 
@@ -64,7 +64,7 @@ class Trials:
         folder = self._folder / f"{next(self._numbers)}"
         try:
             self._plant(bug, folder / "src")
-            child = self._born(bug, folder / "src")
+            child = self._start_witness(bug, folder / "src")
             said = child.read(until=LAST_WORD)
             child.kill()
         finally:
@@ -82,6 +82,6 @@ class Trials:
         target.write_text(changed.text, encoding="utf-8")
         Path(importlib.util.cache_from_source(str(target))).unlink(missing_ok=True)  # a .sql has none
 
-    def _born(self, bug: Bug, folder: Path) -> Child:
+    def _start_witness(self, bug: Bug, folder: Path) -> ForkedProcess:
         with self._nursery:
-            return born("tests.mutants.witness", str(folder), bug.witness, str(TIMEOUT), knowing=KNOWN)
+            return fork_process("tests.mutants.witness", str(folder), bug.witness, str(TIMEOUT), preload=KNOWN)

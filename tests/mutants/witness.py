@@ -45,6 +45,6 @@ def _settle_in(folder: str) -> None:
         "HYPOTHESIS_PROFILE": "mutants",
         "EVERYWORD_PATIENCE": "4",
     }
-    del sys.modules["tests.patience"]  # to be read anew
+    del sys.modules["tests.timeouts"]  # to be read anew
     sys.dont_write_bytecode = True
     sys.path.insert(0, folder)

@@ -20,7 +20,7 @@ from everyword.log.base import LogStore
 from everyword.server.app import Everyword
 from everyword.server.limits import Limits
 from tests.agents.bases import Asked
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 
 class Steps:

@@ -14,7 +14,7 @@ from tests.agents.bases import BASES, answering
 from tests.parity.kit import Client, Server, clients, serving
 from tests.parity.test_tools import Play
 from tests.parity.tooling import GATES, SCENARIOS, Chat
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 ANSWERED = [name for name, scenario in SCENARIOS.items() if scenario.answer is not None]
 

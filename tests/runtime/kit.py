@@ -17,7 +17,7 @@ from everyword.messages.message import UIMessage
 from everyword.runtime.directory import Directory, LoadedAgent, Settings
 from everyword.runtime.tail import Committed
 from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 AGENT = AgentId("chat/ann")
 QUICK = Settings(grace=0.0)

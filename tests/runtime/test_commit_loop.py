@@ -21,7 +21,7 @@ from everyword.log.receipt import Receipt, settle
 from everyword.runtime.actor import Actor
 from everyword.runtime.commit_loop import CommitLoop
 from everyword.testing import ManualClock
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 PLACE: ContextVar[str] = ContextVar("place", default="nowhere")
 

@@ -20,8 +20,8 @@ from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
 from everyword.testing import Gate, ManualClock
 from tests.crash.proofs import of_kind, read_all
-from tests.patience import PATIENCE
 from tests.runtime.kit import SlowDisk
+from tests.timeouts import PATIENCE
 
 AGENT = AgentId("worker/ann")
 

@@ -20,8 +20,8 @@ from everyword.models.pydantic_ai_messages import deferred_results, to_pydantic_
 from everyword.server import Limits
 from everyword.testing import LocalServer
 from everyword.testing.network import Socket
-from tests.patience import PATIENCE
 from tests.server.kit import user
+from tests.timeouts import PATIENCE
 
 Frame = dict[str, Any]
 JsonObject = dict[str, Any]

@@ -19,7 +19,7 @@ from everyword.messages.server_fields import without_fields
 from everyword.messages.sse import SseEvent, SseParser
 from everyword.server import Everyword
 from everyword.testing import Gate
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 Item = str | dict[str, Any] | Gate | Exception
 

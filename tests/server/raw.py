@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 __all__ = ["RawSocket", "frame"]
 

@@ -13,7 +13,7 @@ import pytest
 from everyword import Everyword
 from everyword.server import agent_tool_feeds as feeds
 from tests.agents.crew import BASES, GATES, Crew, asked, crew
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 from tests.server.kit import PATIENCE, serving
 from tests.server.sockets import Frame, Socket, open_socket
 
@@ -33,7 +33,7 @@ async def serving_crew(crewed: Crew, **options: Any) -> AsyncIterator[tuple[str,
     app = Everyword([crewed.boss], **{"store": "memory:", **options})
     app.grace = 0.0
     async with serving(app) as url:
-        yield url, await own(app.get(crewed.boss, "ann"))
+        yield url, await loaded_agent(app.get(crewed.boss, "ann"))
 
 
 def told(socket: Socket, run: str | None = None) -> list[Frame]:

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from websockets.exceptions import ConnectionClosed
 
 from everyword import AIChatAgent, Everyword, callable
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 from tests.server.kit import PATIENCE, Reader, connect, question, serving
 from tests.server.sockets import Socket, socket
 
@@ -90,14 +90,16 @@ async def test_a_destroyed_agent_is_empty_for_a_new_process_too(tmp_path: Path) 
     app = app_of(store=store)
     async with serving(app) as url, socket(url) as tab:
         await tab.send(type="rpc", id="1", method="count", args=[7])
-        await (await own(app.get(Chat, "ann"))).sql("create table notes (text)")
+        await (await loaded_agent(app.get(Chat, "ann"))).sql("create table notes (text)")
         await tab.send(type="rpc", id="2", method="go", args=[])
         assert await closing(tab) == (1001, "Agent destroyed")
     app = app_of(store=store)
     async with serving(app) as url, socket(url) as tab:
         state = await tab.until(lambda frame: frame["type"] == "cf_agent_state")
         assert state["state"] == {"count": 0}
-        tables = await (await own(app.get(Chat, "ann"))).sql("select name from sqlite_master where name = 'notes'")
+        tables = await (await loaded_agent(app.get(Chat, "ann"))).sql(
+            "select name from sqlite_master where name = 'notes'"
+        )
         assert list(tables) == []
 
 

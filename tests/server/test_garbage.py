@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 from everyword.agents import AIChatAgent, Turn
-from tests.patience import PATIENCE
 from tests.server.kit import chat, serving
 from tests.server.sockets import socket
+from tests.timeouts import PATIENCE
 
 
 class Chat(AIChatAgent):

@@ -18,7 +18,7 @@ from everyword import AIChatAgent, Everyword, Think, Turn, tool
 from everyword.observe import LoopBlocked, Metrics, Observer
 from everyword.server.loop_watchdog import LoopWatchdog, hear_blocks
 from everyword.testing import Call, LocalServer, ScriptedModel
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 AFTER = 0.05
 FOUND, OVER = "the event loop has been blocked for", "the event loop runs again"

@@ -11,7 +11,7 @@ import pytest
 
 from everyword import Agent, AIChatAgent, Every, Everyword, callable
 from everyword.errors import EverywordError, Rejected, UsageError
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 from tests.server.kit import serving
 from tests.server.sockets import socket
 
@@ -105,7 +105,7 @@ async def test_work_that_cannot_be_put_aside_is_refused_with_what_to_do(
     cls: type[Any], call: Callable[[Any], Any], why: str, cure: str
 ) -> None:
     async with app_of() as app:
-        agent = await own(app.get(cls, "ann"))
+        agent = await loaded_agent(app.get(cls, "ann"))
         with pytest.raises(UsageError) as refused:
             await call(agent)
         assert str(refused.value).startswith("unable to ")
@@ -137,7 +137,7 @@ async def test_a_turn_inside_a_turn_is_refused_with_what_to_do(mistake: Callable
 
 async def test_an_id_of_a_fiber_that_was_used_is_refused_with_what_to_do() -> None:
     async with app_of() as app:
-        agent = await own(app.get(Plain, "ann"))
+        agent = await loaded_agent(app.get(Plain, "ann"))
         await agent.run_fiber("once", lambda: 1, fiber_id="only")
         with pytest.raises(Rejected, match=r"unable to run fiber 'only' again; it has ended \(done\). Use another id"):
             await agent.run_fiber("once", lambda: 1, fiber_id="only")

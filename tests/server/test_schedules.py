@@ -8,7 +8,7 @@ from pathlib import Path
 from everyword import Agent, Every, callable, scheduled
 from everyword.client import AgentClient, Backoff
 from everyword.testing import LocalServer, ManualClock
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 
 class Notes:

@@ -16,7 +16,7 @@ from everyword.agents.agent_tools import agent_tool
 from everyword.errors import Rejected, UsageError
 from everyword.log.memory import MemoryLog
 from tests.agents.crew import BASES, GATES, asked, crew, running, until, user
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 
 pytestmark = pytest.mark.parametrize("base", BASES)
 
@@ -32,7 +32,7 @@ async def test_a_run_is_a_turn_of_a_sub_agent_of_that_name_and_a_record_here(bas
     async with running(crew(base)) as boss:
         result = await boss.run_agent_tool(_kid(boss), "one two", run_id="r")
         assert (result.run_id, result.status, result.summary) == ("r", "completed", "one two ")
-        kid = await own(await boss.sub_agent(_kid(boss), "r"))
+        kid = await loaded_agent(await boss.sub_agent(_kid(boss), "r"))
         assert (kid.messages[0].id, kid.messages[0].text) == ("agent-tool-r-input", "one two")
         record = await kid._runtime.submissions.find("agent-tool:r")
         assert record is not None and record.status == "completed"
@@ -132,7 +132,7 @@ async def test_stopping_the_turn_stops_what_works_for_it(base: str) -> None:
         for run in ("agent-tool:c0", "agent-tool:c1"):
             ended = await boss._runtime.runs.wait(run)
             assert (ended.status, ended.reason) == ("aborted", "The turn that asked for it has ended.")
-        kid = await own(await boss.sub_agent(_kid(boss), "agent-tool:c0"))
+        kid = await loaded_agent(await boss.sub_agent(_kid(boss), "agent-tool:c0"))
         assert (kid.messages[-1].text, (await kid._runtime.submissions.find("agent-tool:agent-tool:c0")).status) == (
             "said ",
             "aborted",
@@ -187,7 +187,7 @@ async def test_a_detached_run_returns_at_once_outlives_its_turn_and_tells_its_en
 async def test_a_cleared_sub_agents_run_counts_as_an_error(base: str) -> None:
     """`skipped` is not an end that anybody asked for."""
     async with running(crew(base)) as boss:
-        kid = await own(await boss.sub_agent(_kid(boss), "r"))
+        kid = await loaded_agent(await boss.sub_agent(_kid(boss), "r"))
         busy = asyncio.create_task(kid.save_messages([user("u", "gate:a")]))
         await GATES["gate:a"].reached.wait()
         waiting = asyncio.create_task(boss.run_agent_tool(_kid(boss), "late", run_id="r"))
@@ -240,10 +240,10 @@ async def test_agents_stand_only_so_deep_below_each_other(base: str) -> None:
     async with running(crewed) as boss:
         agent: Any = boss
         for _ in range(4):
-            agent = await own(await agent.sub_agent(crewed.kid, "deeper"))
+            agent = await loaded_agent(await agent.sub_agent(crewed.kid, "deeper"))
         result = await agent.run_agent_tool(crewed.kid, "one")
         assert (result.status, result.error.split(":")[0]) == ("error", "AgentToolLimits.max_depth (4) exceeded")
-        above = await own(await boss.sub_agent(crewed.kid, "deeper"))
+        above = await loaded_agent(await boss.sub_agent(crewed.kid, "deeper"))
         assert (await above.run_agent_tool(crewed.kid, "one")).status == "completed"
 
 
@@ -364,7 +364,7 @@ async def test_a_sub_agent_reports_how_far_it_is_and_what_it_has_reached(base: s
         said = [json.loads(chunk.body) async for chunk in boss.agent_tools.tail("r")]
         told = [chunk["data"] for chunk in said if chunk["type"] == "data-agent-progress"]
         assert told == [{"fraction": 0.1, "message": "again and again"}, {"fraction": 1.0}]
-        kid = await own(await boss.sub_agent(crewed.kid, "r"))
+        kid = await loaded_agent(await boss.sub_agent(crewed.kid, "r"))
         kept = [part["data"] for part in kid.messages[-1].parts if part["type"].startswith("data-agent-")]
         assert [(each["name"], each["sequence"], each.get("message")) for each in kept] == [
             ("halfway", 0, "half"),

@@ -22,7 +22,7 @@ from everyword.log.memory import MemoryLog
 from everyword.principals import Principal, acting_as
 from everyword.testing import LocalServer, ManualClock
 from tests.agents.shop import Chat, Other, Shop, own, read, until_state, user
-from tests.own_agents import own as own_agent
+from tests.loaded_agents import loaded_agent
 
 # -- callers and agents that come and go ---------------------------------------------------------------------------
 
@@ -110,12 +110,12 @@ async def test_an_orderly_stop_lets_calls_finish_and_does_not_wait_for_waits() -
     async with asyncio.timeout(10), app:
         shop, chat = app.get(Shop, "a"), app.get(Asking, "b")
         call = asyncio.create_task(shop.waits())
-        await (await own_agent(shop)).entered.wait()
+        await (await loaded_agent(shop)).entered.wait()
         await chat.save_messages("hi")
         assert await chat.has_pending_interaction()
         stable = asyncio.create_task(chat.wait_until_stable())
         await chat.load()
-        (await own_agent(shop)).go_on.set()
+        (await loaded_agent(shop)).go_on.set()
     assert await call == "done"
     with pytest.raises(AgentStopped):
         await stable

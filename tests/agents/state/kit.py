@@ -21,8 +21,8 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
 from everyword.testing import ManualClock
-from tests.patience import PATIENCE
 from tests.runtime.kit import AGENT, SlowDisk
+from tests.timeouts import PATIENCE
 
 
 class Counter(Agent):

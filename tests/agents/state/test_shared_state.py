@@ -19,9 +19,9 @@ from everyword.log.memory import MemoryLog
 from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.testing import CrashingLog, ManualClock
 from tests.agents.state.kit import Counter, FullDisk, connection, directory_of, loaded, states, unawaited
-from tests.patience import PATIENCE
 from tests.runtime.facts import rounds, written
 from tests.runtime.kit import AGENT, SlowDisk, kill_everything, soon
+from tests.timeouts import PATIENCE
 
 # -- when it takes effect ---------------------------------------------------------------------------------------------
 

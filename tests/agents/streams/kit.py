@@ -18,7 +18,7 @@ from everyword.log.base import LogStore
 from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Directory, Settings
 from everyword.testing import ManualClock
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 AGENT = AgentId("talk/ann")
 

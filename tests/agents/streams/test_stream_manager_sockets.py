@@ -13,7 +13,7 @@ from everyword import Everyword
 from everyword.client import AgentClient
 from tests.agents.streams.kit import Script, Talk, fresh_script, until
 from tests.agents.streams.tabs import tab
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 from tests.server.kit import serving
 
 
@@ -45,7 +45,7 @@ async def test_tabs_that_watch_come_late_or_ask_for_the_history_end_with_the_sam
             script.gates["2"].set()
             for page in (one, two, late):
                 await page.ended(stream)
-            talk = await own(app.get(Talk, "ann"))
+            talk = await loaded_agent(app.get(Talk, "ann"))
             stored = await talk.streams.get_stream_history(stream)
             joined = "".join(chunk["content"] for chunk in stored["chunks"])
             assert joined == "a b c d e "

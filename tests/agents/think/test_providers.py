@@ -31,7 +31,7 @@ from tests.agents.think.kit import calls_of, think
 from tests.models import recordings as r
 from tests.models.checks import settled
 from tests.models.provider import FakeProvider, Reply, serving, sse
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 
 @pytest.fixture(scope="module")

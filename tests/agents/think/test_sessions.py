@@ -17,7 +17,7 @@ from everyword.log.memory import MemoryLog
 from everyword.testing import Gate
 from tests.agents.kit import AGENT, Served, served
 from tests.agents.think.kit import Script, call, calls_of, think, thinker
-from tests.own_agents import own
+from tests.loaded_agents import loaded_agent
 
 
 def user(text: str, message_id: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ async def test_a_fork_has_the_conversation_up_to_a_message_and_goes_on_by_itself
         answer = (await agent.run_turn([user("1+2?", "u1")])).message
         assert answer is not None
         await agent.run_turn([user("and now?", "u2")])
-        fork = await own(await agent.versions.fork(answer.id, "other"))
+        fork = await loaded_agent(await agent.versions.fork(answer.id, "other"))
         assert (type(fork), fork.name) == (type(agent), "other")
         assert [message.to_dict() for message in fork.messages] == [m.to_dict() for m in agent.messages[:2]]
         assert calls_of(fork.messages[1])["c1"]["output"] == 3
@@ -97,7 +97,7 @@ async def test_a_fork_takes_the_place_of_nothing() -> None:
     async with served(thinker(Script(["one"], ["two"]))) as serving:
         agent = think(serving)
         await agent.run_turn([user("hi", "u1")])
-        fork = await own(await agent.versions.fork("u1", "other"))
+        fork = await loaded_agent(await agent.versions.fork("u1", "other"))
         assert texts(fork) == ["hi"]
         for name in ("other", agent.name):
             with pytest.raises(Rejected, match="it has messages already"):
@@ -118,7 +118,7 @@ async def test_an_answer_is_not_forked_before_it_is_whole() -> None:
         agent = think(serving)
         asking = asyncio.create_task(agent.run_turn([user("hi", "u1")], idempotency_key="r1"))
         await begun.wait()
-        fork = await own(await agent.versions.fork("u1", "other"))
+        fork = await loaded_agent(await agent.versions.fork("u1", "other"))
         assert texts(fork) == ["hi"]
         gate.open()
         assert (await asking).status == "completed"

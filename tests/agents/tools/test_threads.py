@@ -20,7 +20,7 @@ from everyword.agents.tools.threads import ToolThreads
 from everyword.errors import UsageError
 from everyword.messages.tool_calls import tool_parts
 from everyword.testing import Call, LocalServer, ScriptedModel
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 UNKNOWN = "The call timed out after 30 s; its result is unknown."
 

@@ -16,7 +16,7 @@ from everyword.log.sqlite import checkpoints, commit_policy
 from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, B, C, Owner, append_one, append_together, chunk, fact, message_row, read_all, seqs
 from tests.log.sqlite.faults import BROKEN, Faults, opened
-from tests.patience import PATIENCE
+from tests.timeouts import PATIENCE
 
 
 class Watch:

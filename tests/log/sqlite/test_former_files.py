@@ -15,9 +15,9 @@ from everyword.cli import main
 from everyword.client import AgentClient
 from everyword.ids import AgentId
 from everyword.log.sqlite.agent_databases import FileBackend
-from tests.own_agents import own
-from tests.patience import PATIENCE
+from tests.loaded_agents import loaded_agent
 from tests.server.kit import connect, serving
+from tests.timeouts import PATIENCE
 
 FORMER = Path(__file__).parent / "former"
 SHOP = AgentId("shop/ann")
@@ -90,7 +90,7 @@ async def test_the_database_and_the_sub_agents_of_an_agent_stay_with_it(tmp_path
     path = restored("version-5.sql", tmp_path / "log.db")
     restored("version-5-shop-ann.sql", FileBackend(str(path), "NORMAL").path(SHOP))
     async with asyncio.timeout(PATIENCE), Everyword([Store, Support], store=str(path)) as app:
-        store = await own(app.get(Store, "ann"))
+        store = await loaded_agent(app.get(Store, "ann"))
         clerk = await store.sub_agent(Clerk, "h")
         assert (store.state, await clerk.get_state()) == (Order(item="tea", count=3), {"n": 7})
         assert await store.sql("select text from note") == [{"text": "milk"}]

@@ -1,4 +1,4 @@
-"""One conversation of one test."""
+"""The conversation of a test: its server, its tabs and its gates."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from playwright.async_api import BrowserContext
 
-from tests.browser.loops import Loop
-from tests.browser.proxying import Link
-from tests.browser.servers import Server
-from tests.browser.tabs import Tab, open_page
+from tests.browser.loop_thread import Loop
+from tests.browser.server_control import Server
+from tests.browser.stock_page import Tab, open_page
+from tests.browser.tcp_proxy import Link
 
-__all__ = ["Chat"]
+__all__ = ["Conversation"]
 
 
 @dataclass
-class Chat:
-    """One conversation of one test: its server, its tabs, its gates."""
+class Conversation:
+    """One conversation of one test, with the stock hook on every tab."""
 
     server: Server
     client: str
@@ -30,7 +30,7 @@ class Chat:
     kind: str = "chat"
     tabs: list[Tab] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What the report of a failed test says besides what was on the screens."""
+    """Lines for the report of a failed test, in addition to what the tabs show."""
 
     def tab(self, *, link: Link | None = None, is_ready: bool = True, **options: Any) -> Tab:
         """Open a tab on this conversation, through a link if one is given; waits until it has rendered."""
@@ -47,14 +47,14 @@ class Chat:
         return self.stack.enter_context(Link(self.loop, self.server.port))
 
     def open(self, gate: str) -> None:
-        """Let the answer that stands at this gate go on."""
+        """Open a gate; the answer that waits at it continues."""
         self.server.open(f"{self.name}/{gate}")
 
     def until_reached(self, gate: str) -> None:
         self.server.until_reached(f"{self.name}/{gate}")
 
     def until_left(self, gate: str) -> None:
-        """Wait until an answer that stood at this gate was told to stop."""
+        """Wait until an answer that waited at this gate was cancelled."""
         self.server.until_left(f"{self.name}/{gate}")
 
     def until_result(self, number: int = 1) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Agents with tools of their own and with data parts, for the pages; their answers are scripts, as in `scripted`.
+"""Agents with server tools and data parts, for the pages. Their answers are scripts, as in `scripted_agents`.
 
-`{"then": [steps]}` is what the model says once its calls have their results. Effects of tools are noted in the book
+`{"then": [steps]}` is what the model says once its calls have their results. Effects of tools are noted in `BOOK`
 under `<name>/effects`.
 """
 
@@ -13,7 +13,7 @@ from everyword.agents import AIChatAgent, Turn
 from everyword.agents.streams.ui_message_stream import UIMessageStreamWriter, create_ui_message_stream
 from everyword.agents.tools import ToolContext, tool
 from everyword.messages.message import UIMessage
-from tests.browser.scripted import BOOK, Chat, Script, _exchange, _rest, _script
+from tests.browser.scripted_agents import BOOK, Chat, Script, _exchange, _rest, _script
 
 __all__ = ["TOOLED", "Painter", "Tooled"]
 

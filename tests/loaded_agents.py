@@ -1,4 +1,4 @@
-"""The agents' own objects, for tests of what only an agent's own code can use."""
+"""Loaded agent objects and their runtime, for tests of what only an agent's own code can use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ A = TypeVar("A", bound=Agent[Any])
 
 
 def runtime_of(handle: Handle[Any]) -> AgentRuntime:
-    """Return what an agent's own code reaches the runtime through."""
+    """Return the runtime handle of an agent's own code."""
     assert isinstance(handle._calls, MethodCalls)
     return AgentRuntime(handle._calls._running(), handle._agent)
 
 
-async def own(handle: Handle[A]) -> A:
-    """Return the object that runs an agent's own code, loaded."""
+async def loaded_agent(handle: Handle[A]) -> A:
+    """Load an agent and return its object."""
     await handle.load()
     loaded = runtime_of(handle)._directory.peek(handle._agent)
     assert loaded is not None

@@ -1,4 +1,4 @@
-"""What tests are held to by `tests/owning.py`."""
+"""Tests of `tests/leaked_tasks.py`."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from tests.owning import owning_its_tasks
+from tests.leaked_tasks import fail_on_leaked_tasks
 
 
-def test_a_task_that_a_test_leaves_behind_fails_the_test() -> None:
+def test_a_task_left_running_fails_the_test() -> None:
     async def leaving() -> None:
         asyncio.create_task(asyncio.Event().wait(), name="left behind")  # noqa: RUF006
 
-    with pytest.raises(AssertionError, match=r"nobody owns.*left behind"):
-        asyncio.run(owning_its_tasks(leaving()))
+    with pytest.raises(AssertionError, match=r"left running.*left behind"):
+        asyncio.run(fail_on_leaked_tasks(leaving()))
 
 
-def test_tasks_that_others_started_are_not_the_tests() -> None:
+def test_tasks_started_before_the_test_are_ignored() -> None:
     async def run() -> None:
         other = asyncio.create_task(asyncio.Event().wait())
-        await owning_its_tasks(asyncio.sleep(0))
+        await fail_on_leaked_tasks(asyncio.sleep(0))
         assert not other.done()
         other.cancel()
 
     asyncio.run(run())
 
 
-def test_what_the_collector_closes_at_a_tests_end_is_not_held_against_it() -> None:
+def test_a_generator_closed_by_the_collector_is_ignored() -> None:
     closed = list[str]()
 
     class Knot:
@@ -47,5 +47,5 @@ def test_what_the_collector_closes_at_a_tests_end_is_not_held_against_it() -> No
         await anext(Knot().words)
         gc.collect()
 
-    asyncio.run(owning_its_tasks(letting_go()))
+    asyncio.run(fail_on_leaked_tasks(letting_go()))
     assert closed == ["Knot"]

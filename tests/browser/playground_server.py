@@ -1,4 +1,4 @@
-"""The playground in front of an agent that says what it is told, in this process: what tests wait for, they hold."""
+"""The playground in front of an agent that plays scripts, in this process, so that tests hold its gates."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from everyword.errors import ChatError
 from everyword.server import Everyword
 from everyword.testing import Gate
 from everyword.web import Page
-from tests.browser.demonstrating import Tab, browsing, open_tab
+from tests.browser.playground_tab import Tab, browsing, open_tab
 from tests.server.kit import PATIENCE, serving
 
-__all__ = ["Parrot", "Stage", "playing"]
+__all__ = ["Parrot", "PlaygroundServer", "running_playground"]
 
 
 class Parrot(AIChatAgent):
@@ -81,7 +81,7 @@ class Lamp(Agent):
     initial_state = {"is_on": False}  # noqa: RUF012 - as agents are written
 
 
-class Stage:
+class PlaygroundServer:
     """A server, a browser, and the gates in what the agent says."""
 
     def __init__(self, url: str, browser: Browser, agent: ChatHandle[Parrot], gates: dict[str, Gate]) -> None:
@@ -100,9 +100,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def playing(
+async def running_playground(
     folder: Path | None = None, *, bare: bool = False, base_path: str = "/agents", mounted: bool = False
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[PlaygroundServer]:
     """Serve the playground with a Parrot, on a file in the folder or in memory, and start a browser.
 
     With `bare`, only the page, as anybody may mount it; `mounted`, beside another application that has the Parrot.
@@ -118,7 +118,7 @@ async def playing(
         shown = playground_beside(outer, app, f"/api{app.base_path}")
     async with serving(shown) as url, browsing() as browser:
         try:
-            yield Stage(f"{url}/playground" if mounted else url, browser, app.get(parrot, "main"), gates)
+            yield PlaygroundServer(f"{url}/playground" if mounted else url, browser, app.get(parrot, "main"), gates)
         finally:
             for gate in gates.values():
                 gate.open()

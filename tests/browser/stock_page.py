@@ -1,4 +1,4 @@
-"""Tabs of a real browser that show the page, driven from plain tests."""
+"""Tabs of a real browser with the stock hook's page, driven from synchronous tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, WebSocket
 from playwright.async_api import TimeoutError as TooLate
 
-from tests.browser.loops import PATIENCE, Loop
-from tests.browser.proxying import Link
+from tests.browser.loop_thread import PATIENCE, Loop
+from tests.browser.tcp_proxy import Link
 
 __all__ = ["FLAGS", "NETWORK", "TEXT", "Tab", "open_page"]
 
@@ -164,7 +164,7 @@ class Tab:
         self.until("c?.status === arg", status)
 
     def until_connected(self) -> None:
-        """Wait until the server has said who it is."""
+        """Wait until the server has sent its identity frame."""
         self.until("seen.calls.some(([name]) => name === 'identity') && window.agent.readyState === 1")
 
     def until_ends(self, ending: str) -> None:
@@ -213,7 +213,7 @@ class Tab:
 
     @property
     def unexpected(self) -> list[str]:
-        """What the page complained about, and nobody said it would."""
+        """Console lines that no `expect_complaints` allows."""
         return [line for line in self.complaints if not any(re.search(each, line) for each in self._expected)]
 
     def received(self, kind: str | None = None) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ class Tab:
         return [frame for frame in frames if frame["type"] == kind]
 
     def describe(self) -> str:
-        """Return what is on the screen and the last frames, for whoever has to find out why a test failed."""
+        """Return what is on the screen and the last frames, for the report of a failed test."""
         try:
             shown = self.run(
                 "() => (c => JSON.stringify({status: c?.status, error: c?.error?.message, seen: window.seen,"

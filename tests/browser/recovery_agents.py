@@ -1,7 +1,7 @@
-"""Agents whose turns are carried on, given up or begun anew in ways of their own, for pages whose server is killed.
+"""Agents with recovery settings and hooks of their own, for pages whose server is killed.
 
-In a process of its own it is `tests.browser.serving` with these agents besides. What tools did is noted in a file
-beside the log: the book of a killed process is gone.
+As a process, this is `tests.browser.server_app` with these agents added. The effects of tools are written to a file
+beside the log, because the `BOOK` of a killed process is gone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from everyword import Continue, Recovery, Retry, Stop, Turn, TurnLimits, Wait
 from everyword.agents.tools import ToolContext, tool
-from tests.browser import serving
-from tests.browser.scripted import BOOK, Chat, Script
-from tests.browser.tooled import Tooled
+from tests.browser import server_app
+from tests.browser.scripted_agents import BOOK, Chat, Script
+from tests.browser.tool_agents import Tooled
 
 __all__ = ["RECOVERING", "Brittle", "Fickle", "Lasting", "main"]
 
@@ -97,6 +97,5 @@ RECOVERING: Final = (Brittle, Fickle, Lasting, Drowsy, Forgetful, Resigned)
 
 
 def main(file: str, port: str) -> None:
-    """Serve these agents too, until somebody ends it."""
-    serving.TOOLED = (*serving.TOOLED, *RECOVERING)  # type: ignore[misc, assignment]
-    serving.main(file, port)
+    """Serve these agents too, until the process is killed."""
+    server_app.main(file, port, RECOVERING)

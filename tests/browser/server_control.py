@@ -1,4 +1,4 @@
-"""Servers as a test sees them: a port, a door for tests, and for some a process that can be killed."""
+"""How a test controls its server: gates, results and stored messages; for some, start and kill."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import httpx
 
-from tests.browser.loops import PATIENCE
-from tests.browser.serving import listening
-from tests.nursery import Child, born
+from tests.browser.loop_thread import PATIENCE
+from tests.browser.server_app import listening
+from tests.forked_processes import ForkedProcess, fork_process
 
 __all__ = ["KillableServer", "Server"]
 
 
 class Server:
-    """A running server, as a test sees it: a port, and the door for tests."""
+    """A running server: its port, and what the `/control` routes of `server_app` offer."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -44,7 +44,7 @@ class Server:
         return found
 
     def ask(self, kind: str, name: str, texts: list[str]) -> None:
-        """Ask questions in one go, without a page, and wait for the end of the answer."""
+        """Send questions in one request, without a page, and wait for the end of the answer."""
         messages = [{"id": f"q-{text}", "role": "user", "parts": [{"type": "text", "text": text}]} for text in texts]
         self._http.post(f"/agents/{kind}/{name}/chat", json={"messages": messages}).raise_for_status()
 
@@ -60,14 +60,14 @@ class KillableServer(Server):
         super().__init__(listener.getsockname()[1])
         listener.close()
         self._file = file
-        self._process: Child | None = None
+        self._process: ForkedProcess | None = None
 
     def start(self) -> None:
-        self._process = self._born()
+        self._process = self._start_process()
         self._process.until_ready()
 
-    def _born(self) -> Child:
-        return born("tests.browser.serving", str(self._file), str(self.port))
+    def _start_process(self) -> ForkedProcess:
+        return fork_process("tests.browser.server_app", str(self._file), str(self.port))
 
     def kill(self) -> None:
         """Kill it as `kill -9` does, and wait until it is gone."""

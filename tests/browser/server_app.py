@@ -1,7 +1,7 @@
-"""The server under test: everyword with the scripted agents, the page, and a door for the test (`/control`).
+"""The server under test: everyword with the scripted agents, the page, and routes for the test (`/control`).
 
-In a process of its own (`tests.nursery`) it serves one file on one port until it is killed, and says `ready` when it
-does.
+As a process (`tests.forked_processes`) it serves one file on one port until it is killed. It prints `ready` when it
+has started.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import uvicorn
@@ -18,25 +18,26 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from everyword.agents import Agent
 from everyword.server import Everyword, Limits
-from tests.browser.bundling import INDEX, build
-from tests.browser.driven import DRIVEN
-from tests.browser.printed import PRINTED
-from tests.browser.scripted import AGENTS, BOOK
-from tests.browser.stateful import STATEFUL
-from tests.browser.teamed import TEAMED
-from tests.browser.thinking import THINKING
-from tests.browser.tooled import TOOLED
+from tests.browser.agent_tools_agent import TEAMED
+from tests.browser.how_to_agents import PRINTED
+from tests.browser.page_bundles import INDEX, build
+from tests.browser.scripted_agents import AGENTS, BOOK
+from tests.browser.server_driven_agent import DRIVEN
+from tests.browser.state_agent import STATEFUL
+from tests.browser.think_agents import THINKING
+from tests.browser.tool_agents import TOOLED
 
 __all__ = ["configured", "listening", "main"]
 
 LIMITS: Final = Limits(requests_per_minute=100_000, calls_per_minute=100_000, frames_per_minute=1_000_000)
 
 
-def stage(store: str) -> Starlette:
+def application(store: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> Starlette:
     """Return the application: everything that the page and the test ask for, under one origin."""
     agents = (*AGENTS, *TOOLED, *STATEFUL, *DRIVEN, *TEAMED, *THINKING, *PRINTED)
-    everyword = Everyword(agents, store=store, limits=LIMITS)
+    everyword = Everyword((*agents, *more_agents), store=store, limits=LIMITS)
     everyword.grace = 1.0  # a browser holds back sockets of a server that was away for long
     routes = [
         Route("/stock/{client}/index.html", lambda request: FileResponse(INDEX)),
@@ -85,10 +86,10 @@ async def _result(request: Request) -> Response:
     return JSONResponse(await BOOK.result(name, number))
 
 
-def configured(store: str) -> uvicorn.Config:
-    """Return how the server runs: quiet, and not waiting for clients that never hang up."""
+def configured(store: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> uvicorn.Config:
+    """Return the settings of uvicorn: no access log, and one second for open connections at shutdown."""
     return uvicorn.Config(
-        stage(store),
+        application(store, more_agents),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=1,
@@ -110,6 +111,6 @@ class _Announced(uvicorn.Server):
         os.write(1, b"ready\n")
 
 
-def main(file: str, port: str) -> None:
-    """Serve one file on one port until somebody ends it."""
-    asyncio.run(_Announced(configured(file)).serve(sockets=[listening(int(port))]))
+def main(file: str, port: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> None:
+    """Serve one file on one port until the process is stopped or killed."""
+    asyncio.run(_Announced(configured(file, more_agents)).serve(sockets=[listening(int(port))]))

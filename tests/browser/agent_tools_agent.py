@@ -1,12 +1,12 @@
-"""An agent with mates that work for it as tools, for the stock hook `useAgentToolEvents`; all of them play scripts."""
+"""An agent with another agent as a tool, for the stock hook `useAgentToolEvents`. Both play scripts."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from everyword.agents.agent_tools import agent_tool
-from tests.browser.scripted import Chat
-from tests.browser.tooled import Tooled
+from tests.browser.scripted_agents import Chat
+from tests.browser.tool_agents import Tooled
 
 __all__ = ["TEAMED", "Mate", "Team"]
 
@@ -16,7 +16,7 @@ class Mate(Chat):
 
 
 class Team(Tooled):
-    """Lets pages talk to its mates, too."""
+    """Uses `Mate` as a tool, and lets pages connect to every mate but the one named `hidden`."""
 
     mate = agent_tool(Mate, description="Does a part of the work.", display={"title": "A mate"})
 

@@ -1,4 +1,4 @@
-"""The agents that the how-to pages print, as they are printed there, for the pages of the browser tests."""
+"""The agents of the how-to pages, taken from the Markdown, for the browser tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES: Final = {"server-tool": "Shop", "approval": "Bank", "data-parts": "Weathe
 
 
 def printed(page: str) -> dict[str, Any]:
-    """Run what a how-to page defines, and leave out what it only does; return its names."""
+    """Run the definitions of a how-to page without its bare expressions and asserts; return its names."""
     syntax = ast.parse(script_of((ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")), f"{page}.md")
     syntax.body = [node for node in syntax.body if not isinstance(node, ast.Expr | ast.Assert)]
     module = ModuleType(f"printed_{page.replace('-', '_')}")

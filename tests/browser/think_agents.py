@@ -1,4 +1,4 @@
-"""Agents that think, for the pages: their models play the question's script, as in `scripted`, or are a provider's.
+"""`Think` agents for the pages. Their model plays the question's script, as in `scripted_agents`, or is a provider's.
 
 `{"then": [steps]}` is what the model says once its calls have their results.
 """
@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from everyword.agents import SaveMessagesResult, Think, TurnContext
 from tests.agents.bases import Asked, answering
-from tests.browser.scripted import BOOK, Chat, _exchange, _rest, _script
-from tests.browser.tooled import Tooled
+from tests.browser.scripted_agents import BOOK, Chat, _exchange, _rest, _script
+from tests.browser.tool_agents import Tooled
 
 __all__ = ["THINKING", "Provided"]
 

@@ -1,4 +1,4 @@
-"""A network between the page and the server that a test can cut, freeze and slow down."""
+"""A TCP proxy between the page and the server that a test can cut, freeze and slow down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Self
 
-from tests.browser.loops import Loop
+from tests.browser.loop_thread import Loop
 
 __all__ = ["Link"]
 
@@ -14,9 +14,9 @@ Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Link:
-    """A TCP proxy in front of the server: one per tab, so that tabs lose their network one by one.
+    """A TCP proxy in front of the server, one per tab, so that each tab can lose its network alone.
 
-    All methods may be called from the test's thread; they return when what they say is so.
+    All methods may be called from the test's thread. They return after their effect.
     """
 
     def __init__(self, loop: Loop, upstream: int) -> None:
@@ -49,14 +49,14 @@ class Link:
         self._loop.call(self._reset)
 
     def freeze(self) -> None:
-        """Let nothing through, and let nobody know."""
+        """Let nothing through, without closing a connection."""
         self._loop.call(self._flowing.clear)
 
     def thaw(self) -> None:
         self._loop.call(self._flowing.set)
 
     def lag(self, seconds: float) -> None:
-        """Hold every piece back for a while, in order, in both directions."""
+        """Delay every piece by so many seconds, in order, in both directions."""
         self._lag = seconds
 
     # -- in the loop's thread ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ __all__ = ["STATEFUL", "Desk"]
 
 
 class Desk(AIChatAgent):
-    """Counts for whoever asks."""
+    """Keeps a count in its state."""
 
     initial_state: ClassVar[Any] = {"count": 0}
 

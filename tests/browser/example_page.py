@@ -1,4 +1,4 @@
-"""Examples that bring a page of their own, run as their readers run them."""
+"""Examples that have a page of their own, run as a reader runs them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ import httpx
 import uvicorn
 from playwright.async_api import Browser, Page
 
-from tests.browser.serving import listening
-from tests.nursery import Child, born
+from tests.browser.server_app import listening
+from tests.forked_processes import ForkedProcess, fork_process
 from tests.server.kit import PATIENCE
 
 __all__ = ["Example", "main", "visiting"]
 
 
 class Example:
-    """`examples/<name>` on a free port; `prefix` is how the names of its settings begin."""
+    """`examples/<name>` on a free port; `prefix` begins the names of its environment variables."""
 
     def __init__(self, name: str, prefix: str, folder: Path, *, pause: str) -> None:
         listener = listening()
         self.port = listener.getsockname()[1]
         listener.close()
         self._name, self._prefix, self._folder, self._pause = name, prefix, folder, pause
-        self._process: Child | None = None
+        self._process: ForkedProcess | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, pause: str | None = None) -> None:
-        """Start it, or start it again, and wait until it answers; `pause` is the time between two words."""
+        """Start or restart it, and wait until it responds; `pause` is the time between two words."""
         store = str(self._folder / "example.db")
         settings = {f"{self._prefix}_STORE": store, f"{self._prefix}_PAUSE": pause or self._pause}
-        self._process = born("tests.browser.showing", f"examples.{self._name}.app:app", str(self.port), **settings)
+        self._process = fork_process(
+            "tests.browser.example_page", f"examples.{self._name}.app:app", str(self.port), **settings
+        )
         with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as client:
             assert client.get(self.url, timeout=PATIENCE).status_code == 200
 
@@ -48,7 +50,7 @@ class Example:
 
 @asynccontextmanager
 async def visiting(browser: Browser, url: str, *, script: str = "", **options: Any) -> AsyncIterator[Page]:
-    """Open a page, with a script that runs before its own; nothing may go wrong in it or come from elsewhere."""
+    """Open a page, with a script that runs before its own; fails on page errors and requests to other origins."""
     context = await browser.new_context(**options)
     page = await context.new_page()
     problems: list[str] = []

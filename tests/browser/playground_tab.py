@@ -1,4 +1,4 @@
-"""Real browsers for the tests: chromium, driven by Playwright, and a server to look at."""
+"""A tab that shows the product's own page (the demo and the playground), in the worker's chromium."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page
 from tests.cli.kit import Running, running
 from tests.server.kit import PATIENCE
 
-# Notes every state of the first answer, as anybody could have seen it.
+# Records every text that the first answer shows.
 WATCH = """
 window.states = [];
 new MutationObserver(() => {
@@ -26,17 +26,17 @@ new MutationObserver(() => {
 
 
 def letters(text: str) -> str:
-    """Return a text without what Markdown makes of it: marks, and how lines are broken."""
+    """Return a text without Markdown marks and line breaks."""
     return re.sub(r"[\s`*_#]+", "", text)
 
 
 LENT: list[Browser] = []
-"""The worker's browser, while an `async` test runs, in the loop that it lives in."""
+"""The worker's browser, while an `async` test runs in the browser's loop."""
 
 
 @asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
-    """Borrow the worker's browser; whatever was opened in it is closed afterwards."""
+    """Use the worker's browser; contexts that are opened in it are closed afterwards."""
     (browser,) = LENT
     others = set(browser.contexts)
     try:
@@ -46,7 +46,7 @@ async def browsing() -> AsyncIterator[Browser]:
 
 
 class Tab:
-    """One open page of the product, and what went wrong in it."""
+    """One open page of the product, and its errors."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -92,7 +92,7 @@ async def open_tab(browser: Browser, url: str, **options: Any) -> Tab:
 
 
 @asynccontextmanager
-async def demonstrating(folder: Path, port: str = "0") -> AsyncIterator[tuple[Running, str]]:
+async def running_demo(folder: Path, port: str = "0") -> AsyncIterator[tuple[Running, str]]:
     """Run `everyword dev` on a file in the folder; yield the process and its URL."""
     async with running("dev", "--port", port, "--db", "log.db", folder=folder) as server:
         yield server, await server.url()

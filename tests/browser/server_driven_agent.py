@@ -1,4 +1,4 @@
-"""An agent that starts turns by itself: asked by a call, a webhook, a schedule or the queue, never by the chat."""
+"""An agent whose turns are started by a call, a webhook, a schedule or the queue, never by a chat request."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from everyword import callable
-from tests.browser.scripted import BOOK, Chat, Script
+from tests.browser.scripted_agents import BOOK, Chat, Script
 
 __all__ = ["DRIVEN", "Driven"]
 
 
 class Driven(Chat):
-    """Plays the scripts that it is given from elsewhere."""
+    """Plays the scripts that calls, webhooks and jobs give it."""
 
     async def play(self, script: Script) -> None:
-        """Ask itself what the script lays down."""
+        """Start a turn whose question is the script."""
         message = {
             "id": f"u-{len(self.messages)}",
             "role": "user",

@@ -1,4 +1,4 @@
-"""The page's bundles: one per client version, built by esbuild from the npm packages, kept by what went into them."""
+"""The bundles of the page, one per client version: built by esbuild, cached by a hash of the sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STOCK: Final = HERE / "stock"
 MODULES: Final = HERE / "node_modules"
 INDEX: Final = STOCK / "index.html"
 
-# Which package stands for a name, wherever it is imported: without it each dependency brings a copy of its own.
+# Import name → package, for all dependencies; without it each dependency would bundle its own copy.
 CLIENTS: Final[dict[str, dict[str, str]]] = {
     "ai7": {"ai": "ai7", "@ai-sdk/react": "ai-react7"},
     "ai6": {"ai": "ai", "@ai-sdk/react": "@ai-sdk/react"},
@@ -31,7 +31,7 @@ def build(client: str, page: str = "page") -> Path:
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
             made = Path(folder) / "page.js"
             _esbuild(client, page, made)
-            os.replace(made, kept)  # another worker may have been faster: theirs is the same
+            os.replace(made, kept)  # another worker may have been faster with the same bundle
     return kept
 
 

@@ -1,4 +1,4 @@
-"""Agents whose answers the question itself lays down, and gates at which an answer waits for the test.
+"""Agents whose questions contain the script of the answer, and gates at which an answer waits for the test.
 
 A question whose first line is a JSON list is a script. Its steps: a string is said; `{"type": …}` is a chunk;
 `{"gate": name}` waits until the test opens it; `{"fail": text}` raises what clients may read, `{"crash": text}` what
@@ -29,7 +29,7 @@ Script = list[Step]
 
 @dataclass
 class Book:
-    """What the agents of this process were asked and told, and the gates they stand at; keyed by the agent's name."""
+    """Calls and results of the agents of this process, and their gates; keyed by the agent's name."""
 
     calls: defaultdict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     results: defaultdict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
@@ -39,7 +39,7 @@ class Book:
     ended: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def stand_at(self, gate: str) -> None:
-        """Wait at a gate, and note it when somebody ends the wait instead of opening the gate."""
+        """Wait at a gate; note in `left` when the wait is cancelled."""
         self.reached[gate].set()
         try:
             await self.opened[gate].wait()
@@ -53,7 +53,7 @@ class Book:
             self.ended.notify_all()
 
     async def result(self, name: str, number: int) -> dict[str, Any]:
-        """Wait for the end of the agent's turn number so and so, and return how it ended."""
+        """Wait for the end of the agent's turn with this number, and return its result."""
         async with self.ended:
             await self.ended.wait_for(lambda: len(self.results[name]) >= number)
         return self.results[name][number - 1]

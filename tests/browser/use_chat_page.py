@@ -6,22 +6,22 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from tests.browser.bundling import build
-from tests.browser.chats import Chat
-from tests.browser.proxying import Link
-from tests.browser.tabs import Tab
+from tests.browser.conversation import Conversation
+from tests.browser.page_bundles import build
+from tests.browser.stock_page import Tab
+from tests.browser.tcp_proxy import Link
 
 __all__ = ["plain_tab"]
 
 _RESUMED = "performance.getEntriesByType('resource').some(each => each.name.endsWith('/stream'))"
 
 
-async def _opened(chat: Chat, url: str) -> Tab:
+async def _opened(chat: Conversation, url: str) -> Tab:
     # Inside the loop: listening to a page starts tasks.
     return Tab(chat.loop, await chat.context.new_page(), url)
 
 
-def plain_tab(chat: Chat, *, link: Link | None = None, **options: Any) -> Tab:
+def plain_tab(chat: Conversation, *, link: Link | None = None, **options: Any) -> Tab:
     """Open such a tab, through a link if one is given; waits until it has rendered, and knows what there is to resume.
 
     The hook asks for a stream to resume as soon as it is there. Told that there is none, it is `ready`, even if it was

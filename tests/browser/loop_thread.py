@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: tests are plain functions, what they drive is asynchronous."""
+"""An event loop in a thread, so that synchronous tests can drive asynchronous pages and servers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["PATIENCE", "Loop"]
 T = TypeVar("T")
 
 PATIENCE = 60.0
-"""Seconds after which a fact that has not come about never will."""
+"""Seconds to wait for a condition before the test fails."""
 
 
 class Loop:
-    """Runs coroutines for other threads. The browser of a worker and its pages live in one of these.
+    """Runs coroutines for other threads. The browser of a test worker and its pages belong to one such loop.
 
-    Playwright's own synchronous interface is no choice: it leaves a running loop in the main thread, where `async`
-    tests of the same worker could then start none.
+    Playwright's synchronous interface cannot be used: it leaves a running loop in the main thread, and then `async`
+    tests of the same worker cannot start one.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,7 +46,7 @@ class Loop:
             raise
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin to run a coroutine; the caller waits for it before it leaves the loop."""
+        """Start a coroutine. The caller must wait for it before it closes the loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
