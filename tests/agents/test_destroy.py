@@ -11,7 +11,7 @@ import pytest
 
 from everyword.agents import AIChatAgent
 from everyword.agents.agent import Agent
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
 from everyword.errors import AgentGone, LogUnavailable
 from everyword.ids import AgentId, Epoch, Seq
 from everyword.log.base import LogStore

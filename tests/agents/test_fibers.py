@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword.agents import Agent, AIChatAgent
-from everyword.agents.agent import get_current_agent
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
+from everyword.agents.execution_context import get_current_agent
 from everyword.agents.fibers import FiberContext
 from everyword.core.fibers import MAX_ATTEMPTS
 from everyword.errors import AgentStopped, FiberCancelled, LogUnavailable, Rejected, UsageError

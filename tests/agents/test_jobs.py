@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword.agents import Agent, Every
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
 from everyword.errors import UsageError
 from everyword.ids import AgentId
 from everyword.log.memory import MemoryLog

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from everyword.agents import Agent, AIChatAgent, Every, scheduled, tool
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
 from everyword.errors import UsageError
 from everyword.events import Event, JobAdded, JobEnded, decode_event
 from everyword.ids import AgentId

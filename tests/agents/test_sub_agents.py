@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword import Agent, AIChatAgent, Everyword, UIMessage
-from everyword.agents.sub_agents import SubAgentAddress
+from everyword.agents.sub_agent_classes import SubAgentAddress
 from everyword.errors import UsageError
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog

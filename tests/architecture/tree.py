@@ -42,13 +42,25 @@ class Module:
         package is reached into.
         """
         for node in self.nodes():
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield alias.name, node.lineno
-            elif isinstance(node, ast.ImportFrom):
-                base = self._resolve(node)
-                for alias in node.names:
-                    yield (f"{base}.{alias.name}" if base else alias.name), node.lineno
+            yield from self._imports_of(node)
+
+    def runtime_imports(self) -> Iterator[tuple[str, int]]:
+        """Yield what `imports` does, without imports that only type checkers execute; imports in functions included."""
+        waiting: list[ast.AST] = [self.syntax]
+        while waiting:
+            node = waiting.pop()
+            yield from self._imports_of(node)
+            is_typing = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+            waiting += node.orelse if isinstance(node, ast.If) and is_typing else ast.iter_child_nodes(node)
+
+    def _imports_of(self, node: ast.AST) -> Iterator[tuple[str, int]]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = self._resolve(node)
+            for alias in node.names:
+                yield (f"{base}.{alias.name}" if base else alias.name), node.lineno
 
     def _resolve(self, node: ast.ImportFrom) -> str:
         if not node.level:

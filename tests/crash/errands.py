@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from everyword.agents import Agent, Every
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
 from everyword.agents.fibers import FiberContext
 from everyword.events import Event, FiberEnded, FiberStarted, JobAdded, JobEnded, JobStarted, StateSet, decode_event
 from everyword.ids import AgentId, JobId

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import uvicorn
 
 from everyword import Everyword
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
 from everyword.agents.streams.stream_manager import GenerateAIResponseOptions
 from everyword.events import ChatCleared
 from everyword.ids import AgentId

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from everyword import TurnLimits
 from everyword.agents import responder_for
 from everyword.agents.agent_tools import agent_tool
-from everyword.agents.sub_agents import class_of
+from everyword.agents.sub_agent_classes import class_of
 from everyword.core.commands import CancelTurns, Submit
 from everyword.core.state import State
 from everyword.ids import AgentId, MessageId, RequestId, sub_agent_id

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from everyword.agents import responder_for
-from everyword.agents.sub_agents import class_of
+from everyword.agents.sub_agent_classes import class_of
 from everyword.events import AttemptStarted, MessageEnded, Outcome, RunEnded, RunStarted, TurnAccepted, TurnEnded
 from everyword.ids import AgentId, RequestId, RunId, agent_id, sub_agent_id
 from everyword.log.base import LogStore, Stored

@@ -11,7 +11,7 @@ import pytest
 
 from everyword import AgentToolLimits, TurnLimits
 from everyword.agents import responder_for
-from everyword.agents.sub_agents import class_of
+from everyword.agents.sub_agent_classes import class_of
 from everyword.errors import AgentStopped, LogUnavailable
 from everyword.ids import AgentId, RunId, TurnId, agent_id, parent_id
 from everyword.log.base import Activation, Batch

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword.agents import Agent, Every
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
 from everyword.errors import AgentGone
 from everyword.events import JobEnded, JobStarted
 from everyword.ids import AgentId

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 
 from everyword import Agent, AIChatAgent, Connecting, Everyword, Principal, Reject
 from everyword import callable as callable_
-from everyword.agents.sub_agents import SubAgentAddress
+from everyword.agents.sub_agent_classes import SubAgentAddress
 from tests.server.kit import chat, connect, question, serving
 from tests.server.sockets import Socket, socket
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
-from .agent import Agent, get_current_agent
+from .agent import Agent
 from .agent_tools.runs import AgentTool, AgentTools, agent_tool
 from .agent_tools.types import AgentToolChunk, AgentToolOutput, AgentToolResult, AgentToolRun
 from .callables import CallResult, callable_method
-from .chat import AIChatAgent, ChatResponder, Debounce, responder_for
+from .chat import AIChatAgent, Debounce
+from .chat_responder import ChatResponder, responder_for
 from .connections import Connection
+from .execution_context import get_current_agent
 from .fibers import Fiber, FiberContext, Fibers
 from .handles.app_handle import AppHandle
 from .handles.chat_handle import ChatHandle
@@ -20,7 +22,8 @@ from .limits import AgentToolLimits, TurnLimits
 from .save_messages_result import SaveMessagesResult
 from .schedules import scheduled
 from .streams.ui_message_stream import UIMessageStreamWriter, create_ui_message_stream
-from .sub_agents import SubAgentAddress, SubAgents
+from .sub_agent_classes import SubAgentAddress
+from .sub_agents import SubAgents
 from .submissions import Submission, Submissions
 from .think.context import StepContext, TurnContext
 from .think.handle import ThinkHandle

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import UsageError
 from ..ids import parent_id, split_agent_id
@@ -17,7 +16,7 @@ from .connections import Connection, excluding
 from .fibers import HasFibers
 from .handles.handle import Handle
 from .jobs import HasJobs
-from .kinds import agent_kind, declared_kinds
+from .kinds import agent_kind, declared_kinds, register_class
 from .lifecycle import Lifetime
 from .sql import Sql
 from .state.change import StateT
@@ -28,27 +27,9 @@ from .sub_agents import HasSubAgents
 if TYPE_CHECKING:
     from .handles.app_handle import AppHandle
 
-__all__ = ["Agent", "agent_in", "get_current_agent", "running_as"]
+__all__ = ["Agent"]
 
-A = TypeVar("A", bound="Agent")
 log = logging.getLogger("everyword.agents")
-
-_current: ContextVar[Agent | None] = ContextVar("everyword_current_agent", default=None)
-
-
-def get_current_agent() -> Agent | None:
-    """Return the agent whose code is running: a hook, a callable, a tool or an answer; None elsewhere."""
-    return _current.get()
-
-
-def agent_in(context: Context) -> Agent | None:
-    """Return the agent whose code runs in a context."""
-    return context.get(_current)
-
-
-def running_as(agent: Agent) -> None:
-    """Make `agent` the current one for the rest of this task."""
-    _current.set(agent)
 
 
 class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifetime):
@@ -78,6 +59,7 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        register_class(cls)
         if is_framework_class(cls):
             return
         check_members(cls)

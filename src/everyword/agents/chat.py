@@ -3,62 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
-from ..errors import AgentGone, CallPending, UsageError, public_text
+from ..errors import UsageError, public_text
 from ..ids import RequestId
-from ..messages.message import Chunk, UIMessage
-from ..runtime.agent_runtime import AgentRuntime
-from ..runtime.api import (
-    Call,
-    Continue,
-    Decision,
-    DeclaredJob,
-    FiberRecord,
-    JobCall,
-    Policy,
-    Recovery,
-    Retry,
-    Rules,
-    RunAnswer,
-    RunCall,
-    RunQuestion,
-    RunRecord,
-    Stop,
-    StreamFunction,
-    StreamItem,
-    TurnCall,
-    TurnResult,
-    Wait,
-)
-from .agent import Agent, running_as
-from .agent_tools.child import WorksAsTool, run_answer, run_question
-from .answer_stream import answer_items
-from .durations import Duration, to_millis, to_seconds
-from .execution_context import answering, current_turn, turn_of_agent
-from .fibers import recover_fiber
+from ..messages.message import UIMessage
+from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
+from .agent import Agent
+from .agent_tools.child import WorksAsTool
+from .durations import Duration, to_seconds
+from .execution_context import turn_of_agent, waiting_agents
 from .handles.chat_handle import ChatHandle
 from .handles.handle import Handle
-from .handles.incoming_calls import answer_call, answer_stream
-from .jobs import call_job, next_request_of_job
+from .jobs import next_request_of_job
 from .limits import TurnLimits
 from .message_input import Messages, asked_messages, raw_messages, request_id_of
-from .responder import AgentResponder, run_rules, tell_finish
 from .save_messages_result import SaveMessagesResult
-from .schedules import declared_jobs, started
 from .state.change import StateT
-from .tools.discovery import tools_of
-from .tools.threads import ToolThreads
 from .turn import Turn
 from .versions import HasVersions
 
-if TYPE_CHECKING:
-    from .handles.app_handle import AppHandle
-
-__all__ = ["AIChatAgent", "ChatResponder", "Debounce", "is_in_turn", "responder_for"]
+__all__ = ["AIChatAgent", "Debounce", "is_in_turn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,181 +161,14 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         return await self._runtime.versions.is_asking()
 
 
-class ChatResponder:
-    """Lets an AIChatAgent answer the runtime's turns: implements `runtime.api.Responder`.
-
-    `around` wraps the function that answers a turn, for observers.
-    """
-
-    def __init__(
-        self,
-        agent: AIChatAgent,
-        threads: ToolThreads | None = None,
-        around: Callable[[StreamFunction], StreamFunction] | None = None,
-    ) -> None:
-        self.agent = agent
-        self._threads = threads
-        self._stream = self._answer if around is None else around(self._answer)
-
-    @property
-    def rules(self) -> Rules:
-        """What the agent's class lays down."""
-        agent, limits = self.agent, self.agent.turn_limits
-        return Rules(
-            max_attempts=limits.max_attempts,
-            max_total_attempts=limits.max_total_attempts,
-            max_running_time=to_millis(limits.max_running_time),
-            max_persisted_messages=agent.max_persisted_messages,
-            trusts_client_messages=agent.trust_client_messages,
-            has_response_hook=type(agent).on_chat_response is not AIChatAgent.on_chat_response,
-            policy=_policy(agent.message_concurrency),
-            stall_after=None if limits.stall_timeout is None else to_millis(limits.stall_timeout),
-            exhausted_text=limits.failed_text,
-            server_tools=frozenset(name for name, tool in tools_of(agent).items() if tool.is_server),
-            sanitize=self._sanitize,
-            **run_rules(agent),
-        )
-
-    def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
-        return self._stream(call)
-
-    def _answer(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
-        """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn.
-
-        For approved calls that come too late for that, run them and nothing else: they write their outputs themselves.
-        """
-        current_turn.set(call)
-        running_as(self.agent)
-        turn = Turn(call, agent=self.agent, threads=self._threads)
-        answer = self.agent._run_approved_calls(turn) if call.is_calls_only else _ask(self.agent, turn)
-        source = f"{type(self.agent).__name__}.on_chat_message"
-        return answer_items(answer, source, ends_at=(CallPending,), after=turn._aclose)
-
-    def error_text(self, exc: BaseException) -> str:
-        return self.agent.error_text(exc)
-
-    async def on_response(self, result: TurnResult) -> None:
-        await self.agent.on_chat_response(SaveMessagesResult.of(result))
-
-    @property
-    def wants_start(self) -> bool:
-        return getattr(self.agent.on_start, "__func__", None) is not Agent.on_start
-
-    async def on_start(self) -> None:
-        running_as(self.agent)
-        await started(self.agent.on_start)
-
-    @property
-    def declared_jobs(self) -> Sequence[DeclaredJob]:
-        return declared_jobs(type(self.agent))  # type: ignore[arg-type]  # mypy takes a class for one of its instances
-
-    async def run_job(self, call: JobCall) -> None:
-        running_as(self.agent)
-        await call_job(self.agent, call)
-
-    async def on_fiber_recovered(self, fiber: FiberRecord) -> None:
-        running_as(self.agent)
-        await recover_fiber(self.agent, fiber)
-
-    async def on_run_finished(self, record: RunRecord) -> None:
-        running_as(self.agent)
-        await tell_finish(self.agent, record)
-
-    async def run_question(self, call: RunCall) -> RunQuestion:
-        running_as(self.agent)
-        return await run_question(self.agent, call)
-
-    async def run_answer(self, call: RunCall, result: TurnResult) -> RunAnswer:
-        running_as(self.agent)
-        return await run_answer(self.agent, call, result)
-
-    def retire(self, why: AgentGone) -> None:
-        self.agent._retire(why)
-
-    async def answer_call(self, call: Call) -> bytes:
-        return await answer_call(self.agent, call)
-
-    def answer_stream(self, call: Call) -> AsyncIterator[StreamItem]:
-        return answer_stream(self.agent, call)
-
-    async def on_recovery(self, recovery: Recovery) -> Decision:
-        return await self.agent.on_chat_recovery(recovery)
-
-    async def on_exhausted(self, recovery: Recovery) -> None:
-        await self.agent.on_chat_recovery(replace(recovery, exhausted=True))
-
-    def _sanitize(self, message: dict[str, Any]) -> dict[str, Any]:
-        agent = self.agent
-        if type(agent).sanitize_message_for_persistence is AIChatAgent.sanitize_message_for_persistence:
-            return message
-        return agent.sanitize_message_for_persistence(UIMessage.from_dict(message)).to_dict()
-
-
 def is_in_turn(agent: AIChatAgent) -> bool:
     """Tell whether this agent's answer waits for the code that asks: another turn of it would wait for this one."""
-    return agent._runtime.agent in answering()
-
-
-def responder_for(
-    cls: type[Agent],
-    runtime: AgentRuntime,
-    threads: ToolThreads | None = None,
-    app: AppHandle | None = None,
-    around: Callable[[StreamFunction], StreamFunction] | None = None,
-) -> ChatResponder | AgentResponder:
-    """Make an instance of an agent class for the runtime. Plain tools run in `threads`; `around` wraps its answers."""
-    agent = cls(runtime)
-    agent._app = app
-    return ChatResponder(agent, threads, around) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
-
-
-async def _ask(agent: AIChatAgent, turn: Turn) -> Any:
-    answer = _call(agent, turn)
-    return await answer if inspect.isawaitable(answer) else answer
-
-
-def _call(agent: AIChatAgent, turn: Turn) -> Any:
-    """Call the user's method with as many arguments as it takes: none, the turn, or (on_finish, options)."""
-    match _arity(type(agent)):  # type: ignore[arg-type]  # mypy takes a class for one of its instances
-        case 0:
-            return agent.on_chat_message()  # type: ignore[call-arg]
-        case 1:
-            return agent.on_chat_message(turn)
-        case 2:
-            return agent.on_chat_message(None, turn)  # type: ignore[call-arg, arg-type]
-        case _:
-            raise UsageError(
-                f"unable to call {type(agent).__name__}.on_chat_message; define it as (self), (self, turn) or "
-                "(self, on_finish, options)"
-            )
-
-
-@cache
-def _arity(cls: type[AIChatAgent]) -> int:
-    """Return how many arguments the method takes beside `self`; one that takes any number is given the turn."""
-    parameters = list(inspect.signature(cls.on_chat_message).parameters.values())
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return 1
-    bound = 0 if isinstance(inspect.getattr_static(cls, "on_chat_message"), staticmethod | classmethod) else 1
-    return sum(p.kind is not p.KEYWORD_ONLY for p in parameters) - bound
+    return agent._runtime.agent in waiting_agents()
 
 
 def _check_not_in_turn(agent: AIChatAgent) -> None:
     if is_in_turn(agent):
         raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `on_chat_response`.")
-
-
-def _policy(given: str | Debounce) -> Policy:
-    if isinstance(given, Debounce):
-        return Policy("debounce", to_millis(given.seconds))
-    match given:
-        case "queue" | "latest" | "merge" | "drop" | "steer":
-            return Policy(given)
-        case _:
-            raise UsageError(
-                f"unable to use message_concurrency={given!r}; choose 'queue', 'latest', 'merge', 'drop', 'steer' or "
-                "Debounce(seconds)"
-            )
 
 
 def _evaluate(

@@ -1,33 +1,57 @@
-"""Which turn the code that runs is part of."""
+"""The context of running code: the current agent, its turn, and the agents that wait for it."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Any
 
 from ..ids import AgentId
 from ..runtime.api import TurnCall
 
-__all__ = ["answering", "current_turn", "is_waited_for", "turn_of_agent"]
+if TYPE_CHECKING:
+    from .agent import Agent
+
+__all__ = ["current_agent_in", "current_turn", "get_current_agent", "set_current_agent", "set_waiting_agents"]
+__all__ += ["turn_of_agent", "waiting_agents"]
+
+_current_agent: ContextVar[Any] = ContextVar("everyword_current_agent", default=None)
 
 current_turn: ContextVar[TurnCall | None] = ContextVar("everyword_current_turn", default=None)
-"""The attempt that is being made here."""
+"""The attempt at a turn that the running code is part of."""
 
-_answering: ContextVar[frozenset[AgentId]] = ContextVar("everyword_answering", default=frozenset())
+_waiting_agents: ContextVar[frozenset[AgentId]] = ContextVar("everyword_waiting_agents", default=frozenset())
 """Agents whose turns wait for the call that the running code is part of."""
 
 
-def answering() -> frozenset[AgentId]:
-    """Return the agents whose turns wait for the code that runs: its own, and those that called it."""
+def get_current_agent() -> Agent | None:
+    """Return the agent whose code is running: a hook, a callable, a tool or an answer; None elsewhere."""
+    agent: Agent | None = _current_agent.get()
+    return agent
+
+
+def current_agent_in(context: Context) -> Agent | None:
+    """Return the agent whose code runs in a context."""
+    agent: Agent | None = context.get(_current_agent)
+    return agent
+
+
+def set_current_agent(agent: object) -> None:
+    """Make `agent` the current one for the rest of this task."""
+    _current_agent.set(agent)
+
+
+def waiting_agents() -> frozenset[AgentId]:
+    """Return the agents whose turns wait for the running code: its own, and those that called it."""
     call = current_turn.get()
-    return _answering.get() if call is None else _answering.get() | {call.agent}
+    return _waiting_agents.get() if call is None else _waiting_agents.get() | {call.agent}
 
 
-def is_waited_for(agents: frozenset[AgentId]) -> None:
-    """Note for the rest of this task that turns of these agents wait for it."""
-    _answering.set(agents)
+def set_waiting_agents(agents: frozenset[AgentId]) -> None:
+    """Record, for the rest of this task, that turns of these agents wait for it."""
+    _waiting_agents.set(agents)
 
 
 def turn_of_agent(agent: AgentId) -> TurnCall | None:
-    """Return the attempt that is being made here, if it is this agent's: another's is none of its business."""
+    """Return the attempt that the running code is part of, if it is an attempt of this agent; None otherwise."""
     call = current_turn.get()
     return call if call is not None and call.agent == agent else None

@@ -14,6 +14,7 @@ from ..errors import Rejected, UsageError
 from ..ids import FiberId
 from ..runtime.agent_runtime import AgentRuntime
 from ..runtime.api import FiberRecord, RunningFiber
+from .execution_context import set_current_agent
 
 __all__ = ["Fiber", "FiberContext", "Fibers", "HasFibers", "recover_fiber"]
 
@@ -170,10 +171,8 @@ def _working(agent: Any, work: Work[Any]) -> Callable[[FiberRecord], Awaitable[A
         raise UsageError(f"unable to run {work!r} as a fiber; give a function, not what it returns")
 
     async def run(record: FiberRecord) -> Any:
-        from .agent import running_as
-
         ctx = FiberContext(agent._runtime, record)
-        running_as(agent)
+        set_current_agent(agent)
         _within.set(ctx)
         _recovered.set(None)
         given: Any = work(ctx) if _takes_one(work) else work()  # type: ignore[call-arg]

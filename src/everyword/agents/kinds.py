@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 from ..errors import UsageError
 from ..ids import SUB
 
-__all__ = ["agent_kind", "all_kinds", "declared_kinds", "kebab"]
+__all__ = ["agent_kind", "all_kinds", "class_of_kind", "declared_kinds", "kebab", "register_class"]
+
+_classes: WeakSet[type[Any]] = WeakSet()
+"""The subclasses of Agent that this process has defined."""
 
 
 def kebab(name: str) -> str:
@@ -55,3 +59,15 @@ def _checked(cls: type, member: str, kind: Any) -> str:
         f"unable to make {cls.__name__}; {member} has {kind!r}. Use lower-case letters, digits and dashes, as in"
         f" 'support-chat'; {SUB!r} leads to sub-agents"
     )
+
+
+def register_class(cls: type[Any]) -> None:
+    """Record a subclass of Agent, so that `class_of_kind` finds it."""
+    _classes.add(cls)
+
+
+def class_of_kind(kind: str) -> type[Any] | None:
+    """Return the class of a kind; None if this process has defined none of that kind, or several."""
+    known = [cls for cls in _classes if kind in all_kinds(cls)]
+    found = [cls for cls in known if agent_kind(cls) == kind] or known
+    return found[0] if len(found) == 1 else None

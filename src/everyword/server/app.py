@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket
 from ..agents import Agent, agent_kind, responder_for
 from ..agents.handles.app_handle import AppHandle
 from ..agents.kinds import all_kinds
-from ..agents.sub_agents import class_of
+from ..agents.sub_agent_classes import class_of
 from ..agents.tools.threads import DEFAULT_SIZE, ToolThreads
 from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQueued, UsageError, public_text
 from ..ids import SUB, AgentId, id_problem, split_agent_id

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from ..agents import Agent
-from ..agents.agent import running_as
 from ..agents.callables import CallResult, check_arguments, find_callable
 from ..agents.connections import Connection
+from ..agents.execution_context import set_current_agent
 from ..agents.state.shared_state import change_state, shown_state
 from ..errors import MailboxFull, is_public, public_text
 from ..messages.json_values import encode_json
@@ -58,12 +58,12 @@ class ConnectionHooks:
 
     def state(self) -> bytes | None:
         """Return the state as JSON, the initial one if none was set; None when there is none at all."""
-        running_as(self._agent)
+        set_current_agent(self._agent)
         return shown_state(self._agent, self._loaded.reconciler.view.state_value)
 
     def prepare(self) -> bool:
         """Let the agent prepare the connection; return whether it is to be told of what happens."""
-        running_as(self._agent)
+        set_current_agent(self._agent)
         try:
             self._agent.prepare_connection(self.connection, self.connection.request)
         except Exception:
@@ -102,7 +102,7 @@ class ConnectionHooks:
         if refused is not None:
             self._post(frames.state_error(READ_ONLY if self.connection.is_readonly else REFUSED))
             return
-        running_as(self._agent)
+        set_current_agent(self._agent)
         state = msgspec.json.decode(bytes(frame.state))
         try:
             await change_state(self._agent, lambda owner: state, self.connection, self._run_hook)
@@ -167,7 +167,7 @@ class ConnectionHooks:
         self._loaded.reconciler.spawn(self._guarded(work), f"{name} of {self._loaded.actor.agent}")
 
     async def _guarded(self, work: Callable[[], Awaitable[Any]]) -> None:
-        running_as(self._agent)
+        set_current_agent(self._agent)
         try:
             await work()
         except Exception as exc:  # noqa: BLE001 - the agent's own code

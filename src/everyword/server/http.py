@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ..agents import Agent, AIChatAgent
-from ..agents.agent import running_as
+from ..agents.execution_context import set_current_agent
 from ..core.commands import CancelTurns, Submit
 from ..core.conversation import conversation, has_gap, with_reserved
 from ..core.state import State
@@ -552,7 +552,7 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
         own = agent_of(loaded)
         if own is None or type(own).on_request is Agent.on_request:
             return None
-        running_as(own)
+        set_current_agent(own)
         try:
             answer: object = await own.on_request(caller.request)
         except (TooFast, AgentStopped, MailboxFull):

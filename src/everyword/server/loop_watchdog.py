@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from ..agents.agent import agent_in
+from ..agents.execution_context import current_agent_in
 from ..observe.api import LoopBlocked
 
 __all__ = ["LoopWatchdog", "hear_blocks"]
@@ -110,7 +110,7 @@ class LoopWatchdog:
             return None
         method, place = _blocking(frames)
         task = asyncio.current_task(loop)
-        agent = agent_in(_context_of(task)) if task is not None else None
+        agent = current_agent_in(_context_of(task)) if task is not None else None
         return LoopBlocked(agent._runtime.agent if agent is not None else None, method, place)
 
 

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ..agents import Agent
-from ..agents.agent import running_as
-from ..agents.sub_agents import SubAgentAddress, known_child
+from ..agents.execution_context import set_current_agent
+from ..agents.sub_agent_classes import SubAgentAddress, known_child
 from ..errors import AgentStopped, LogError
 from ..ids import AgentId, agent_id, sub_agent_id
 from ..runtime.directory import Directory
@@ -82,7 +82,7 @@ async def _ask(
             own = agent_of(loaded)
             if own is None:
                 return SubAgentRefusal(404, "unable to find a sub-agent; this agent has none")
-            running_as(own)
+            set_current_agent(own)
             verdict = await own.on_before_sub_agent(connection, child)
     except (AgentStopped, LogError):
         return SubAgentRefusal(503, "unable to ask the agent about its sub-agent right now. Try again in a moment.")

@@ -400,6 +400,6 @@ def _kid(boss: Any) -> type[Any]:
 def test_an_agents_tools_say_which_sub_agents_it_has(base: str) -> None:
     crewed = crew(base)
     assert Everyword([crewed.boss], store="memory:").classes == {"boss": crewed.boss}
-    from everyword.agents.sub_agents import child_classes
+    from everyword.agents.sub_agent_classes import child_classes
 
     assert child_classes(crewed.boss) == {"kid": crewed.kid}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from everyword import Agent, ResumableStreamManager, callable
-from everyword.agents.chat import responder_for
+from everyword.agents.chat_responder import responder_for
 from everyword.agents.streams.stream_manager import GenerateAIResponseOptions, StreamHistory
 from everyword.ids import AgentId
 from everyword.log.base import LogStore

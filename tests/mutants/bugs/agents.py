@@ -87,7 +87,7 @@ BUGS = [
     Bug(
         "agents:_prepared",
         "agents that call each other never wait in a circle",
-        drop("is_waited_for(...)"),
+        drop("set_waiting_agents(...)"),
         f"{HANDLE_LIFETIMES}::test_a_turn_that_would_wait_for_itself_through_another_agent_is_refused",
         "a turn waits for one of the same agent, which waits for it",
     ),

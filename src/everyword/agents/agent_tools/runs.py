@@ -19,8 +19,9 @@ from ...runtime.api import RunRequest
 from ..execution_context import turn_of_agent
 from ..kinds import agent_kind
 from ..limits import AgentToolLimits
-from ..sub_agents import check_child, remember_child
+from ..sub_agent_classes import check_child, remember_child
 from ..tools.definition import Approval, Tool, ToolContext, _Inputs
+from .child import WorksAsTool
 from .reports import report_milestone, report_progress
 from .types import AgentToolChunk, AgentToolResult, AgentToolRun, fitting, offer_output
 
@@ -184,9 +185,7 @@ class HasAgentTools:
 
 
 def _check(cls: type[Any], run: RunId) -> None:
-    from ..chat import AIChatAgent
-
-    if not issubclass(cls, AIChatAgent):
+    if not issubclass(cls, WorksAsTool):
         raise UsageError(f"unable to use {cls.__name__} as a tool; only an AIChatAgent answers")
     check_child(cls, run)
 

@@ -9,7 +9,7 @@ from ...errors import UsageError
 from ...ids import AgentId, agent_id, can_name_a_root, split_agent_id
 from ...runtime.method_calls import MethodCalls
 from ..kinds import agent_kind, all_kinds
-from ..sub_agents import class_of
+from ..sub_agent_classes import class_of
 from .handle import Handle, make_handle
 
 if TYPE_CHECKING:

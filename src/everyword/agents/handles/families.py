@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..jobs import Job
 from ..kinds import all_kinds
-from ..sub_agents import SubAgentAddress, check_child, child_classes, remember_child
+from ..sub_agent_classes import SubAgentAddress, check_child, child_classes, remember_child
 from ..submissions import Submission
 from ..versions import Version
 

@@ -14,11 +14,11 @@ from ...principals import Principal, acting_for
 from ...runtime.api import Call
 from ...runtime.method_calls import MethodCalls
 from ..callables import CallResult
-from ..execution_context import answering
+from ..execution_context import waiting_agents
 from ..jobs import Job, When
 from ..schedules import Every
 from ..state.change import StateT
-from ..sub_agents import check_child, remember_child
+from ..sub_agent_classes import check_child, remember_child
 from .families import JobsHandle, SubAgentsHandle
 from .methods import is_framework_name, method_named, name_of_method
 from .operations import PREFIX, ConnectionRecord
@@ -154,7 +154,7 @@ class Handle(Generic[A_co]):
 
     def _make_call(self, method: str, arguments: bytes, **options: Any) -> Call:
         principal = self._principal if self._principal is not None else acting_for()
-        return Call(self._agent, method, arguments, principal, answering(), **options)
+        return Call(self._agent, method, arguments, principal, waiting_agents(), **options)
 
     async def _do(self, operation: str, result: Any, given: dict[str, Any] | None = None, **options: Any) -> Any:
         """Do something that every agent can; `options` are those of `Call`."""

@@ -13,7 +13,7 @@ from ...errors import UsageError
 from ...principals import act_for
 from ...runtime.api import Call, StreamItem
 from ..callables import CallResult
-from ..execution_context import is_waited_for
+from ..execution_context import set_current_agent, set_waiting_agents
 from .methods import method_named
 from .operations import OPERATIONS, PREFIX
 from .values import Shape, decode_arguments, encode_value, shape_of
@@ -54,11 +54,9 @@ async def answer_stream(agent: Agent, call: Call) -> AsyncIterator[StreamItem]:
 
 
 def _prepared(agent: Agent, call: Call) -> tuple[Callable[[], Any], Shape | None]:
-    from ..agent import running_as
-
-    running_as(agent)
+    set_current_agent(agent)
     act_for(call.principal)
-    is_waited_for(call.answering)
+    set_waiting_agents(call.answering)
     if call.method.startswith(PREFIX):
         operation = OPERATIONS[call.method.removeprefix(PREFIX)]
         _, given = msgspec.json.decode(call.arguments)

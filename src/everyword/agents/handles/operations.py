@@ -14,6 +14,7 @@ from ...errors import NoJsonForm, UsageError
 from ...ids import parent_id, split_agent_id
 from ...messages.json_values import plain_json
 from ...principals import Principal
+from ..agent_tools.types import type_name
 from ..schedules import Every
 
 __all__ = ["OPERATIONS", "PREFIX", "ConnectionRecord"]
@@ -246,8 +247,6 @@ async def run_turn(
 ) -> Any:
     if output is None:
         return await agent.run_turn(messages, body=body, idempotency_key=idempotency_key)
-    from ..think.output import type_name
-
     expected = next((each for each in agent.output_types if type_name(each) == output), None)
     if expected is None:
         raise UsageError(f"unable to ask for {output}; list it in output_types of {type(agent).__name__}")

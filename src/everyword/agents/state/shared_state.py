@@ -15,6 +15,7 @@ import msgspec
 from ...errors import AgentStopped, BadInput, UsageError
 from ...runtime.agent_runtime import AgentRuntime, StateAccess
 from ..connections import Connection
+from ..execution_context import set_current_agent
 from .change import STOPPED, Fate, StateChange, StateT
 from .models import state_from_json, state_to_json
 
@@ -227,10 +228,7 @@ def _follow(fate: Fate, posted: _Posted, states: StateAccess, source: Source, ru
 
 async def _tell(owner: SharedState, state: Any, source: Source) -> None:
     """Tell the agent's own code of a state that was committed; what it raises changes nothing."""
-    from ..agent import Agent, running_as
-
-    if isinstance(owner, Agent):
-        running_as(owner)
+    set_current_agent(owner)
     try:
         await owner.on_state_changed(state, source)
     except Exception:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ...errors import UsageError
+from ..agent_tools.types import type_name
 from ..handles.chat_handle import ChatHandle, check_messages
 from ..handles.families import SubmissionsHandle
 from ..message_input import Messages, request_id_of
 from ..save_messages_result import SaveMessagesResult
 from ..submissions import Submission
-from .output import type_name
 
 if TYPE_CHECKING:
     from .think import Think

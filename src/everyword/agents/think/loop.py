@@ -35,24 +35,24 @@ log = logging.getLogger("everyword.agents")
 _ASK_FOR_OUTPUT: Final = f"Give the final answer by calling {OUTPUT_TOOL}."
 
 
-async def answered(agent: Think, turn: Turn) -> AsyncGenerator[str | Chunk, None]:
-    """Yield the answer to a turn, step by step."""
+async def answered(agent: Think, turn: Turn, *, has_chunk_hook: bool) -> AsyncGenerator[str | Chunk, None]:
+    """Yield the answer to a turn, step by step; call `on_chunk` with each chunk if the class defines it."""
     async with AsyncExitStack() as stack:
         context = await _context(agent, turn, stack)
         history = list(context.messages)
         await given_by(agent.before_turn(context))
-        loop = _Loop(agent, context, is_changed=context.messages != history)
+        loop = _Loop(agent, context, is_changed=context.messages != history, has_chunk_hook=has_chunk_hook)
         async with aclosing(loop.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
 
 
-async def run_approved_calls(agent: Think, turn: Turn) -> None:
+async def run_approved_calls(agent: Think, turn: Turn, *, has_chunk_hook: bool) -> None:
     """Run the approved calls of a turn's message with the tools that an answer would have."""
     async with AsyncExitStack() as stack:
         context = await _context(agent, turn, stack)
         await given_by(agent.before_turn(context))
-        await _Loop(agent, context, is_changed=False).box.run_approved()
+        await _Loop(agent, context, is_changed=False, has_chunk_hook=has_chunk_hook).box.run_approved()
 
 
 async def given_by(answer: Any) -> Any:
@@ -84,7 +84,7 @@ async def _context(agent: Think, turn: Turn, stack: AsyncExitStack) -> TurnConte
 class _Loop:
     """One attempt: asks the model and runs what it calls, until the answer is complete or somebody is asked."""
 
-    def __init__(self, agent: Think, context: TurnContext, *, is_changed: bool) -> None:
+    def __init__(self, agent: Think, context: TurnContext, *, is_changed: bool, has_chunk_hook: bool) -> None:
         self._agent, self._context = agent, context
         self._write_on = context.turn._call.write
         self._prefix = repair_calls(context.messages, answerable=lambda part: False) if is_changed else None
@@ -100,7 +100,7 @@ class _Loop:
         self._counts: dict[str, int] = {}
         self._finish: Chunk | None = None
         self._number = 0
-        self._is_watched = _overrides(agent, "on_chunk")
+        self._has_chunk_hook = has_chunk_hook
 
     async def chunks(self) -> AsyncGenerator[str | Chunk, None]:
         nudge: str | None = None
@@ -248,7 +248,7 @@ class _Loop:
         await self._observe(chunk)
 
     async def _observe(self, chunk: Chunk) -> None:
-        if not self._is_watched:
+        if not self._has_chunk_hook:
             return
         try:
             await given_by(self._agent.on_chunk(dict(chunk)))
@@ -264,9 +264,3 @@ def _steps_of(message: UIMessage) -> list[dict[str, Any]]:
 
 def _name(declared: Any) -> Any:
     return declared.get("name") if isinstance(declared, dict) else None
-
-
-def _overrides(agent: Think, name: str) -> bool:
-    from .think import Think
-
-    return getattr(type(agent), name) is not getattr(Think, name)

@@ -10,6 +10,7 @@ from ...messages.json_values import encode_json
 from ...messages.message import UIMessage
 from ...messages.tool_calls import is_open, tool_name, tool_parts
 from ...runtime.api import Outcome, TurnResult
+from ..agent_tools.types import type_name
 from ..tools.definition import AnyTool, Tool, _problems
 from ..turn import Turn
 
@@ -100,11 +101,6 @@ def _accepted_input(message: UIMessage) -> Any:
         if tool_name(part) == OUTPUT_TOOL and part.get("state") == "output-available"
     )
     return next(taken, None)
-
-
-def type_name(output_type: Any) -> str:
-    """Return what a type is called in a turn's body."""
-    return output_type.__name__ if isinstance(output_type, type) else str(output_type)
 
 
 def expect(agent: str, request: str, output_type: Any) -> None:

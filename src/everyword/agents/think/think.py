@@ -72,6 +72,10 @@ class Think(AIChatAgent[StateT]):
             self._toolsets = [each for each in given if is_toolset(each)]
             self.tools = [each for each in given if not is_toolset(each)]
 
+    @property
+    def _has_chunk_hook(self) -> bool:
+        return type(self).on_chunk is not Think.on_chunk
+
     # -- what you may define ----------------------------------------------------------------------------------
 
     def get_model(self) -> Any:
@@ -94,12 +98,12 @@ class Think(AIChatAgent[StateT]):
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
         """Answer with the model. Define it yourself to answer some turns in another way."""
-        async with aclosing(answered(self, turn)) as chunks:
+        async with aclosing(answered(self, turn, has_chunk_hook=self._has_chunk_hook)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     async def _run_approved_calls(self, turn: Turn) -> None:
-        await run_approved_calls(self, turn)
+        await run_approved_calls(self, turn, has_chunk_hook=self._has_chunk_hook)
 
     def _run_marks(self, expects: str | None) -> dict[str, Any]:
         return {} if expects is None else {MARK: expects}

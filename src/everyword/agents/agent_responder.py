@@ -1,29 +1,32 @@
-"""A plain agent before the runtime: it has no conversation, and so nothing to answer."""
+"""Connects an agent to the runtime: start, jobs, fibers, calls and runs. It answers no turns; see `chat_responder`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..errors import AgentGone, UsageError
 from ..messages.message import Chunk
 from ..runtime.api import Call, DeclaredJob, FiberRecord, JobCall, Rules, RunRecord, StreamItem, TurnCall, TurnResult
-from .agent import Agent, running_as
+from .agent import Agent
 from .agent_tools.runs import HasAgentTools
 from .agent_tools.types import AgentToolResult, AgentToolRun
 from .durations import to_millis
+from .execution_context import set_current_agent
 from .fibers import recover_fiber
 from .handles.incoming_calls import answer_call, answer_stream
 from .jobs import call_job
 from .schedules import declared_jobs, started
 
-__all__ = ["AgentResponder", "run_rules", "tell_finish"]
+__all__ = ["AgentResponder", "run_rules"]
+
+AgentT = TypeVar("AgentT", bound=Agent)
 
 
-class AgentResponder:
-    """Lets an Agent that is no chat be loaded: implements `runtime.api.Responder`."""
+class AgentResponder(Generic[AgentT]):
+    """Serves an agent without a conversation: implements `runtime.api.Responder`."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: AgentT) -> None:
         self.agent = agent
 
     @property
@@ -38,14 +41,14 @@ class AgentResponder:
         return "This agent does not chat."
 
     async def on_response(self, result: TurnResult) -> None:
-        """Hear of nothing: there are no turns."""
+        """Do nothing: there are no turns."""
 
     @property
     def wants_start(self) -> bool:
         return getattr(self.agent.on_start, "__func__", None) is not Agent.on_start
 
     async def on_start(self) -> None:
-        running_as(self.agent)
+        set_current_agent(self.agent)
         await started(self.agent.on_start)
 
     @property
@@ -53,16 +56,16 @@ class AgentResponder:
         return declared_jobs(type(self.agent))  # type: ignore[arg-type]  # mypy takes a class for one of its instances
 
     async def run_job(self, call: JobCall) -> None:
-        running_as(self.agent)
+        set_current_agent(self.agent)
         await call_job(self.agent, call)
 
     async def on_fiber_recovered(self, fiber: FiberRecord) -> None:
-        running_as(self.agent)
+        set_current_agent(self.agent)
         await recover_fiber(self.agent, fiber)
 
     async def on_run_finished(self, record: RunRecord) -> None:
-        running_as(self.agent)
-        await tell_finish(self.agent, record)
+        set_current_agent(self.agent)
+        await self.agent.on_agent_tool_finish(AgentToolRun.of(record), AgentToolResult.of(record))
 
     async def answer_call(self, call: Call) -> bytes:
         return await answer_call(self.agent, call)
@@ -75,15 +78,10 @@ class AgentResponder:
 
 
 def run_rules(agent: Agent) -> dict[str, Any]:
-    """Return the rules that an agent's class lays down for its runs."""
+    """Return the limits of an agent's class for its runs of agent tools, as fields of `Rules`."""
     limits = agent.agent_tool_limits
     return {
         "max_runs": limits.max_concurrent,
         "run_patience": None if limits.silence_timeout is None else to_millis(limits.silence_timeout),
         "has_run_hook": type(agent).on_agent_tool_finish is not HasAgentTools.on_agent_tool_finish,
     }
-
-
-async def tell_finish(agent: Agent, record: RunRecord) -> None:
-    """Tell an agent's own code how a run ended."""
-    await agent.on_agent_tool_finish(AgentToolRun.of(record), AgentToolResult.of(record))
