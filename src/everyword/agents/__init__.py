@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
 from .agent import Agent
-from .agent_tools.runs import AgentTool, AgentTools, agent_tool
+from .agent_tools.definition import AgentTool, agent_tool
+from .agent_tools.runs import AgentTools
 from .agent_tools.types import AgentToolChunk, AgentToolOutput, AgentToolResult, AgentToolRun
 from .callables import CallResult, callable_method
 from .chat import AIChatAgent, Debounce

@@ -17,7 +17,7 @@ from .fibers import HasFibers
 from .handles.handle import Handle
 from .jobs import HasJobs
 from .kinds import agent_kind, declared_kinds, register_class
-from .lifecycle import Lifetime
+from .lifecycle import Lifecycle
 from .sql import Sql
 from .state.change import StateT
 from .state.models import named_model
@@ -32,7 +32,7 @@ __all__ = ["Agent"]
 log = logging.getLogger("everyword.agents")
 
 
-class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifetime):
+class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifecycle):
     """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
 
     Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and

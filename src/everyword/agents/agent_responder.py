@@ -16,7 +16,7 @@ from .execution_context import set_current_agent
 from .fibers import recover_fiber
 from .handles.incoming_calls import answer_call, answer_stream
 from .jobs import call_job
-from .schedules import declared_jobs, started
+from .schedules import declared_jobs, run_on_start
 
 __all__ = ["AgentResponder", "run_rules"]
 
@@ -49,7 +49,7 @@ class AgentResponder(Generic[AgentT]):
 
     async def on_start(self) -> None:
         set_current_agent(self.agent)
-        await started(self.agent.on_start)
+        await run_on_start(self.agent.on_start)
 
     @property
     def declared_jobs(self) -> Sequence[DeclaredJob]:

@@ -57,7 +57,7 @@ def callable_method(method: F | None = None, /, *, read_only: bool = False) -> F
     return mark if method is None else mark(method)
 
 
-OUR_OWN = "everyword."
+CLIENT_PREFIX = "everyword."
 """How names begin that our Python client calls only to hear an answer: it marks a place among the frames by them."""
 
 MOST_HINTS = 100
@@ -66,7 +66,7 @@ _hinted: set[tuple[str, str]] = set()
 
 def _hint(cls: type[Any], name: str, text: str) -> None:
     """Tell the developer what to do about a call, once: a client must not be able to fill the log."""
-    if name.startswith(OUR_OWN) or (cls.__name__, name) in _hinted or len(_hinted) >= MOST_HINTS:
+    if name.startswith(CLIENT_PREFIX) or (cls.__name__, name) in _hinted or len(_hinted) >= MOST_HINTS:
         return
     _hinted.add((cls.__name__, name))
     log.warning("a client called %r of %s; %s", name[:100], cls.__name__, text)

@@ -19,7 +19,7 @@ from .handles.chat_handle import ChatHandle
 from .handles.handle import Handle
 from .jobs import next_request_of_job
 from .limits import TurnLimits
-from .message_input import Messages, asked_messages, raw_messages, request_id_of
+from .message_input import Messages, request_id_or_new, to_json_messages, to_stored_messages
 from .save_messages_result import SaveMessagesResult
 from .state.change import StateT
 from .turn import Turn
@@ -98,7 +98,7 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
 
     async def persist_messages(self, messages: Messages) -> None:
         """Store messages without starting a turn: new ones are added, changed ones replaced, none deleted."""
-        await self._runtime.put_messages(raw_messages(messages))
+        await self._runtime.put_messages(to_json_messages(messages))
 
     async def save_messages(
         self,
@@ -118,7 +118,7 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
             given: Any = _evaluate(messages)
         else:
             request = request_id if request_id is not None else next_request_of_job()
-            given = asked_messages(messages, request_id_of(request))
+            given = to_stored_messages(messages, request_id_or_new(request))
         result = await self._runtime.run_turn(given, request=RequestId(request) if request is not None else None)
         return SaveMessagesResult.of(result)
 
@@ -154,7 +154,7 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         return await self._runtime.wait_until_stable(None if timeout is None else to_seconds(timeout))
 
     async def _run_approved_calls(self, turn: Turn) -> None:
-        await turn._box.run_approved()
+        await turn._tool_runner.run_approved()
 
     async def has_pending_interaction(self) -> bool:
         """Tell whether a tool call waits for the page or a person."""
@@ -176,6 +176,6 @@ def _evaluate(
 ) -> Callable[[Sequence[UIMessage]], Awaitable[list[dict[str, Any]]]]:
     async def evaluate(current: Sequence[UIMessage]) -> list[dict[str, Any]]:
         given = function(list(current))
-        return asked_messages(await given if inspect.isawaitable(given) else given, request_id_of(None))
+        return to_stored_messages(await given if inspect.isawaitable(given) else given, request_id_or_new(None))
 
     return evaluate

@@ -110,7 +110,7 @@ def _check_member(cls: type, base: type, name: str, value: Any, hidden: type) ->
     elif name in SETTINGS:
         if inspect.isfunction(value):
             raise UsageError(f"unable to make {owner}; {name!r} is a setting: assign a value, or make it a property")
-    elif not _is_meant(value):
+    elif not _is_override(value):
         raise UsageError(f"unable to make {owner}; {_problem(name, value, hidden)}")
 
 
@@ -128,7 +128,7 @@ def _problem(name: str, value: Any, hidden: type) -> str:
     return f"{name!r} hides a member of {hidden.__name__} that the framework needs. {todo}"
 
 
-def _is_meant(value: Any) -> bool:
+def _is_override(value: Any) -> bool:
     """Tell whether `typing.override` is on a method, property or tool; it marks what it is given."""
     return getattr(value, "__override__", False) is True or getattr(_function(value), "__override__", False) is True
 

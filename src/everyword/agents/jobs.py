@@ -56,7 +56,7 @@ class _Agent(Protocol):
     def _runtime(self) -> AgentRuntime: ...
 
 
-_asked: ContextVar[Iterator[str] | None] = ContextVar("everyword_requests_of_job", default=None)
+_job_requests: ContextVar[Iterator[str] | None] = ContextVar("everyword_requests_of_job", default=None)
 
 
 def next_request_of_job() -> str | None:
@@ -65,7 +65,7 @@ def next_request_of_job() -> str | None:
     A job that is run again because its process died starts the same turns: their ids are the same, and they are not
     asked a second time.
     """
-    asked = _asked.get()
+    asked = _job_requests.get()
     return next(asked) if asked is not None else None
 
 
@@ -149,7 +149,7 @@ class HasJobs:
         """
         _check_callback(self, callback)
         _check_key(key)
-        kind, due, rule = _understood(when, self._runtime.jobs.now())
+        kind, due, rule = _parse_time(when, self._runtime.jobs.now())
         if kind == "once" and key is None:
             warn_if_starting(type(self), callback)
         job = JobId(secrets.token_urlsafe(9))
@@ -171,7 +171,7 @@ async def call_job(agent: Any, call: JobCall) -> None:
         UsageError: there is no such method any more.
     """
     _check_callback(agent, call.callback)
-    _asked.set(map(f"job:{call.id}:{call.ended}:{{}}".format, count(1)))
+    _job_requests.set(map(f"job:{call.id}:{call.ended}:{{}}".format, count(1)))
     method = getattr(agent, call.callback)
     offered = {"missed": call.missed, "queue_item": Job(call.id, call.callback, call.payload, call.kind, call.run)}
     more = {name: value for name, value in offered.items() if name in inspect.signature(method).parameters}
@@ -196,7 +196,7 @@ def _check_key(key: object) -> None:
         raise UsageError(f"unable to schedule with the key {reprlib.repr(key)}; a key is text, at most 512 bytes of it")
 
 
-def _understood(when: When, now: Millis) -> tuple[JobKind, int, str | None]:
+def _parse_time(when: When, now: Millis) -> tuple[JobKind, int, str | None]:
     """Return the kind, the first due (0: the runtime finds it from the rule) and the rule of a time."""
     match when:
         case Every():
@@ -208,7 +208,7 @@ def _understood(when: When, now: Millis) -> tuple[JobKind, int, str | None]:
                 raise UsageError("unable to schedule at a datetime without a time zone; use datetime.now(timezone.utc)")
             return "once", round(when.timestamp() * 1000), None
         case timedelta():
-            return _understood(when.total_seconds(), now)
+            return _parse_time(when.total_seconds(), now)
         case int() | float():
             delay = round(when * 1000)
             return "once", now + delay, str(delay)

@@ -10,7 +10,7 @@ from ..errors import AgentGone
 from ..ids import AgentId
 from ..runtime.agent_runtime import AgentRuntime
 
-__all__ = ["DestroyedRuntime", "KeepAlive", "Lifetime"]
+__all__ = ["DestroyedRuntime", "KeepAlive", "Lifecycle"]
 
 
 class KeepAlive:
@@ -38,7 +38,7 @@ class _Agent(Protocol):
     def _runtime(self) -> AgentRuntime: ...
 
 
-class Lifetime:
+class Lifecycle:
     """The end of an agent, and what puts off its unloading."""
 
     def keep_alive(self: _Agent) -> KeepAlive:

@@ -15,7 +15,7 @@ from ..errors import BadInput, UsageError
 from ..messages.json_values import encode_json
 from ..runtime.api import DeclaredJob
 
-__all__ = ["Every", "declared_jobs", "scheduled", "started", "takes_payload", "warn_if_starting"]
+__all__ = ["Every", "declared_jobs", "run_on_start", "scheduled", "takes_payload", "warn_if_starting"]
 
 log = logging.getLogger("everyword.agents")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -137,7 +137,7 @@ _starting: ContextVar[_Start | None] = ContextVar("everyword_starting", default=
 _warned: set[tuple[type[Any], str]] = set()
 
 
-async def started(on_start: Callable[[], Awaitable[None]]) -> None:
+async def run_on_start(on_start: Callable[[], Awaitable[None]]) -> None:
     """Run an agent's `on_start`; what it schedules is known to be scheduled there."""
     start = _Start()
     _starting.set(start)

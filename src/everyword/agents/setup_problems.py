@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import UsageError
-from .agent_tools.runs import AgentTool
+from .agent_tools.definition import AgentTool
 from .think.model import inferred_model
 from .think.think import Think
 

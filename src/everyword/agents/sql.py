@@ -47,11 +47,11 @@ class Rows(Sequence[Row]):
     def __init__(self, query: str, future: Future[SqlResult]) -> None:
         self._future = future
         self._rows: list[Row] | None = None
-        self._fate = _Fate(query)
-        future.add_done_callback(self._fate.over)
+        self._report = _ErrorReport(query)
+        future.add_done_callback(self._report.settled)
 
     def __await__(self) -> Generator[Any, None, list[Row]]:
-        self._fate.is_seen = True
+        self._report.is_seen = True
         result = yield from asyncio.wrap_future(self._future).__await__()
         return self._made(result)
 
@@ -79,12 +79,12 @@ class Rows(Sequence[Row]):
         return f"Rows({self._waited()!r})" if self._future.done() else "Rows(…)"
 
     def __del__(self) -> None:
-        fate = getattr(self, "_fate", None)
-        if fate is not None:
-            fate.dropped(self._future)
+        report = getattr(self, "_report", None)
+        if report is not None:
+            report.dropped(self._future)
 
     def _waited(self) -> list[Row]:
-        self._fate.is_seen = True
+        self._report.is_seen = True
         return self._made(self._future.result())
 
     def _made(self, result: SqlResult) -> list[Row]:
@@ -93,7 +93,7 @@ class Rows(Sequence[Row]):
         return self._rows
 
 
-class _Fate:
+class _ErrorReport:
     """Whether anybody will hear of a statement's error; tells the log if not, once."""
 
     def __init__(self, query: str) -> None:
@@ -101,7 +101,7 @@ class _Fate:
         self._query, self._is_dropped, self._is_told = query, False, False
         self._lock = threading.Lock()
 
-    def over(self, future: Future[SqlResult]) -> None:
+    def settled(self, future: Future[SqlResult]) -> None:
         self._tell(future)
 
     def dropped(self, future: Future[SqlResult]) -> None:

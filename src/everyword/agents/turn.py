@@ -12,7 +12,7 @@ from ..messages.tool_calls import find_call, tool_name
 from ..principals import Principal
 from ..runtime.api import CancelToken, TurnCall
 from .tools.discovery import tools_of
-from .tools.steps import Steps, ToolBox, is_final
+from .tools.steps import Steps, ToolRunner, is_final
 from .tools.threads import ToolThreads
 
 __all__ = ["Turn"]
@@ -30,10 +30,10 @@ class Turn:
         self._calls_made = 0
 
     @cached_property
-    def _box(self) -> ToolBox:
+    def _tool_runner(self) -> ToolRunner:
         """Its tools, if somebody asks: a box knows its turn, and the two would wait for the collector at every end."""
         tools = tools_of(self._agent) if self._agent is not None else {}
-        return ToolBox(self._call, tools, agent=self._agent, turn=self, threads=self._threads)
+        return ToolRunner(self._call, tools, agent=self._agent, turn=self, threads=self._threads)
 
     @property
     def id(self) -> str:
@@ -91,14 +91,14 @@ class Turn:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """`{name, description, parameters}` of every tool that the model may call, the page's included."""
-        return self._box.definitions()
+        return self._tool_runner.definitions()
 
     def steps(self, max_steps: int = 20) -> Steps:
         """Answer with tools: each step is a question to the model; what it calls is run before the next.
 
         What an approval allowed, or a crash left behind, is settled before the first step.
         """
-        return Steps(self._box, max_steps)
+        return Steps(self._tool_runner, max_steps)
 
     async def is_steered(self) -> bool:
         """Tell whether a question waits that is to be read now (`message_concurrency = "steer"`).
@@ -120,8 +120,8 @@ class Turn:
         """
         self._calls_made += 1
         part = await self._announced(f"{self._call.message_id}-{self._calls_made}", name, given)
-        if not is_final(part) and not self._box.is_answered_elsewhere(part):
-            await self._box.settle(part)
+        if not is_final(part) and not self._tool_runner.is_answered_elsewhere(part):
+            await self._tool_runner.settle(part)
             part = await self._part(part["toolCallId"]) or part
         if await self._call.is_held():
             raise CallPending(f"unable to go on; the client that answered {name} goes on by itself")
@@ -154,8 +154,8 @@ class Turn:
 
     async def _aclose(self) -> None:
         """End the steps that the answer did not see to their end, and the calls that run in them."""
-        if "_box" in vars(self):
-            await self._box.aclose()
+        if "_tool_runner" in vars(self):
+            await self._tool_runner.aclose()
 
     async def write(self, chunk: Any) -> None:
         """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata.

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everyword.agents.streams.stream_manager import _Pen
+from everyword.agents.streams.stream_manager import _AttemptWriter
 from everyword.errors import Rejected
 from everyword.ids import Attempt, Millis, TurnId
 from everyword.messages.managed_stream import decode_chunk_event, fold_managed_stream
@@ -16,7 +16,7 @@ from tests.agents.streams.kit import PageStream
 
 
 class Paper:
-    """What a pen writes on: keeps the bodies, and is torn out of its hands after so many of them."""
+    """What a writer writes on: keeps the bodies, and is torn out of its hands after so many of them."""
 
     def __init__(self, bodies: list[bytes], room: int) -> None:
         self.bodies, self._room, self.is_whole = bodies, room, False
@@ -48,11 +48,11 @@ def test_whoever_watched_any_part_ends_with_what_the_last_attempt_said(
     async def live() -> list[str] | None:
         for number, (chosen, room) in enumerate(lives, 1):
             paper: Any = Paper(bodies, room if number < len(lives) else 100)
-            pen = _Pen(paper, TurnId(1), Attempt(number), folded(bodies))
+            writer = _AttemptWriter(paper, TurnId(1), Attempt(number), folded(bodies))
             try:
                 for word in chosen:
-                    await pen.write(word)
-                await pen.finish({})
+                    await writer.write(word)
+                await writer.finish({})
             except Rejected:
                 continue
             assert paper.total == len(chosen)

@@ -28,7 +28,7 @@ BUGS = [
         "a tool that needs approval runs without one",
     ),
     Bug(
-        "ToolBox.run_approved",
+        "ToolRunner.run_approved",
         "R-3",
         replace("not is_final($part)", "$part['state'] == 'approval-responded'"),
         "tests/agents/test_late_calls.py"
@@ -38,28 +38,28 @@ BUGS = [
     Bug(
         "Steps.goes_on",
         "R-3",
-        drop("not await self.box.call.is_held()"),
+        drop("not await self.tool_runner.call.is_held()"),
         f"{HELD_ANSWERS}::test_without_auto_continue_the_answer_ends_with_its_step[AIChatAgent-call-result]",
         "autoContinue false is ignored while the step runs",
     ),
     Bug(
         "Steps._each",
         "R-3",
-        drop("await self.box.call.is_held()"),
+        drop("await self.tool_runner.call.is_held()"),
         f"{HELD_ANSWERS}::test_a_later_attempt_does_not_go_on_either[AIChatAgent]",
         "autoContinue false is forgotten with the process",
     ),
     Bug(
-        "_Loop.chunks",
+        "_AnswerLoop.chunks",
         "R-17",
-        drop("not await self._is_said()"),
+        drop("not await self._is_complete()"),
         "tests/agents/think/test_usage.py::test_a_process_that_died_behind_the_last_word_asks_nothing_again",
         "the loop goes on with an answer that was complete",
     ),
     Bug(
         "Steps._settle_left",
         "R-17",
-        replace("$part.get('providerExecuted')", "self.box.is_answered_elsewhere($part)"),
+        replace("$part.get('providerExecuted')", "self.tool_runner.is_answered_elsewhere($part)"),
         "tests/testing/test_parity.py::test_a_call_of_the_pages_tool_that_a_death_cut_off_is_settled",
         "half a call of the page's tool waits for ever",
     ),
@@ -90,7 +90,7 @@ BUGS = [
         "the model reads that an approved call was interrupted, and then the call is made",
     ),
     Bug(
-        "ToolBox.settle",
+        "ToolRunner.settle",
         "an effect happens at most once",
         never("not await self.call.start_call(...)"),
         f"{STEPS}::test_a_call_is_in_the_log_before_its_effect_and_its_result_after_it",
@@ -120,7 +120,7 @@ BUGS = [
     Bug(
         "Turn._aclose",
         "tools end with their attempt",
-        drop("self._box.aclose()"),
+        drop("self._tool_runner.aclose()"),
         f"{STEPS}::test_who_leaves_a_step_in_the_middle_ends_it_and_its_calls_with_the_attempt",
         "tools of a turn that has failed run on",
     ),
@@ -134,7 +134,7 @@ BUGS = [
     Bug(
         "Turn.__init__",
         "what is over leaves no garbage",
-        replace("self._calls_made = 0", "self._calls_made = 0; _ = self._box"),
+        replace("self._calls_made = 0", "self._calls_made = 0; _ = self._tool_runner"),
         "tests/server/test_garbage.py::test_a_turn_and_a_socket_that_are_over_leave_nothing_for_the_collector",
         "every turn that ends waits for the garbage collector, with all that it held",
     ),

@@ -35,14 +35,14 @@ BUGS = [
         "a turn that is given up looks like one that may go on",
     ),
     Bug(
-        "_Pen._cut",
+        "_AttemptWriter._cut",
         "R-20",
         drop("self._restarts += 1"),
         f"{STREAM_MANAGER_FOLD}::test_whoever_watched_any_part_ends_with_what_the_last_attempt_said",
         "an old history brings back what was taken back",
     ),
     Bug(
-        "_Pen.finish",
+        "_AttemptWriter.finish",
         "R-20",
         replace("self._cut(...) if self._inherited else []", "[]"),
         f"{STREAM_MANAGER_FOLD}::test_whoever_watched_any_part_ends_with_what_the_last_attempt_said",

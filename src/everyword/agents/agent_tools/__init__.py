@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .runs import AgentTool, AgentTools, HasAgentTools, agent_tool
+from .definition import AgentTool, agent_tool
+from .runs import AgentTools, HasAgentTools
 from .types import AgentToolChunk, AgentToolOutput, AgentToolResult, AgentToolRun
 
 __all__ = ["AgentTool", "AgentToolChunk", "AgentToolOutput", "AgentToolResult", "AgentToolRun", "AgentTools"]

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from ...errors import ChatError
+from ...errors import ChatError, UsageError
 from ...messages.json_values import plain_json
 from ...messages.message import UIMessage
 from ...messages.tool_calls import is_open, tool_name, tool_parts
 from ...runtime.api import RunAnswer, RunCall, RunQuestion, TurnResult
 from ..save_messages_result import SaveMessagesResult
-from .types import AgentToolOutput, fitting, offered_output
+from .types import AgentToolOutput, find_output_type, validate_as
 
-__all__ = ["WorksAsTool", "run_answer", "run_question"]
+__all__ = ["WorksAsTool", "check_tool_class", "run_answer", "run_question"]
 
 
 class WorksAsTool:
@@ -40,6 +40,12 @@ class WorksAsTool:
         """Return what a completed turn comes to."""
         given = await _given(self.agent_tool_output(SaveMessagesResult.of(result)))
         return given if isinstance(given, AgentToolOutput) else AgentToolOutput(str(given))
+
+
+def check_tool_class(cls: type[Any]) -> None:
+    """Raise UsageError unless agents of this class can work as tools."""
+    if not issubclass(cls, WorksAsTool):
+        raise UsageError(f"unable to use {cls.__name__} as a tool; only an AIChatAgent answers")
 
 
 # -- for the runtime -------------------------------------------------------------------------------------------------
@@ -68,14 +74,14 @@ async def run_answer(agent: Any, call: RunCall, result: TurnResult) -> RunAnswer
     given: AgentToolOutput = await agent._run_output(call.expects, result)
     if call.expects is None:
         return RunAnswer(given.summary, given.output)
-    expected = offered_output(type(agent), call.expects)
+    expected = find_output_type(type(agent), call.expects)
     output = given.output if given.output is not None else _read(given.summary)
     return RunAnswer(given.summary, _checked(expected, output))
 
 
 def _checked(expected: Any, output: Any) -> Any:
     if expected is not None:  # nobody here may know the type after a restart: then who asked checks it
-        fitting(expected, output)
+        validate_as(expected, output)
     return plain_json(output)
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-import math
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import BadInput, UsageError
 from ...ids import AgentId, CallId, RunId, agent_depth
 from ...messages.json_values import encode_json, plain_json
 from ...runtime.agent_runtime import AgentRuntime
@@ -20,15 +17,14 @@ from ..execution_context import turn_of_agent
 from ..kinds import agent_kind
 from ..limits import AgentToolLimits
 from ..sub_agent_classes import check_child, remember_child
-from ..tools.definition import Approval, Tool, ToolContext, _Inputs
-from .child import WorksAsTool
+from .child import check_tool_class
 from .reports import report_milestone, report_progress
-from .types import AgentToolChunk, AgentToolResult, AgentToolRun, fitting, offer_output
+from .types import AgentToolChunk, AgentToolResult, AgentToolRun, register_output_type
 
 if TYPE_CHECKING:
     from ..chat import AIChatAgent
 
-__all__ = ["AgentTool", "AgentTools", "HasAgentTools", "agent_tool"]
+__all__ = ["AgentTools", "HasAgentTools"]
 
 log = logging.getLogger("everyword.agents")
 
@@ -159,7 +155,8 @@ class HasAgentTools:
             UsageError: the class or the run id cannot be used.
         """
         run = RunId(run_id if run_id is not None else secrets.token_urlsafe(9))
-        _check(cls, run)
+        check_tool_class(cls)
+        check_child(cls, run)
         remember_child(type(self), cls)
         given, turn = plain_json(input), turn_of_agent(self._runtime.agent)
         request = RunRequest(
@@ -172,7 +169,7 @@ class HasAgentTools:
             order=display_order,
             display=plain_json(display),
             is_detached=detached,
-            expects=offer_output(cls, output_type) if output_type is not None else None,
+            expects=register_output_type(cls, output_type) if output_type is not None else None,
             refusal=_why_too_deep(self._runtime.agent, self.agent_tool_limits.max_depth),
         )
         record, is_new = await self._runtime.runs.start(request)
@@ -182,12 +179,6 @@ class HasAgentTools:
             with turn.working() if turn is not None else nullcontext():  # its silence is not the model's
                 record = await _ended(self._runtime, run, is_bound=turn is not None)
         return AgentToolResult.of(record, output_type)
-
-
-def _check(cls: type[Any], run: RunId) -> None:
-    if not issubclass(cls, WorksAsTool):
-        raise UsageError(f"unable to use {cls.__name__} as a tool; only an AIChatAgent answers")
-    check_child(cls, run)
 
 
 def _preview(given: Any) -> str | None:
@@ -217,123 +208,3 @@ async def _ended(runtime: AgentRuntime, run: RunId, *, is_bound: bool) -> Any:
         if not is_bound:  # a run that is bound to a turn ends with it, and a later attempt finds it again
             runtime.runs.abandon(run, NOT_AWAITED)
         raise
-
-
-# -- as a tool of a model ------------------------------------------------------------------------------------------
-
-
-class AgentTool(Tool[..., Any]):
-    """A sub-agent that a model may call. Made by `agent_tool`; for the `tools` of an agent, or as one of its members.
-
-    Each call is a run of its own. After a crash the same call finds its run again.
-    """
-
-    def __init__(
-        self,
-        child: type[AIChatAgent],
-        *,
-        name: str,
-        description: str,
-        input_type: Any,
-        output_type: Any,
-        display: Any,
-        detached: bool,
-        needs_approval: Approval,
-    ) -> None:
-        options: dict[str, Any] = {"idempotent": True, "needs_approval": needs_approval}
-        # Its own limit is `AgentToolLimits.silence_timeout`, which knows that the sub-agent makes progress.
-        super().__init__(self._call, name=name, description=description, timeout=math.inf, **options)
-        self.child_class = child
-        self._output_type, self._display, self._detached = output_type, display, detached
-        self._inputs = _AgentInputs(name, self._call, input_type)
-        if output_type is not None:
-            offer_output(child, output_type)
-
-    async def _call(self, input: Any, context: ToolContext) -> Any:
-        result: AgentToolResult = await context.agent.run_agent_tool(
-            self.child_class,
-            input,
-            run_id=f"agent-tool:{context.call_id}",
-            parent_tool_call_id=context.call_id,
-            output_type=self._output_type,
-            display=self._display,
-            detached=self._detached,
-        )
-        return result.for_model(has_output=self._output_type is not None)
-
-
-class _AgentInputs(_Inputs):
-    """The input of an agent tool: a type of the user's, wrapped in an object if it is none itself."""
-
-    def __init__(self, name: str, function: Any, input_type: Any) -> None:
-        super().__init__(name, function, None)
-        self._type = input_type
-
-    @functools.cached_property
-    def schema(self) -> dict[str, Any]:
-        made = self._own_schema
-        return {"type": "object", "properties": {"input": made}, "required": ["input"]} if self._is_wrapped else made
-
-    @functools.cached_property
-    def _own_schema(self) -> dict[str, Any]:
-        from pydantic import TypeAdapter
-
-        return TypeAdapter(self._type).json_schema()
-
-    @property
-    def _is_wrapped(self) -> bool:
-        return self._own_schema.get("type") != "object"
-
-    def check(self, value: Any) -> dict[str, Any]:
-        if self._is_wrapped:
-            if not isinstance(value, dict) or "input" not in value:
-                raise BadInput(f"The input of {self._name} must be an object with `input`.")
-            value = value["input"]
-        try:
-            made = fitting(self._type, value)
-        except BadInput as exc:
-            raise BadInput(str(exc).replace("The output does", f"The input of {self._name} does", 1)) from None
-        return {"input": plain_json(made)}
-
-
-def agent_tool(
-    child: type[AIChatAgent],
-    *,
-    description: str | None = None,
-    name: str | None = None,
-    input_type: Any = str,
-    output_type: Any = None,
-    display: Any = None,
-    detached: bool = False,
-    needs_approval: Approval = False,
-) -> AgentTool:
-    """Offer an agent to the models of another: `tools = [agent_tool(Researcher, description="Looks things up.")]`.
-
-    The model reads the sub-agent's answer, or an object of `output_type`; of a failure, what went wrong and whether
-    trying again may help.
-
-    Args:
-        child: The sub-agent's class, an AIChatAgent.
-        description: What the model reads of it; the first paragraph of the class's docstring if not given.
-        name: What the model calls it; the class's name in snake case if not given.
-        input_type: What the model must give: text, or a Pydantic model, a dataclass or another type.
-        output_type: What the sub-agent must give.
-        display: Anything for pages, as JSON.
-        detached: Do not wait for it: the model is told that it runs.
-        needs_approval: As for `@tool`.
-
-    Raises:
-        UsageError: the class cannot be used.
-    """
-    _check(child, RunId("run"))
-    text = description if description is not None else (child.__doc__ or "").strip().split("\n\n")[0]
-    return AgentTool(
-        child,
-        name=name if name is not None else agent_kind(child).replace("-", "_"),
-        description=" ".join(text.split()),
-        input_type=input_type,
-        output_type=output_type,
-        display=display,
-        detached=detached,
-        needs_approval=needs_approval,
-    )

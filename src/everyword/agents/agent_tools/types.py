@@ -10,9 +10,9 @@ from ...errors import BadInput, public_text
 from ...runtime.api import RunRecord
 
 __all__ = ["AgentToolChunk", "AgentToolOutput", "AgentToolResult", "AgentToolRun"]
-__all__ += ["fitting", "offer_output", "offered_output", "offered_outputs", "type_name"]
+__all__ += ["find_output_type", "output_types_of", "register_output_type", "type_name", "validate_as"]
 
-_offered: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
+_output_types: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
 """Class of sub-agents → name → a type that their output is asked to have."""
 
 
@@ -85,7 +85,7 @@ class AgentToolResult:
         status, output, error = record.status, record.output, record.error
         if status == "completed" and output_type is not None:
             try:
-                output = fitting(output_type, output)
+                output = validate_as(output_type, output)
             except BadInput as exc:
                 status, output, error = "error", None, public_text(exc, "The output does not fit.")
         return cls(
@@ -134,32 +134,32 @@ def type_name(output_type: Any) -> str:
     return output_type.__name__ if isinstance(output_type, type) else str(output_type)
 
 
-def offer_output(child: type, output_type: Any) -> str:
+def register_output_type(child: type, output_type: Any) -> str:
     """Note that sub-agents of this class may be asked for outputs of a type; return its name."""
     name = type_name(output_type)
-    _offered.setdefault(child, {})[name] = output_type
+    _output_types.setdefault(child, {})[name] = output_type
     return name
 
 
-def offered_output(child: type, name: str) -> Any:
+def find_output_type(child: type, name: str) -> Any:
     """Return the type of that name that this class, or one above it, may be asked for; None when nobody has noted it.
 
     What a class lists in `output_types` is known after a restart, too.
     """
     for base in child.__mro__:
-        found = _offered.get(base, {}).get(name)
+        found = _output_types.get(base, {}).get(name)
         if found is not None:
             return found
     declared = getattr(child, "output_types", ())
     return next((each for each in declared if type_name(each) == name), None)
 
 
-def offered_outputs(child: type) -> list[Any]:
+def output_types_of(child: type) -> list[Any]:
     """Return the types that sub-agents of this class may be asked for, as far as they were noted."""
-    return [each for base in child.__mro__ for each in _offered.get(base, {}).values()]
+    return [each for base in child.__mro__ for each in _output_types.get(base, {}).values()]
 
 
-def fitting(output_type: Any, value: Any) -> Any:
+def validate_as(output_type: Any, value: Any) -> Any:
     """Return the object of a type that a JSON value stands for.
 
     Raises:

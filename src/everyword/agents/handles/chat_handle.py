@@ -8,7 +8,7 @@ from ...errors import UsageError
 from ...ids import agent_id, parent_id, sub_agent_id
 from ...messages.message import UIMessage
 from ..jobs import next_request_of_job
-from ..message_input import Messages, request_id_of
+from ..message_input import Messages, request_id_or_new
 from ..save_messages_result import SaveMessagesResult
 from .families import VersionsHandle
 from .handle import Handle
@@ -50,7 +50,7 @@ class ChatHandle(Handle[C_co]):
             UsageError: a turn of this agent waits for the code that asks.
         """
         check_messages(messages, "save_messages")
-        request = request_id_of(request_id if request_id is not None else next_request_of_job())
+        request = request_id_or_new(request_id if request_id is not None else next_request_of_job())
         given = {"messages": messages, "request_id": request}
         result: SaveMessagesResult = await self._do(
             "save_messages", SaveMessagesResult, given, is_repeatable=True, is_wait=True

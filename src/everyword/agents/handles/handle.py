@@ -22,7 +22,7 @@ from ..sub_agent_classes import check_child, remember_child
 from .families import JobsHandle, SubAgentsHandle
 from .methods import is_framework_name, method_named, name_of_method
 from .operations import PREFIX, ConnectionRecord
-from .values import Shape, decode_value, encode_arguments, encode_value, shape_of
+from .values import MethodTypes, decode_value, encode_arguments, encode_value, method_types
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -122,35 +122,35 @@ class Handle(Generic[A_co]):
         The generator is at most one value ahead, and is closed at its next value when the reader leaves. A result that
         it ends with, `yield CallResult(…)`, comes last, as such.
         """
-        shape = self._shape(name := name_of_method(self._cls, method))
-        if not shape.is_stream:
-            raise UsageError(f"unable to stream {shape.name}; it is no async generator. Use `await handle.call(…)`.")
-        return self._streamed(self._make_call(name, encode_arguments(shape, args, named)), shape)
+        types = self._types(name := name_of_method(self._cls, method))
+        if not types.is_stream:
+            raise UsageError(f"unable to stream {types.name}; it is no async generator. Use `await handle.call(…)`.")
+        return self._streamed(self._make_call(name, encode_arguments(types, args, named)), types)
 
     def _called(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Coroutine[Any, Any, Any]:
         # Not async itself: a mistake is raised where the call is written, and arguments are copied there.
-        shape = self._shape(name)
-        if shape.is_stream:
+        types = self._types(name)
+        if types.is_stream:
             raise UsageError(
-                f"unable to await {shape.name}; it gives a stream. Use `async for … in handle.stream({shape.name}, …)`."
+                f"unable to await {types.name}; it gives a stream. Use `async for … in handle.stream({types.name}, …)`."
             )
-        return self._result_of(self._make_call(name, encode_arguments(shape, args, named)), shape)
+        return self._result_of(self._make_call(name, encode_arguments(types, args, named)), types)
 
-    async def _result_of(self, call: Call, shape: Shape) -> Any:
-        return decode_value(await self._calls.call(call), shape.result, f"the result of {shape.name}")
+    async def _result_of(self, call: Call, types: MethodTypes) -> Any:
+        return decode_value(await self._calls.call(call), types.result, f"the result of {types.name}")
 
-    async def _streamed(self, call: Call, shape: Shape) -> AsyncGenerator[Any, None]:
+    async def _streamed(self, call: Call, types: MethodTypes) -> AsyncGenerator[Any, None]:
         items: Any = self._calls.stream(call)
         async with aclosing(items):
             async for item in items:
-                hint = Any if item.is_result else shape.result
-                value = decode_value(item.value, hint, f"a value of {shape.name}")
+                hint = Any if item.is_result else types.result
+                value = decode_value(item.value, hint, f"a value of {types.name}")
                 yield CallResult(value) if item.is_result else value
 
-    def _shape(self, name: str) -> Shape:
+    def _types(self, name: str) -> MethodTypes:
         if hasattr(type(self), name) and is_framework_name(self._cls, name):
             raise UsageError(f"unable to call {name!r} so; a handle has it itself. Use `await handle.{name}(…)`.")
-        return shape_of(method_named(self._cls, name), self._cls)
+        return method_types(method_named(self._cls, name), self._cls)
 
     def _make_call(self, method: str, arguments: bytes, **options: Any) -> Call:
         principal = self._principal if self._principal is not None else acting_for()

@@ -16,7 +16,7 @@ from ..callables import CallResult
 from ..execution_context import set_current_agent, set_waiting_agents
 from .methods import method_named
 from .operations import OPERATIONS, PREFIX
-from .values import Shape, decode_arguments, encode_value, shape_of
+from .values import MethodTypes, decode_arguments, encode_value, method_types
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -26,25 +26,25 @@ __all__ = ["answer_call", "answer_stream"]
 
 async def answer_call(agent: Agent, call: Call) -> bytes:
     """Run a method of the agent in this task; return its result as JSON."""
-    begin, shape = _prepared(agent, call)
+    begin, types = _prepared(agent, call)
     result = begin()
     if inspect.isasyncgen(result):
         await result.aclose()
         raise UsageError(f"unable to call {call.method}; it gives a stream. Use `async for … in handle.stream(…)`.")
     if inspect.isawaitable(result):
         result = await result
-    return encode_value(result, f"the result of {shape.name if shape is not None else call.method}")
+    return encode_value(result, f"the result of {types.name if types is not None else call.method}")
 
 
 async def answer_stream(agent: Agent, call: Call) -> AsyncIterator[StreamItem]:
     """Run an async generator of the agent in this task; give its values as JSON."""
-    begin, shape = _prepared(agent, call)
+    begin, types = _prepared(agent, call)
     values = begin()
     if not inspect.isasyncgen(values):
         if inspect.iscoroutine(values):
             values.close()
         raise UsageError(f"unable to stream {call.method}; it is no async generator. Use `await handle.call(…)`.")
-    what = f"a value of {shape.name if shape is not None else call.method}"
+    what = f"a value of {types.name if types is not None else call.method}"
     async with aclosing(values):
         async for value in values:
             if isinstance(value, CallResult):
@@ -53,7 +53,7 @@ async def answer_stream(agent: Agent, call: Call) -> AsyncIterator[StreamItem]:
             yield StreamItem(encode_value(value, what))
 
 
-def _prepared(agent: Agent, call: Call) -> tuple[Callable[[], Any], Shape | None]:
+def _prepared(agent: Agent, call: Call) -> tuple[Callable[[], Any], MethodTypes | None]:
     set_current_agent(agent)
     act_for(call.principal)
     set_waiting_agents(call.answering)
@@ -62,7 +62,7 @@ def _prepared(agent: Agent, call: Call) -> tuple[Callable[[], Any], Shape | None
         _, given = msgspec.json.decode(call.arguments)
         return lambda: operation(agent, **given), None
     function = method_named(type(agent), call.method)
-    shape = shape_of(function, type(agent))
-    args, named = decode_arguments(shape, call.arguments)
+    types = method_types(function, type(agent))
+    args, named = decode_arguments(types, call.arguments)
     method = getattr(agent, call.method)
-    return lambda: method(*args, **named), shape
+    return lambda: method(*args, **named), types

@@ -11,7 +11,7 @@ from ...errors import UsageError
 
 __all__ = ["is_framework_name", "method_named", "name_of_method"]
 
-OUR_OWN: Final = "everyword.agents."
+FRAMEWORK_PREFIX: Final = "everyword.agents."
 """How the modules begin whose classes are the framework's."""
 
 INSTEAD: Final = {
@@ -61,7 +61,7 @@ def name_of_method(cls: type[Any], method: object) -> str:
 
 def is_framework_name(cls: type[Any], name: str) -> bool:
     """Tell whether a name is one of the framework's, also where a class defines it anew."""
-    return any(name in vars(base) for base in cls.__mro__ if f"{base.__module__}.".startswith(OUR_OWN))
+    return any(name in vars(base) for base in cls.__mro__ if f"{base.__module__}.".startswith(FRAMEWORK_PREFIX))
 
 
 def _own_use(cls: type[Any], name: str) -> str:

@@ -22,13 +22,13 @@ from ..callables import CallResult
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Shape", "decode_arguments", "decode_value", "encode_arguments", "encode_value", "shape_of"]
+__all__ = ["MethodTypes", "decode_arguments", "decode_value", "encode_arguments", "encode_value", "method_types"]
 
 _STREAMS: Final = (AsyncIterator, AsyncGenerator, AsyncIterable)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MethodTypes:
     """What a method takes and gives."""
 
     name: str
@@ -41,7 +41,7 @@ class Shape:
     is_stream: bool
 
 
-def shape_of(function: Callable[..., Any], cls: type[Any]) -> Shape:
+def method_types(function: Callable[..., Any], cls: type[Any]) -> MethodTypes:
     """Return what a method of a class takes and gives.
 
     Raises:
@@ -51,7 +51,7 @@ def shape_of(function: Callable[..., Any], cls: type[Any]) -> Shape:
 
 
 @lru_cache(maxsize=1024)
-def _shape_of(function: Callable[..., Any], name: str) -> Shape:
+def _shape_of(function: Callable[..., Any], name: str) -> MethodTypes:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as exc:  # noqa: BLE001 - hints may name anything, and evaluating them may raise anything
@@ -61,7 +61,7 @@ def _shape_of(function: Callable[..., Any], name: str) -> Shape:
     given = hints.pop("return", Any)
     is_stream = inspect.isasyncgenfunction(inspect.unwrap(function)) or typing.get_origin(given) in _STREAMS
     result = _item_type(given) if is_stream else given
-    return Shape(name, signature.replace(parameters=parameters), hints, result, is_stream)
+    return MethodTypes(name, signature.replace(parameters=parameters), hints, result, is_stream)
 
 
 def _item_type(hint: Any) -> Any:
@@ -129,25 +129,25 @@ def _known_adapter(hint: Any) -> TypeAdapter[Any]:
     return TypeAdapter(hint)
 
 
-def encode_arguments(shape: Shape, args: Sequence[Any], named: Mapping[str, Any]) -> bytes:
+def encode_arguments(types: MethodTypes, args: Sequence[Any], named: Mapping[str, Any]) -> bytes:
     """Return the arguments of a call as JSON.
 
     Raises:
         UsageError: they are too few or too many, or one has no JSON form.
     """
     try:
-        shape.signature.bind(*args, **named)
+        types.signature.bind(*args, **named)
     except TypeError as exc:
-        raise UsageError(f"unable to call {shape.name}; {exc}. It takes {shape.signature}") from None
-    first = [encode_value(value, f"argument {place} of {shape.name}") for place, value in enumerate(args, 1)]
+        raise UsageError(f"unable to call {types.name}; {exc}. It takes {types.signature}") from None
+    first = [encode_value(value, f"argument {place} of {types.name}") for place, value in enumerate(args, 1)]
     rest = [
-        msgspec.json.encode(name) + b":" + encode_value(value, f"{name} of {shape.name}")
+        msgspec.json.encode(name) + b":" + encode_value(value, f"{name} of {types.name}")
         for name, value in named.items()
     ]
     return b"[[%b],{%b}]" % (b",".join(first), b",".join(rest))
 
 
-def decode_arguments(shape: Shape, body: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def decode_arguments(types: MethodTypes, body: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments as the method's hints want them.
 
     Raises:
@@ -155,12 +155,12 @@ def decode_arguments(shape: Shape, body: bytes) -> tuple[tuple[Any, ...], dict[s
     """
     args, named = msgspec.json.decode(body, type=tuple[list[msgspec.Raw], dict[str, msgspec.Raw]])
     try:
-        bound = shape.signature.bind(*args, **named)
+        bound = types.signature.bind(*args, **named)
     except TypeError as exc:  # the class of the caller's process may be an older one
-        raise BadInput(f"unable to call {shape.name}; {exc}. It takes {shape.signature}") from None
+        raise BadInput(f"unable to call {types.name}; {exc}. It takes {types.signature}") from None
     for name, given in bound.arguments.items():
-        hint, what = shape.hints.get(name, Any), f"{name} of {shape.name}"
-        match shape.signature.parameters[name].kind:
+        hint, what = types.hints.get(name, Any), f"{name} of {types.name}"
+        match types.signature.parameters[name].kind:
             case inspect.Parameter.VAR_POSITIONAL:
                 bound.arguments[name] = tuple(decode_value(bytes(each), hint, what) for each in given)
             case inspect.Parameter.VAR_KEYWORD:

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from ...errors import AgentStopped
 
-__all__ = ["STOPPED", "Fate", "StateChange", "StateT"]
+__all__ = ["STOPPED", "CommitOutcome", "StateChange", "StateT"]
 
 StateT = TypeVar("StateT", default=Any)
 """The state of an agent: `Agent[Cart]`."""
@@ -27,42 +27,42 @@ class StateChange(Awaitable[StateT]):
     It may be awaited several times, or not at all: a failure that no code awaits is logged.
     """
 
-    def __init__(self, fate: Fate) -> None:
-        self._fate = fate
+    def __init__(self, outcome: CommitOutcome) -> None:
+        self._outcome = outcome
 
     def __await__(self) -> Generator[Any, None, StateT]:
         try:
-            state: StateT = yield from self._fate.wait().__await__()
+            state: StateT = yield from self._outcome.wait().__await__()
             return state
         finally:
             del self  # what is raised knows this frame: drop the reference to avoid a cycle
 
     def __del__(self) -> None:
-        self._fate.leave()
+        self._outcome.drop()
 
 
-class Fate:
+class CommitOutcome:
     """What becomes of a state, and whether code hears of it. The runtime has it as long as that is not known."""
 
     def __init__(self, agent: object) -> None:
         self._agent = agent
         self._waiters: list[asyncio.Future[None]] = []
-        self._is_known = self._is_heard = self._is_left = False
+        self._is_known = self._is_awaited = self._is_dropped = False
         self._state: Any = None
         self._error: BaseException | None = None
 
-    def is_stored(self, state: Any) -> None:
+    def set_stored(self, state: Any) -> None:
         self._state = state
         self._tell()
 
-    def has_failed(self, error: BaseException) -> None:
+    def set_failed(self, error: BaseException) -> None:
         self._error = error
         self._tell()
 
-    def is_over(self) -> None:
+    def set_stopped(self) -> None:
         """Note that nothing more becomes of it."""
         if not self._is_known:
-            self.has_failed(AgentStopped(STOPPED))
+            self.set_failed(AgentStopped(STOPPED))
 
     def _tell(self) -> None:
         self._is_known = True
@@ -76,7 +76,7 @@ class Fate:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
-        self._is_heard = True
+        self._is_awaited = True
         if self._error is None:
             return self._state
         try:
@@ -84,13 +84,13 @@ class Fate:
         finally:
             del self  # what is raised knows this frame: drop the reference to avoid a cycle
 
-    def leave(self) -> None:
+    def drop(self) -> None:
         """Note that no code can await it any more."""
-        self._is_left = True
+        self._is_dropped = True
         self._report()
 
     def _report(self) -> None:
-        if not (self._is_left and self._is_known) or self._is_heard or self._error is None:
+        if not (self._is_dropped and self._is_known) or self._is_awaited or self._error is None:
             return
         if isinstance(self._error, AgentStopped):
             log.info("a state of %r was not stored, and no code awaited it: %s", self._agent, self._error)

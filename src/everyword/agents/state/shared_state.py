@@ -16,7 +16,7 @@ from ...errors import AgentStopped, BadInput, UsageError
 from ...runtime.agent_runtime import AgentRuntime, StateAccess
 from ..connections import Connection
 from ..execution_context import set_current_agent
-from .change import STOPPED, Fate, StateChange, StateT
+from .change import STOPPED, CommitOutcome, StateChange, StateT
 from .models import state_from_json, state_to_json
 
 __all__ = ["SharedState", "Source", "change_state", "shown_state"]
@@ -149,19 +149,19 @@ def change_state(
         return _failed(agent, exc)
     if not is_in_loop:
         return _change_from_thread(agent, make, states.loop)
-    fate = Fate(agent)
+    outcome = CommitOutcome(agent)
     if posted is not None:
-        _follow(fate, posted, states, source, run)
+        _follow(outcome, posted, states, source, run)
     else:
-        task = states.wait_in_line(_post_when_loaded(fate, agent, states, make, source, run))
-        task.add_done_callback(lambda _: fate.is_over())
-    return StateChange(fate)
+        task = states.wait_in_line(_post_when_loaded(outcome, agent, states, make, source, run))
+        task.add_done_callback(lambda _: outcome.set_stopped())
+    return StateChange(outcome)
 
 
 def _failed(agent: SharedState, error: Exception) -> StateChange:
-    fate = Fate(agent)
-    fate.has_failed(error)
-    return StateChange(fate)
+    outcome = CommitOutcome(agent)
+    outcome.set_failed(error)
+    return StateChange(outcome)
 
 
 class _Posted(NamedTuple):
@@ -185,7 +185,7 @@ def _post(agent: SharedState, states: StateAccess, make: Callable[[SharedState],
 
 
 async def _post_when_loaded(
-    fate: Fate,
+    outcome: CommitOutcome,
     agent: SharedState,
     states: StateAccess,
     make: Callable[[SharedState], Any],
@@ -197,31 +197,31 @@ async def _post_when_loaded(
         states = agent._runtime.state  # raises if it was destroyed meanwhile
         posted = _post(agent, states, make, source)
     except Exception as exc:  # noqa: BLE001 - as in `change_state`
-        fate.has_failed(exc)
-        del fate  # what is raised knows this frame: drop the reference to avoid a cycle
+        outcome.set_failed(exc)
+        del outcome  # what is raised knows this frame: drop the reference to avoid a cycle
         return
-    _follow(fate, posted, states, source, run)
+    _follow(outcome, posted, states, source, run)
     await asyncio.wait([posted.reply])
 
 
-def _follow(fate: Fate, posted: _Posted, states: StateAccess, source: Source, run: Run | None) -> None:
+def _follow(outcome: CommitOutcome, posted: _Posted, states: StateAccess, source: Source, run: Run | None) -> None:
     """Call the hook and tell those who await the change, once it is known what becomes of it."""
 
     def settle(reply: asyncio.Future[Any]) -> None:
         error = reply.exception() if not reply.cancelled() else AgentStopped(STOPPED)
         if error is not None:
-            fate.has_failed(error)
+            outcome.set_failed(error)
             return
         owner = posted.owner
         if getattr(owner.on_state_changed, "__func__", None) is SharedState.on_state_changed:
-            fate.is_stored(posted.state)
+            outcome.set_stored(posted.state)
             return
         tell = partial(_tell, owner, posted.told, source)
         if run is None:
             states.spawn(tell(), "on_state_changed")
         else:
             run(tell)
-        states.loop.call_soon(fate.is_stored, posted.state)  # behind the hook: it has begun when callers go on
+        states.loop.call_soon(outcome.set_stored, posted.state)  # behind the hook: it has begun when callers go on
 
     posted.reply.add_done_callback(settle)
 
@@ -252,9 +252,9 @@ def _change_from_thread(
     async def change() -> Any:
         return await change_state(agent, make)
 
-    fate = Fate(agent)
-    fate.is_stored(asyncio.run_coroutine_threadsafe(change(), loop).result())
-    return StateChange(fate)
+    outcome = CommitOutcome(agent)
+    outcome.set_stored(asyncio.run_coroutine_threadsafe(change(), loop).result())
+    return StateChange(outcome)
 
 
 def _changed(change: Callable[[Any], Any], state: Any) -> Any:

@@ -178,19 +178,19 @@ class ResumableStreamManager:
             log.error("stream %s of %r is given up; it was begun too often", found.stream, self._agent)
             return
         stored = fold_managed_stream(await self._streams.pieces(found.turn))
-        pen = _Pen(self._streams, found.turn, attempt, stored)
+        writer = _AttemptWriter(self._streams, found.turn, attempt, stored)
         options = GenerateAIResponseOptions(
             messages=_asked(await self.load_messages(), question),
             stream_id=found.stream,
             message_id=found.message_id,
-            process_chunk=pen.write,
+            process_chunk=writer.write,
             attempt=attempt,
             partial=stored.text,
             next_index=stored.chunks[-1].index + 1 if stored.chunks else 0,
         )
-        await self._answer(pen, options)
+        await self._answer(writer, options)
 
-    async def _answer(self, pen: _Pen, options: GenerateAIResponseOptions) -> None:
+    async def _answer(self, writer: _AttemptWriter, options: GenerateAIResponseOptions) -> None:
         try:
             content: object = await self._generate(options)
             if not isinstance(content, str):
@@ -202,9 +202,9 @@ class ResumableStreamManager:
             raise  # no outcome: whoever loads the agent next goes on
         except Exception as exc:
             log.warning("stream %s of %r failed", options.stream_id, self._agent, exc_info=exc)
-            await pen.fail(public_text(exc, FAILED), f"{type(exc).__name__}: {exc}")
+            await writer.fail(public_text(exc, FAILED), f"{type(exc).__name__}: {exc}")
             return
-        await pen.finish(self._made(options.message_id, "assistant", content))
+        await writer.finish(self._made(options.message_id, "assistant", content))
 
     async def _end_abandoned(self) -> None:
         """End streams that no job will fill any more: it was taken out of the queue, or set aside."""
@@ -213,11 +213,11 @@ class ResumableStreamManager:
         for found in streams:
             if found.stream in waiting:
                 continue
-            pen = _Pen(
+            writer = _AttemptWriter(
                 self._streams, found.turn, found.attempt, fold_managed_stream(await self._streams.pieces(found.turn))
             )
             try:
-                await pen.fail(ABANDONED, "no job of the queue fills it")
+                await writer.fail(ABANDONED, "no job of the queue fills it")
             except AgentStopped:
                 raise
             except Rejected:
@@ -255,7 +255,7 @@ class ResumableStreamManager:
         return {"id": message, "role": role, "parts": parts, "metadata": created}
 
 
-class _Pen:
+class _AttemptWriter:
     """Writes one attempt at a stream, over what earlier attempts have said."""
 
     def __init__(self, streams: ManagedStreamsAccess, turn: TurnId, attempt: Attempt, stored: ManagedStream) -> None:

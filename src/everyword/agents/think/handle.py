@@ -8,7 +8,7 @@ from ...errors import UsageError
 from ..agent_tools.types import type_name
 from ..handles.chat_handle import ChatHandle, check_messages
 from ..handles.families import SubmissionsHandle
-from ..message_input import Messages, request_id_of
+from ..message_input import Messages, request_id_or_new
 from ..save_messages_result import SaveMessagesResult
 from ..submissions import Submission
 
@@ -57,7 +57,7 @@ class ThinkHandle(ChatHandle[T_co]):
         output = None if output_type is None else type_name(output_type)
         if output is not None and output_type not in self._cls.output_types:
             raise UsageError(f"unable to ask for {output}; list it in output_types of {self._cls.__name__}")
-        given = {"messages": messages, "body": body, "idempotency_key": request_id_of(idempotency_key)}
+        given = {"messages": messages, "body": body, "idempotency_key": request_id_or_new(idempotency_key)}
         result = SaveMessagesResult if output_type is None else output_type
         return await self._do("run_turn", result, {**given, "output": output}, is_repeatable=True, is_wait=True)
 
@@ -69,7 +69,7 @@ class ThinkHandle(ChatHandle[T_co]):
         The same key twice is the same submission. May be called inside a turn.
         """
         check_messages(messages, "submit_messages")
-        given = {"messages": messages, "body": body, "idempotency_key": request_id_of(idempotency_key)}
+        given = {"messages": messages, "body": body, "idempotency_key": request_id_or_new(idempotency_key)}
         submission: Submission = await self._do("submit_messages", Submission, given, is_repeatable=True)
         return submission
 

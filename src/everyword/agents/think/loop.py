@@ -15,10 +15,10 @@ from ...messages.message import Chunk, UIMessage
 from ...messages.repair_tool_calls import repair_calls
 from ...messages.speaker_names import NAMED, with_speakers
 from ...messages.tool_calls import is_tool_part, last_step
-from ..agent_tools.types import offered_outputs
+from ..agent_tools.types import output_types_of
 from ..tools.definition import AnyTool
 from ..tools.discovery import tools_of
-from ..tools.steps import Step, Steps, ToolBox, is_waiting
+from ..tools.steps import Step, Steps, ToolRunner, is_waiting
 from ..turn import Turn
 from .context import StepContext, TurnContext
 from .model import Question, ask, no_usage, resolved_model
@@ -28,20 +28,20 @@ from .toolsets import opened_tools
 if TYPE_CHECKING:
     from .think import Think
 
-__all__ = ["answered", "given_by", "run_approved_calls"]
+__all__ = ["answer_turn", "awaited", "run_approved_calls"]
 
 log = logging.getLogger("everyword.agents")
 
 _ASK_FOR_OUTPUT: Final = f"Give the final answer by calling {OUTPUT_TOOL}."
 
 
-async def answered(agent: Think, turn: Turn, *, has_chunk_hook: bool) -> AsyncGenerator[str | Chunk, None]:
+async def answer_turn(agent: Think, turn: Turn, *, has_chunk_hook: bool) -> AsyncGenerator[str | Chunk, None]:
     """Yield the answer to a turn, step by step; call `on_chunk` with each chunk if the class defines it."""
     async with AsyncExitStack() as stack:
         context = await _context(agent, turn, stack)
         history = list(context.messages)
-        await given_by(agent.before_turn(context))
-        loop = _Loop(agent, context, is_changed=context.messages != history, has_chunk_hook=has_chunk_hook)
+        await awaited(agent.before_turn(context))
+        loop = _AnswerLoop(agent, context, is_changed=context.messages != history, has_chunk_hook=has_chunk_hook)
         async with aclosing(loop.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -51,11 +51,11 @@ async def run_approved_calls(agent: Think, turn: Turn, *, has_chunk_hook: bool) 
     """Run the approved calls of a turn's message with the tools that an answer would have."""
     async with AsyncExitStack() as stack:
         context = await _context(agent, turn, stack)
-        await given_by(agent.before_turn(context))
-        await _Loop(agent, context, is_changed=False, has_chunk_hook=has_chunk_hook).box.run_approved()
+        await awaited(agent.before_turn(context))
+        await _AnswerLoop(agent, context, is_changed=False, has_chunk_hook=has_chunk_hook).tool_runner.run_approved()
 
 
-async def given_by(answer: Any) -> Any:
+async def awaited(answer: Any) -> Any:
     """Return what a method gave, whether it is async or not."""
     return await answer if inspect.isawaitable(answer) else answer
 
@@ -63,7 +63,7 @@ async def given_by(answer: Any) -> Any:
 async def _context(agent: Think, turn: Turn, stack: AsyncExitStack) -> TurnContext:
     call = turn._call
     given: Any = agent.get_model  # a method, or what a property gave
-    model = resolved_model(await given_by(given() if callable(given) else given))
+    model = resolved_model(await awaited(given() if callable(given) else given))
     tools = tools_of(agent)
     for tool in await opened_tools(agent._toolsets, stack, agent=agent, model=model):
         if tool.name in tools:
@@ -77,16 +77,16 @@ async def _context(agent: Think, turn: Turn, stack: AsyncExitStack) -> TurnConte
         messages=list(call.messages[:-1] if call.partial is not None else call.messages),
         max_steps=agent.max_steps,
         settings=dict(agent.model_settings),
-        output_type=expected_type(turn, [*agent.output_types, *offered_outputs(type(agent))]),
+        output_type=expected_type(turn, [*agent.output_types, *output_types_of(type(agent))]),
     )
 
 
-class _Loop:
+class _AnswerLoop:
     """One attempt: asks the model and runs what it calls, until the answer is complete or somebody is asked."""
 
     def __init__(self, agent: Think, context: TurnContext, *, is_changed: bool, has_chunk_hook: bool) -> None:
         self._agent, self._context = agent, context
-        self._write_on = context.turn._call.write
+        self._write_to_log = context.turn._call.write
         self._prefix = repair_calls(context.messages, answerable=lambda part: False) if is_changed else None
         """What is sent instead of the history, if `before_turn` changed it."""
         self._output = ExpectedOutput(context.output_type) if context.output_type is not None else None
@@ -95,7 +95,7 @@ class _Loop:
         declared = [each for each in context.turn.client_tools if _name(each) not in tools]
         self._call = replace(context.turn._call, write=self._write, client_tools=declared)
         threads = context.turn._threads
-        self.box = ToolBox(self._call, tools, agent=agent, turn=context.turn, threads=threads)
+        self.tool_runner = ToolRunner(self._call, tools, agent=agent, turn=context.turn, threads=threads)
         self._usage = no_usage()
         self._counts: dict[str, int] = {}
         self._finish: Chunk | None = None
@@ -103,13 +103,13 @@ class _Loop:
         self._has_chunk_hook = has_chunk_hook
 
     async def chunks(self) -> AsyncGenerator[str | Chunk, None]:
-        nudge: str | None = None
-        while not await self._is_done() and not await self._is_said():
+        reminder: str | None = None
+        while not await self._is_done() and not await self._is_complete():
             # Who waits for an object is not put off with half of the work.
             limit = self._context.max_steps - self._number
-            async with aclosing(aiter(Steps(self.box, limit, may_yield=self._output is None))) as steps:
+            async with aclosing(aiter(Steps(self.tool_runner, limit, may_yield=self._output is None))) as steps:
                 async for step in steps:
-                    async with aclosing(self._taken(step, nudge)) as chunks:
+                    async with aclosing(self._run_step(step, reminder)) as chunks:
                         async for chunk in chunks:
                             yield chunk
                     if self._output is None:
@@ -117,14 +117,14 @@ class _Loop:
                     if await self._is_done():
                         break
                     self._check_rejections(self._output)
-            if self._output is None or await self._is_asking():
+            if self._output is None or await self._is_waiting():
                 break
             if not await self._is_done():
                 self._output.rejections += 1
                 self._check_rejections(self._output)
-                nudge = _ASK_FOR_OUTPUT
+                reminder = _ASK_FOR_OUTPUT
         if self._finish is not None:
-            finish = await self._ending(self._finish)
+            finish = await self._final_chunk(self._finish)
             await self._observe(finish)
             yield finish
 
@@ -132,7 +132,7 @@ class _Loop:
         """Tell whether the object is there; an answer in words is done when its steps are."""
         return self._output is not None and self._output.is_given(await self._call.message())
 
-    async def _is_said(self) -> bool:
+    async def _is_complete(self) -> bool:
         """Tell whether an attempt before this one died behind its last word: the model has nothing to go on with."""
         message = await self._call.message() if self._call.attempt > 1 and not self._call.is_continuation else None
         if message is None or self._output is not None or self._number:
@@ -145,7 +145,7 @@ class _Loop:
         self._finish = {"type": "finish", "finishReason": "stop", "messageMetadata": {"usage": usage}}
         return True
 
-    async def _is_asking(self) -> bool:
+    async def _is_waiting(self) -> bool:
         """Tell whether somebody else has to answer a call first, or to say that the answer goes on."""
         message = await self._call.message()
         return (message is not None and is_waiting(message)) or await self._call.is_held()
@@ -154,7 +154,7 @@ class _Loop:
         if output.rejections > self._agent.output_retries or self._number >= self._context.max_steps:
             raise ModelError(REJECTED_TEXT)
 
-    async def _ending(self, finish: Chunk) -> Chunk:
+    async def _final_chunk(self, finish: Chunk) -> Chunk:
         """Return the turn's `finish`; some providers say `stop` when they call, and then nobody would go on."""
         message = await self._call.message()
         parts = message.parts[last_step(message.parts) :] if message is not None else []
@@ -175,25 +175,25 @@ class _Loop:
 
     # -- one step ---------------------------------------------------------------------------------------------
 
-    async def _taken(self, step: Step, nudge: str | None) -> AsyncGenerator[str | Chunk, None]:
+    async def _run_step(self, step: Step, reminder: str | None) -> AsyncGenerator[str | Chunk, None]:
         self._number += 1
         context = StepContext(
             turn=self._context.turn,
             number=self._number,
             model=self._context.model,
             instructions=self._context.instructions,
-            messages=self._messages(step, nudge),
+            messages=self._messages(step, reminder),
             settings=dict(self._context.settings),
             usage=dict(self._counts),
         )
-        await given_by(self._agent.before_step(context))
-        async with aclosing(step.run(self._asked(context, step))) as chunks:
+        await awaited(self._agent.before_step(context))
+        async with aclosing(step.run(self._ask_model(context, step))) as chunks:
             async for chunk in chunks:
                 yield chunk
         context.message = await self._call.message()
-        await given_by(self._agent.on_step_finish(context))
+        await awaited(self._agent.on_step_finish(context))
 
-    async def _asked(self, context: StepContext, step: Step) -> AsyncIterator[Chunk]:
+    async def _ask_model(self, context: StepContext, step: Step) -> AsyncIterator[Chunk]:
         offered = [
             each
             for each in step.tools
@@ -214,11 +214,11 @@ class _Loop:
             async for chunk in chunks:
                 if chunk["type"] == "finish":
                     self._finish = chunk  # the turn's, once nothing follows
-                    chunk = await self._counted(context, chunk)
+                    chunk = await self._count_usage(context, chunk)
                 await self._observe(chunk)
                 yield chunk
 
-    async def _counted(self, context: StepContext, finish: Chunk) -> Chunk:
+    async def _count_usage(self, context: StepContext, finish: Chunk) -> Chunk:
         """Note what a step took, and return the chunk that says so: it stands also if the turn ends in another way."""
         before = context.usage
         context.finish_reason = finish.get("finishReason")
@@ -231,27 +231,27 @@ class _Loop:
         counted = {**(finish.get("messageMetadata") or {}), "usage": context.usage, "steps": steps}
         return {"type": "message-metadata", "messageMetadata": counted}
 
-    def _messages(self, step: Step, nudge: str | None) -> list[UIMessage]:
+    def _messages(self, step: Step, reminder: str | None) -> list[UIMessage]:
         messages = list(step.messages)
         if self._prefix is not None:
             call = self._call
             taken = len(call.messages) - (1 if call.partial is not None else 0)
             messages = [*self._prefix, *messages[taken:]]
-        if nudge is not None:
-            messages.append(UIMessage("nudge", "user", [{"type": "text", "text": nudge}]))
+        if reminder is not None:
+            messages.append(UIMessage("nudge", "user", [{"type": "text", "text": reminder}]))
         return messages
 
     # -- watching -----------------------------------------------------------------------------------------------
 
     async def _write(self, chunk: Chunk) -> None:
-        await self._write_on(chunk)
+        await self._write_to_log(chunk)
         await self._observe(chunk)
 
     async def _observe(self, chunk: Chunk) -> None:
         if not self._has_chunk_hook:
             return
         try:
-            await given_by(self._agent.on_chunk(dict(chunk)))
+            await awaited(self._agent.on_chunk(dict(chunk)))
         except Exception:
             log.exception("on_chunk of %r raised", self._agent)
 

@@ -11,7 +11,8 @@ from ...messages.message import UIMessage
 from ...messages.tool_calls import is_open, tool_name, tool_parts
 from ...runtime.api import Outcome, TurnResult
 from ..agent_tools.types import type_name
-from ..tools.definition import AnyTool, Tool, _problems
+from ..tools.definition import AnyTool, Tool
+from ..tools.inputs import problems_text
 from ..turn import Turn
 
 __all__ = ["MARK", "OUTPUT_TOOL", "REJECTED_TEXT", "ExpectedOutput", "expect", "expected_type", "forget"]
@@ -70,7 +71,7 @@ class ExpectedOutput:
             value = self._adapter.validate_json(encode_json(given))
         except ValidationError as error:
             self.rejections += 1
-            raise ToolError(f"The result does not fit {self.name}. {_problems(error.errors())}") from None
+            raise ToolError(f"The result does not fit {self.name}. {problems_text(error.errors())}") from None
         return value.response if self._is_wrapped else value
 
     def is_given(self, message: UIMessage | None) -> bool:

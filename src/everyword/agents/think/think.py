@@ -13,17 +13,17 @@ from ...messages.json_values import plain_json
 from ...messages.message import Chunk
 from ...runtime.agent_runtime import AgentRuntime
 from ...runtime.api import TurnResult
-from ..agent_tools.types import AgentToolOutput, offered_output
+from ..agent_tools.types import AgentToolOutput, find_output_type
 from ..chat import AIChatAgent, is_in_turn
 from ..handles.handle import Handle
-from ..message_input import Messages, asked_messages, request_id_of
+from ..message_input import Messages, request_id_or_new, to_stored_messages
 from ..save_messages_result import SaveMessagesResult
 from ..state.change import StateT
 from ..submissions import Submission, Submissions
 from ..turn import Turn
 from .context import StepContext, TurnContext
 from .handle import ThinkHandle
-from .loop import answered, run_approved_calls
+from .loop import answer_turn, run_approved_calls
 from .output import MARK, ExpectedOutput, expect, forget
 from .toolsets import is_toolset
 
@@ -98,7 +98,7 @@ class Think(AIChatAgent[StateT]):
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
         """Answer with the model. Define it yourself to answer some turns in another way."""
-        async with aclosing(answered(self, turn, has_chunk_hook=self._has_chunk_hook)) as chunks:
+        async with aclosing(answer_turn(self, turn, has_chunk_hook=self._has_chunk_hook)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -110,7 +110,7 @@ class Think(AIChatAgent[StateT]):
 
     async def _run_output(self, expects: str | None, result: TurnResult) -> AgentToolOutput:
         given = await super()._run_output(expects, result)
-        expected = offered_output(type(self), expects) if expects is not None else None
+        expected = find_output_type(type(self), expects) if expects is not None else None
         return given if expected is None else replace(given, output=plain_json(ExpectedOutput(expected).of(result)))
 
     # -- turns of your own code ------------------------------------------------------------------------------
@@ -146,8 +146,8 @@ class Think(AIChatAgent[StateT]):
         """
         if is_in_turn(self):
             raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `submit_messages`.")
-        request = request_id_of(idempotency_key)
-        given = asked_messages(messages, request)
+        request = request_id_or_new(idempotency_key)
+        given = to_stored_messages(messages, request)
         if output_type is None:
             return SaveMessagesResult.of(await self._runtime.run_turn(given, body=body, request=request))
         expected = ExpectedOutput(output_type)
@@ -165,9 +165,9 @@ class Think(AIChatAgent[StateT]):
 
         The same key twice is the same submission. May be called inside a turn.
         """
-        request = request_id_of(idempotency_key)
+        request = request_id_or_new(idempotency_key)
         return Submission.of(
-            await self._runtime.submissions.submit(asked_messages(messages, request), request=request, body=body)
+            await self._runtime.submissions.submit(to_stored_messages(messages, request), request=request, body=body)
         )
 
     @property

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...errors import ToolError, UsageError
 from ...messages.repair_tool_calls import INTERRUPTED
-from ..tools.definition import AnyTool, Tool, ToolContext, _problems
+from ..tools.definition import AnyTool, Tool, ToolContext
+from ..tools.inputs import problems_text
 from .model import import_pydantic_ai
 
 __all__ = ["is_toolset", "opened_tools"]
@@ -99,7 +100,7 @@ async def _called(toolset: Any, made: Any, context: Any, call: ToolContext, give
     try:
         arguments = made.args_validator.validate_python(given, context=context.validation_context)
     except ValidationError as error:  # only the arguments': one that the tool raises may quote anything
-        raise ToolError(f"The input of {name} does not fit. {_problems(error.errors())}") from None
+        raise ToolError(f"The input of {name} does not fit. {problems_text(error.errors())}") from None
     if made.args_validator_func is not None:
         checked = made.args_validator_func(context, **arguments)
         if hasattr(checked, "__await__"):

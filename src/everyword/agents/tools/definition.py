@@ -9,23 +9,23 @@ import asyncio
 import copy
 import functools
 import inspect
-import itertools
 import logging
 import math
 import re
 import sys
 import types
-import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
 from ...errors import BadInput, ChatError, UsageError, public_text
-from ...messages.json_values import encode_json, plain_json
+from ...messages.json_values import plain_json
 from ...messages.repair_tool_calls import unknown_after
 from ..durations import Duration, to_seconds
 from ..limits import TurnLimits
-from .calls import ToolContext, ToolFailed, ToolProgress, ToolResult, ToolYield, is_context
+from .calls import ToolContext, ToolFailed, ToolProgress, ToolResult, ToolYield
+from .docstrings import docstring_of, first_paragraph
+from .inputs import ToolInputs
 from .options import check_options
 from .running import runs_on_loop, values_of
 from .threads import CallThreads, ToolThreads
@@ -42,9 +42,6 @@ R = TypeVar("R")
 MODEL_TEXT_LIMIT: Final = 500
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_ENTRIES = re.compile(r"(?:Args|Arguments|Parameters|Params):\s*|:param\b.*")
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)")
-_FIELD_ENTRY = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(?P<name>\w+)\s*:\s*(?P<text>.*)")
 _DEFAULT_THREADS: Final = ToolThreads()
 """For calls that no app makes: tests, and `Tool.run` by hand."""
 
@@ -89,10 +86,10 @@ class Tool(Generic[P, R]):
         self.show_errors_to_model = show_errors_to_model
         self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
         self._function = function
-        self._inputs = _Inputs(name, function, parameters)
+        self._inputs = ToolInputs(name, function, parameters)
         self._owner: Any = None
 
-    # -- as the function that it was -------------------------------------------------------------------------
+    # -- as a function or method -------------------------------------------------------------------------
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         # Static methods, and functions' tools that are merely assigned in a class body, have no `self` to be given.
@@ -120,7 +117,7 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"Tool({self.name!r}{', client=True' if self.client else ''})"
 
-    # -- what models are told --------------------------------------------------------------------------------
+    # -- the definition --------------------------------------------------------------------------------
 
     @property
     def is_server(self) -> bool:
@@ -344,7 +341,7 @@ def tool(
             raise UsageError(
                 f"unable to make a tool of {target!r}; it has no usable name: give name=… ([A-Za-z0-9_-], to 64)"
             )
-        text = description if description is not None else _first_paragraph(_docstring(target))
+        text = description if description is not None else first_paragraph(docstring_of(target))
         options: dict[str, Any] = {"client": client, "idempotent": idempotent, "timeout": timeout}
         options["show_errors_to_model"] = show_errors_to_model
         return Tool(target, name=named, description=text, needs_approval=needs_approval, **options)
@@ -367,7 +364,7 @@ def client_tool(name: Any, description: Any = None, parameters: Any = None) -> A
     return Tool(None, name=name, description=text, parameters=schema, client=True)
 
 
-# -- words -------------------------------------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------------------------
 
 
 def _named(predicate: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -385,161 +382,3 @@ def _is_model_retry(error: Exception) -> bool:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MODEL_TEXT_LIMIT else text[: MODEL_TEXT_LIMIT - 1] + "…"
-
-
-# -- inputs ------------------------------------------------------------------------------------------------------
-
-
-class _Inputs:
-    """The input side of one tool, worked out when it is first needed: annotations may name what is defined later."""
-
-    def __init__(self, name: str, function: Callable[..., Any] | None, schema: dict[str, Any] | None) -> None:
-        self._name, self._function, self._given = name, function, schema
-        self.is_method = False
-
-    @functools.cached_property
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of the input."""
-        if self._given is not None:
-            return self._given
-        from pydantic.errors import PydanticInvalidForJsonSchema
-        from pydantic.json_schema import GenerateJsonSchema
-
-        class Schema(GenerateJsonSchema):
-            def emit_warning(self, kind: Any, detail: str) -> None:
-                pass  # a default that has no JSON form is left out, and nobody needs to hear of it
-
-            def field_title_should_be_set(self, schema: Any) -> bool:
-                return False
-
-        try:
-            made: dict[str, Any] = self._model.model_json_schema(schema_generator=Schema)
-        except PydanticInvalidForJsonSchema as error:
-            raise UsageError(f"unable to describe the tool {self._name!r}; {error.message}") from error
-        made.pop("title", None)
-        return made
-
-    @functools.cached_property
-    def context_name(self) -> str | None:
-        """The parameter that wants the ToolContext, if any."""
-        hints = {name: self._hints.get(name) for name in self._parameters}
-        return next((name for name, hint in hints.items() if is_context(hint)), None)
-
-    def check(self, value: Any) -> dict[str, Any]:
-        value = {} if value is None else value
-        if self._given is not None:
-            if not isinstance(value, dict):
-                raise BadInput(f"The input of {self._name} must be an object, not {type(value).__name__}.")
-            return value
-        from pydantic import ValidationError
-
-        try:
-            model = self._model.model_validate_json(encode_json(value))
-        except ValidationError as error:
-            raise BadInput(f"The input of {self._name} does not fit. {_problems(error.errors())}") from None
-        arguments = {
-            name: getattr(model, place) if place in model.model_fields_set else self._parameters[name].default
-            for place, name in self._places.items()
-        }
-        return {**arguments, **(model.model_extra or {})}
-
-    @functools.cached_property
-    def _parameters(self) -> dict[str, inspect.Parameter]:
-        assert self._function is not None
-        found = list(inspect.signature(self._function).parameters.values())[1 if self.is_method else 0 :]
-        for each in found:
-            if each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
-                raise UsageError(f"unable to describe the tool {self._name!r}; {each.name} cannot be given by name")
-        return {each.name: each for each in found}
-
-    @functools.cached_property
-    def _hints(self) -> dict[str, Any]:
-        target: Any = self._function
-        while isinstance(target, functools.partial):
-            target = target.func
-        target = inspect.unwrap(target if inspect.isroutine(target) else type(target).__call__)
-        annotations = {name: hint for name, hint in target.__annotations__.items() if name != "return"}
-        holder: Any = types.SimpleNamespace(__annotations__=annotations)
-        try:
-            return typing.get_type_hints(holder, getattr(target, "__globals__", {}), include_extras=True)
-        except NameError as error:
-            raise UsageError(
-                f"unable to describe the tool {self._name!r}; {error}: its parameters' types must be importable, and "
-                "defined at the top level of their module"
-            ) from error
-
-    @functools.cached_property
-    def _places(self) -> dict[str, str]:
-        """Field of the model → parameter: fields have names of ours, so that none can hide what models have."""
-        taken = [
-            name
-            for name, each in self._parameters.items()
-            if name != self.context_name and each.kind is not each.VAR_KEYWORD
-        ]
-        return {f"field_{index}": name for index, name in enumerate(taken)}
-
-    @functools.cached_property
-    def _model(self) -> Any:
-        from pydantic import ConfigDict, Field, create_model
-        from pydantic.errors import PydanticUserError
-
-        described = _described_parameters(_docstring(self._function))
-        takes_more = any(each.kind is each.VAR_KEYWORD for each in self._parameters.values())
-        config = ConfigDict(extra="allow" if takes_more else "forbid", use_attribute_docstrings=False)
-        fields: dict[str, Any] = {}
-        for place, name in self._places.items():
-            hint, default = self._hints.get(name, Any), self._parameters[name].default
-            settings: dict[str, Any] = {"alias": name}
-            if name in described and not any(getattr(m, "description", None) for m in typing.get_args(hint)[1:]):
-                settings["description"] = described[name]
-            fields[place] = (hint, Field(... if default is inspect.Parameter.empty else default, **settings))
-        try:
-            return create_model(self._name, __config__=config, **fields)
-        except PydanticUserError as error:
-            raise UsageError(f"unable to describe the tool {self._name!r}; {error.message}") from error
-
-
-def _problems(errors: list[Any]) -> str:
-    """Say what is wrong, field by field."""
-    said = []
-    for error in errors:
-        place = ".".join(str(step) for step in error["loc"])
-        match error["type"]:
-            case "missing":
-                said.append(f"{place}: is required but missing.")
-            case "extra_forbidden":
-                said.append(f"{place}: there is no such parameter.")
-            case _:
-                said.append(f"{place or 'input'}: {error['msg']}.")
-    return " ".join(said)
-
-
-def _docstring(function: Any) -> str:
-    """Return the function's own docstring; what a callable object inherits from its class says nothing of the tool."""
-    text = getattr(function, "__doc__", None)
-    return inspect.cleandoc(text) if isinstance(text, str) and inspect.isroutine(function) else ""
-
-
-def _first_paragraph(text: str) -> str:
-    lines = itertools.takewhile(lambda line: line.strip() and not _ENTRIES.fullmatch(line), text.split("\n"))
-    return " ".join(line.strip() for line in lines)
-
-
-def _described_parameters(text: str) -> dict[str, str]:
-    """Return parameter → description, from an `Args:` section and from `:param name:` lines."""
-    found: dict[str, str] = {}
-    current, level, is_section = "", 0, False  # level: how far the entries of the section are indented
-    for line in text.split("\n"):
-        indent, bare = len(line) - len(line.lstrip()), line.strip()
-        if entry := _FIELD_ENTRY.fullmatch(bare):
-            current, level, is_section = entry["name"], indent, False
-            found[current] = entry["text"]
-        elif not bare or indent == 0:
-            current, level, is_section = "", 0, is_section if not bare else bool(_ENTRIES.fullmatch(bare))
-        elif is_section and indent <= (level or indent):
-            entry = _GOOGLE_ENTRY.fullmatch(bare)
-            current, level = entry["name"] if entry else "", indent
-            found.update({current: entry["text"]} if entry else {})
-        elif current:
-            found[current] = f"{found[current]} {bare}".strip()
-    return found

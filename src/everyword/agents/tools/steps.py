@@ -21,7 +21,7 @@ from ..answer_stream import answer_items
 from .definition import AnyTool, ToolContext, ToolFailed, ToolProgress, ToolResult
 from .threads import CallThreads, ToolThreads
 
-__all__ = ["Step", "Steps", "ToolBox", "is_final", "is_waiting"]
+__all__ = ["Step", "Steps", "ToolRunner", "is_final", "is_waiting"]
 
 log = logging.getLogger("everyword.agents")
 T = TypeVar("T")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _FINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 
 
-class ToolBox:
+class ToolRunner:
     """Runs one attempt's calls of the agent's own tools and writes what becomes of them."""
 
     def __init__(
@@ -170,7 +170,7 @@ class Step:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """`{name, description, parameters}` of every tool that the model may call, the page's included."""
-        return self._steps.box.definitions()
+        return self._steps.tool_runner.definitions()
 
     def run(self, answer: Any) -> AsyncGenerator[str | Chunk, None]:
         """Yield the model's chunks, which must be yielded on at once, and run the calls among them.
@@ -178,7 +178,7 @@ class Step:
         Calls run beside the stream and beside each other; the step ends when all of them have. Whoever leaves it in
         the middle stops them: at the end of the attempt, or at once by closing it.
         """
-        return self._steps.box.owning(self._chunks(answer))
+        return self._steps.tool_runner.owning(self._chunks(answer))
 
     async def _chunks(self, answer: Any) -> AsyncGenerator[str | Chunk, None]:
         finish: Chunk | None = None
@@ -209,9 +209,9 @@ class Step:
 
     def _begin(self, chunk: Chunk) -> None:
         part: Part = {"type": f"tool-{chunk['toolName']}", "toolCallId": chunk["toolCallId"], "input": chunk["input"]}
-        if chunk.get("providerExecuted") or self._steps.box.is_answered_elsewhere(part):
+        if chunk.get("providerExecuted") or self._steps.tool_runner.is_answered_elsewhere(part):
             return
-        task = asyncio.create_task(self._steps.box.settle(part), name=f"call {chunk['toolCallId']}")
+        task = asyncio.create_task(self._steps.tool_runner.settle(part), name=f"call {chunk['toolCallId']}")
         self._running.add(task)
 
     async def _calls_done(self) -> None:
@@ -228,26 +228,26 @@ class Steps:
     It also ends before a step when a question waits that steers the work; unless it may not yield to one.
     """
 
-    def __init__(self, box: ToolBox, limit: int, *, may_yield: bool = True) -> None:
+    def __init__(self, tool_runner: ToolRunner, limit: int, *, may_yield: bool = True) -> None:
         if limit < 1:
             raise UsageError(f"unable to answer in {limit} steps; give max_steps of 1 or more")
-        self.box = box
+        self.tool_runner = tool_runner
         self._limit, self._number, self._may_yield = limit, 0, may_yield
 
     def __aiter__(self) -> AsyncGenerator[Step, None]:
-        return self.box.owning(self._each())
+        return self.tool_runner.owning(self._each())
 
     async def _each(self) -> AsyncGenerator[Step, None]:
-        message = await self.box.call.message()
+        message = await self.tool_runner.call.message()
         if message is not None:
             await self._settle_left(message)
-            message = await self.box.call.message()
-            if (message is not None and is_waiting(message)) or await self.box.call.is_held():
+            message = await self.tool_runner.call.message()
+            if (message is not None and is_waiting(message)) or await self.tool_runner.call.is_held():
                 return
         while True:
             self._number += 1
-            yield Step(self, self._number, self._told(await self.box.call.message()))
-            if not await self.goes_on() or (self._may_yield and await self.box.call.is_steered()):
+            yield Step(self, self._number, self._told(await self.tool_runner.call.message()))
+            if not await self.goes_on() or (self._may_yield and await self.tool_runner.call.is_steered()):
                 return
 
     async def goes_on(self) -> bool:
@@ -255,31 +255,31 @@ class Steps:
 
         Not if a client that settled one of them goes on by itself (`autoContinue: false`).
         """
-        message = await self.box.call.message()
+        message = await self.tool_runner.call.message()
         if message is None or self._number >= self._limit:
             return False
         calls = [part for part in message.parts[last_step(message.parts) :] if is_tool_part(part)]
         ours = [part for part in calls if not part.get("providerExecuted")]
-        return bool(ours) and all(map(is_final, ours)) and not await self.box.call.is_held()
+        return bool(ours) and all(map(is_final, ours)) and not await self.tool_runner.call.is_held()
 
     async def _settle_left(self, message: UIMessage) -> None:
         """Settle what a person approved, and what an attempt before this one left behind."""
         for part in tool_parts(message):
             if part.get("state") == "input-streaming" and not part.get("providerExecuted"):
                 # Half a call: whoever would answer it, the page included, was never asked.
-                await self.box._interrupted(str(part["toolCallId"]))
-            elif not is_final(part) and not self.box.is_answered_elsewhere(part):
-                await self.box.settle(part)
+                await self.tool_runner._interrupted(str(part["toolCallId"]))
+            elif not is_final(part) and not self.tool_runner.is_answered_elsewhere(part):
+                await self.tool_runner.settle(part)
 
     def _told(self, message: UIMessage | None) -> list[UIMessage]:
-        call = self.box.call
+        call = self.tool_runner.call
         history = list(call.messages[:-1] if call.partial is not None else call.messages)
         if message is not None:
             history.append(self._with_model_texts(message))
         return repair_calls(history, answerable=lambda part: False)
 
     def _with_model_texts(self, message: UIMessage) -> UIMessage:
-        texts = self.box.model_texts
+        texts = self.tool_runner.model_texts
         parts = [
             {**part, "errorText": texts[part["toolCallId"]]}
             if part.get("state") == "output-error" and part.get("toolCallId") in texts
