@@ -135,8 +135,10 @@ class Writer:
 
     def _written_by_thread(self, jobs: list[WriteJob]) -> None:
         self._is_thread_writing = False
-        self._commit_soon()
-        settle(jobs)
+        try:
+            settle(jobs)
+        finally:
+            self._commit_soon()  # after what the commit has let actors decide: it is in the same transaction then
 
     def _take_waiting(self) -> list[WriteJob]:
         """Take what waits; from the loop or the thread, each job once."""
