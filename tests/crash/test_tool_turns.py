@@ -97,9 +97,9 @@ APPENDS = {
     "AIChatAgent": {
         "one call": 24,
         "progress": 28,
-        "two calls": 16,
+        "two calls": 15,
         "approvals": 32,
-        "early": 20,
+        "early": 19,
         "twice": 17,
         "the page": 18,
         "by hand": 9,
@@ -107,9 +107,9 @@ APPENDS = {
     "Think": {
         "one call": 40,
         "progress": 44,
-        "two calls": 26,
+        "two calls": 25,
         "approvals": 48,
-        "early": 30,
+        "early": 29,
         "twice": 25,
         "the page": 28,
         "by hand": 9,

@@ -13,12 +13,15 @@ from everyword.core.project import project
 from everyword.core.state import State
 from everyword.events import Event, HookDone, Outcome
 from everyword.ids import Seq
+from everyword.log.base import Batch
 from everyword.rows import MessageRow, Row
-from everyword.runtime import actor
+from everyword.runtime import decided_batch
 from everyword.runtime.actor import Actor
-from everyword.runtime.reconciler import Reconciler
+from everyword.runtime.reconciler import _Timer
+from everyword.runtime.response_hooks import ResponseHooks
 from everyword.runtime.subscription import Subscription
 from everyword.runtime.tail import Committed
+from everyword.runtime.turn_supervisor import TurnSupervisor
 from everyword.runtime.wake_scheduler import WakeScheduler
 from everyword.testing.simulation import simulate
 from everyword.wire import frames
@@ -69,22 +72,24 @@ def test_different_seeds_give_different_traces() -> None:
 
 
 def visible_before_committed() -> AbstractContextManager[Any]:
-    commit = Actor._commit
+    decide = Actor.decide
 
-    def early(self: Actor, pending: Any) -> None:
-        head = self.tail.head
-        self.tail.publish([Committed(each.seq, each.at, each.event) for each in pending.committed])
-        self.tail.head = head
-        commit(self, pending)
+    def early(self: Actor) -> Batch | None:
+        batch = decide(self)
+        if batch is not None and self._under_way is not None:
+            head = self.tail.head
+            self.tail.publish([Committed(each.seq, each.at, each.event) for each in self._under_way.committed])
+            self.tail.head = head
+        return batch
 
-    return patch.object(Actor, "_commit", early)
+    return patch.object(Actor, "decide", early)
 
 
 def hooks_that_are_never_done() -> AbstractContextManager[Any]:
-    async def forgetful(self: Reconciler, turn: Any, result: Any, principal: Any) -> None:
+    async def forgetful(self: ResponseHooks, turn: Any, result: Any, principal: Any) -> None:
         await self._responder.on_response(result)
 
-    return patch.object(Reconciler, "_run_hook", forgetful)
+    return patch.object(ResponseHooks, "_run", forgetful)
 
 
 def messages_that_are_not_projected() -> AbstractContextManager[Any]:
@@ -93,15 +98,15 @@ def messages_that_are_not_projected() -> AbstractContextManager[Any]:
         rows = list(project(state, event))
         return [] if isinstance(event, HookDone) else [row for row in rows if not isinstance(row, MessageRow)]
 
-    return patch.object(actor, "project", lossy)
+    return patch.object(decided_batch, "project", lossy)
 
 
 def two_runners_for_one_turn() -> AbstractContextManager[Any]:
-    return patch.object(Reconciler, "_is_running", lambda self, turn: False)
+    return patch.object(TurnSupervisor, "_is_running", lambda self, turn: False)
 
 
-def a_clock_that_wakes_nobody() -> AbstractContextManager[Any]:
-    return patch.object(WakeScheduler, "remember", lambda self, agent, at: None)
+def timers_that_never_run_out() -> AbstractContextManager[Any]:
+    return patch.object(_Timer, "set", lambda self, at: None)
 
 
 def a_timekeeper_that_never_stops() -> AbstractContextManager[Any]:
@@ -135,7 +140,7 @@ BUGS: dict[Callable[[], AbstractContextManager[Any]], str] = {
     hooks_that_are_never_done: "hooks",
     messages_that_are_not_projected: "rebuild",
     two_runners_for_one_turn: "effects",
-    a_clock_that_wakes_nobody: "endings",
+    timers_that_never_run_out: "endings",
     a_timekeeper_that_never_stops: "leaks",
     ends_that_are_told_as_completed: "told",
     readers_that_miss_a_page: "transcript",
