@@ -85,9 +85,9 @@ async def test_a_wrong_call_is_answered_and_the_log_says_what_to_do(
 @pytest.mark.parametrize(
     ("call", "why", "cure"),
     [
-        (lambda a: a.queue("nobody"), "no public method of that name", "Name one that it has"),
-        (lambda a: a.queue("_private"), "no public method of that name", "Name one that it has"),
-        (lambda a: a.schedule(5, "nobody"), "no public method of that name", "Name one that it has"),
+        (lambda a: a.queue("nobody"), "no public method 'nobody'", "Give the name of a method"),
+        (lambda a: a.queue("_private"), "no public method '_private'", "Give the name of a method"),
+        (lambda a: a.schedule(5, "nobody"), "no public method 'nobody'", "Give the name of a method"),
         (
             lambda a: a.schedule("every day", "work"),
             "not a cron expression of five fields",

@@ -1,4 +1,4 @@
-"""What users subclass. The runtime stands beside these classes: they know its `api` and nothing below."""
+"""The classes that users subclass, and what they use with them. Of the runtime, they know only its interfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of everything that users subclass: an instance per agent, beside the runtime and not beneath it."""
+"""Agent: the base class of all agents. The runtime makes one instance per loaded agent."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ log = logging.getLogger("everyword.agents")
 
 
 class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifecycle):
-    """One agent: a class, a name, a log of its own. An instance lives while the agent is loaded.
+    """One agent: a class, a name and its own log. An instance exists while the agent is loaded.
 
-    Nothing that must last belongs in attributes: instances come and go, the log stays. What clients are to share and
-    to see change at once belongs in `state`.
+    Do not keep lasting data in attributes: an instance is lost when the agent is unloaded. Use `state` for data that
+    the agent shares with its clients.
     """
 
     kind: ClassVar[str]
-    """The path segment of the class: `chat` for `Chat`, unless the class says otherwise. Agents are stored under it."""
+    """The path segment of the class: `chat` for `Chat`, unless the class sets another. Agents are stored under it."""
 
     aliases: ClassVar[Sequence[str]] = ()
-    """Kinds that the class had before. Agents that are stored under one keep their id, and all kinds lead to them."""
+    """Former kinds of the class. Agents that are stored under one keep their id, and can be reached by every kind."""
 
     _connections: dict[str, Connection]
     """The open connections, by serial."""
@@ -55,7 +55,7 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
     """Name that clients call → the attribute, and the method of the object there."""
 
     read_only_may_send: ClassVar[bool] = False
-    """Whether `on_message` gets frames of read-only clients; without it they are passed over."""
+    """Whether `on_message` gets frames of read-only clients; if False, these frames are ignored."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -68,7 +68,7 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
         cls._declared_kind, cls.aliases = declared_kinds(cls)
         cls.kind = agent_kind(cls)
 
-    if not TYPE_CHECKING:  # type checkers would take any assignment for granted
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any assignment
 
         def __setattr__(self, name: str, value: Any) -> None:
             check_attribute(self, name)
@@ -92,15 +92,15 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
 
     @property
     def parent(self) -> Handle[Any] | None:
-        """The agent whose sub-agent this is; None for one that is nobody's."""
+        """The agent that this one is a sub-agent of; None for an agent at the root."""
         above = parent_id(self._runtime.agent)
         return self.app._handle_at(above) if above is not None else None
 
     @property
     def principal(self) -> Principal | None:
-        """For whom the running code works: who asked the turn, called the method, sent the request, put the job aside.
+        """The principal that the running code acts for: it asked the turn, called, sent the request or queued the job.
 
-        None when it is nobody: in `on_start`, in schedules of the class, and in a script of your own.
+        None if there is none: in `on_start`, in schedules of the class, and in your own scripts.
         """
         acting = acting_for()
         return Principal.of(acting) if acting is not None else None
@@ -108,41 +108,41 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
     # -- connections -----------------------------------------------------------------------------------------------
 
     async def on_start(self) -> None:
-        """Hear that this instance was loaded, before it is used; runs again whenever the agent is loaded again."""
+        """Called when the agent is loaded, before the instance is used; again each time the agent is loaded again."""
 
     def prepare_connection(self, connection: Connection, request: Any) -> None:
-        """Prepare a new connection before anything is sent to it: set its `tags`, or `has_protocol` to False.
+        """Called with a new connection before anything is sent to it: set its `tags`, or `has_protocol` to False.
 
-        `connections(tag)` finds it by its tags. Without the protocol it is told neither of the state nor of the chat:
-        it gets what the agent itself sends and the replies to its own calls.
+        `connections(tag)` finds it by its tags. Without the protocol it gets no frames of the state or the chat, only
+        what the agent itself sends and the replies to its own calls.
         """
 
     async def on_connect(self, connection: Connection, request: Any) -> None:
-        """Hear of a new connection, after it was told who it talks to. `request` has its headers and query."""
+        """Called with a new connection, after its identity frame was sent. `request` has its headers and query."""
 
     async def on_message(self, connection: Connection, message: str) -> None:
-        """Called with a frame that is not of the protocol, as it came; see `read_only_may_send`."""
+        """Called with a frame that is not part of the protocol, unchanged; see `read_only_may_send`."""
 
     async def on_close(self, connection: Connection, code: int, reason: str) -> None:
-        """Hear that a connection is gone."""
+        """Called when a connection has closed."""
 
     async def on_error(self, connection: Connection | None, error: Exception) -> None:
-        """Hear that one of these hooks raised; the socket stays open."""
+        """Called when one of these hooks raised; the socket stays open."""
         log.error("a hook of %r raised", self, exc_info=error)
 
     async def on_request(self, request: Any) -> Any:
-        """Answer an HTTP request to a path of this agent that has no answer of its own, with a Starlette response.
+        """Called with an HTTP request to a path that the framework does not serve; return a Starlette response.
 
-        Of read-only clients it gets GET, HEAD and OPTIONS: change nothing when answering those.
+        From read-only clients it gets only GET, HEAD and OPTIONS: change nothing when answering those.
         """
         return None
 
     def connections(self, tag: str | None = None) -> list[Connection]:
-        """Return the connections that are open, or those with a tag."""
+        """Return the open connections, or only those with a tag."""
         return [each for each in self._connections.values() if tag is None or tag in each.tags]
 
     def broadcast(self, message: Any, *, exclude: Iterable[Connection | str] = ()) -> None:
-        """Send text, or anything else as JSON, to all but those in `exclude`: connections, or their ids."""
+        """Send text, or any other value as JSON, to all but those in `exclude`: connections, or their ids."""
         for connection in excluding(self.connections(), exclude):
             connection.send(message)
 

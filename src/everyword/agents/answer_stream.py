@@ -1,4 +1,4 @@
-"""Whatever `on_chat_message` gives back, as one stream of text and chunks."""
+"""Makes one stream of text and chunks from everything that `on_chat_message` may return."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ async def answer_items(
 ) -> AsyncGenerator[str | Chunk, None]:
     """Yield the text and the chunks of an answer. `source` names whose answer it is, in errors.
 
-    An answer that raises what `ends_at` names ends there. `after` is awaited when it is closed, however it ended.
-    A chunk of an unknown type is an error where our user's code wrote it, and is left out of the bytes of another
-    server, which may be newer than this one.
+    An answer that raises one of `ends_at` ends there. `after` is awaited when the stream is closed, however it ended.
+    A chunk of an unknown type is an error if the agent's code yielded it. In the bytes of another server, which may be
+    newer than this one, it is left out.
 
     Raises:
         UsageError: the answer, or an item of it, is of a type that is none of the legal ones; the text names them.

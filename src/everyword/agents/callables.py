@@ -1,4 +1,4 @@
-"""Methods that clients may call over the socket: found by their mark, with arguments checked against their hints."""
+"""`@callable_method`: methods that clients may call over the socket, with arguments checked against their hints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("everyword.agents")
 class CallResult:
     """The result of a callable that streams its values: `yield CallResult(total)` ends the call with it.
 
-    Async generators cannot return a value. Whatever comes behind it is not run.
+    Async generators cannot return a value. Code after this `yield` is not run.
     """
 
     value: Any
@@ -42,7 +42,7 @@ def callable_method(method: F | None = None, /, *, read_only: bool = False) -> F
 
     A generator may end with a result: `yield CallResult(total)`.
     `@callable_method(read_only=True)` lets read-only clients call it, too: use it for methods that change nothing.
-    Also exported as `everyword.callable`, the name that users of the original know; it hides Python's own.
+    Also exported as `everyword.callable`, the name in the original; it hides Python's own.
     """
 
     def mark(marked: F) -> F:
@@ -58,14 +58,14 @@ def callable_method(method: F | None = None, /, *, read_only: bool = False) -> F
 
 
 CLIENT_PREFIX = "everyword."
-"""How names begin that our Python client calls only to hear an answer: it marks a place among the frames by them."""
+"""Prefix of the names that our Python client calls only to get a reply, which marks a place among the frames."""
 
 MOST_HINTS = 100
 _hinted: set[tuple[str, str]] = set()
 
 
 def _hint(cls: type[Any], name: str, text: str) -> None:
-    """Tell the developer what to do about a call, once: a client must not be able to fill the log."""
+    """Log how to fix a refused call, once per method: a client must not be able to fill the log."""
     if name.startswith(CLIENT_PREFIX) or (cls.__name__, name) in _hinted or len(_hinted) >= MOST_HINTS:
         return
     _hinted.add((cls.__name__, name))

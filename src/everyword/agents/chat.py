@@ -1,4 +1,4 @@
-"""AIChatAgent: a durable conversation. Define `on_chat_message`; everything else is there."""
+"""AIChatAgent: an agent with a durable conversation. Only `on_chat_message` has to be defined."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ class Debounce:
 
 
 class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
-    """A conversation that does not lose a word. Subclass it and define `on_chat_message`."""
+    """An agent with a conversation that survives crashes. Subclass it and define `on_chat_message`."""
 
     _handle_type: ClassVar[type[Handle[Any]]] = ChatHandle
 
     max_persisted_messages: int | None = None
-    """How many messages are stored; older ones go when a turn ends. What the model is sent is yours to choose."""
+    """How many messages are stored; older ones are deleted when a turn ends. You choose what the model is sent."""
 
     message_concurrency: Literal["queue", "latest", "merge", "drop", "steer"] | Debounce = "queue"
-    """What becomes of a question that comes while another is being answered.
+    """What happens with a question that arrives while another one is being answered.
 
-    `queue`: it waits. `latest`: of those that wait, the newest is answered. `merge`: those that wait are answered
-    together. `drop`: it is refused. `steer`: the model reads it before its next step.
+    `queue`: it waits. `latest`: only the newest waiting question is answered. `merge`: all waiting questions are
+    answered together. `drop`: it is refused. `steer`: the model reads it before its next step.
     """
 
     trust_client_messages: bool = False
     """Whether clients may add and change assistant messages with `setMessages`.
 
-    A client then decides what the assistant said, including tool calls and their results, and the model believes it.
-    A call without an output is the server's: what a client stores is never run. Set it only if you trust every client.
+    If True, a client decides what the assistant said, including tool calls and their results, and the model believes
+    it. A tool call that a client stored is never run. Set it only if you trust every client.
     """
 
     turn_limits: TurnLimits = TurnLimits()
-    """How often a turn is tried, how long it, its model and its tools may take, and what clients read at the end."""
+    """How often a turn is tried, how long it, its model and its tools may take, and the text of a failed turn."""
 
-    # -- what you define ------------------------------------------------------------------------------------
+    # -- hooks ------------------------------------------------------------------------------------
 
     def on_chat_message(self, turn: Turn) -> Any:
         """Answer: yield text or chunks, or return text, an iterator, a response (of text or a stream) or None.
@@ -70,29 +70,29 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         raise UsageError(f"unable to answer; define `async def on_chat_message(self, turn)` on {type(self).__name__}")
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
-        """Hear how a turn ended: once per turn, after it, with what was stored."""
+        """Called when a turn has ended, with what was stored. Called once per turn."""
 
     async def on_chat_recovery(self, ctx: Recovery) -> Continue | Retry | Stop | Wait:
-        """Decide about a turn whose last attempt died, stalled or failed in a way that may pass.
+        """Decide about a turn whose last attempt died, stalled or failed with an error that may be temporary.
 
-        Called before each further attempt, after a crash also when nobody is connected. If `ctx.exhausted`, the turn is
-        given up whatever is returned: it ends as `error` with `TurnLimits.failed_text`, and what it said is kept.
+        Called before each further attempt; after a crash, also when no client is connected. If `ctx.exhausted`, the
+        turn is given up whatever is returned: it ends as `error` with `TurnLimits.failed_text`, and its text is kept.
         """
         return Continue()
 
     def sanitize_message_for_persistence(self, message: UIMessage) -> UIMessage:
-        """Return what is to be stored of a message. Must depend on nothing else, and change nothing else."""
+        """Return the message as it is to be stored. Must be a pure function of the message."""
         return message
 
     def error_text(self, exc: BaseException) -> str:
-        """Return what clients see of a failure: the text of a ChatError or of a refusal of ours, or a safe sentence."""
+        """Return the text that clients see of a failure: that of a ChatError or a refusal, or a safe sentence."""
         return public_text(exc, "Something went wrong while answering. Please try again.")
 
-    # -- what you use ---------------------------------------------------------------------------------------
+    # -- methods to call ---------------------------------------------------------------------------------------
 
     @property
     def messages(self) -> list[UIMessage]:
-        """The conversation: while a turn is answered, what it answers; else what is stored."""
+        """The conversation: in a turn, the messages that it answers; elsewhere, the stored messages."""
         turn = turn_of_agent(self._runtime.agent)
         return list(turn.messages if turn is not None else self._runtime.messages())
 
@@ -108,9 +108,9 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
     ) -> SaveMessagesResult:
         """Store messages and answer them; returns when the turn has ended. Plain text is one message of the user.
 
-        A function is called with the conversation when the turn's time has come, and gives the messages then. A
-        `request_id` of your own makes it happen once: a known one gives the turn that it has. A job has its own, so
-        that one which is run again because its process died asks nothing twice; but for functions, which die with it.
+        A function is called with the conversation when the turn begins, and returns the messages. With your own
+        `request_id`, the turn happens once: a known id returns the turn that it belongs to. Jobs set one themselves,
+        so a job that runs again after its process died asks nothing twice; except with functions, which are not stored.
         """
         _check_not_in_turn(self)
         if callable(messages):
@@ -123,13 +123,13 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         return SaveMessagesResult.of(result)
 
     async def continue_last_turn(self, body: dict[str, Any] | None = None) -> SaveMessagesResult:
-        """Go on with the last assistant message; `skipped` when the last message is not one."""
+        """Continue the last assistant message; `skipped` if the last message is not one."""
         _check_not_in_turn(self)
         result = await self._runtime.continue_turn(body=body)
         return SaveMessagesResult.of(result) if result is not None else SaveMessagesResult("", "skipped")
 
     async def clear_history(self) -> None:
-        """Start anew: running turns stop, waiting ones are skipped, nothing old comes back."""
+        """Delete all messages: running turns are stopped, waiting ones are skipped."""
         await self._runtime.clear()
 
     async def abort_request(self, request_id: str) -> None:
@@ -137,16 +137,16 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         await self._runtime.cancel(RequestId(request_id))
 
     async def abort_all_requests(self) -> None:
-        """Stop every turn, running or waiting, and approved calls that run late."""
+        """Stop every turn, running or waiting, and approved tool calls that run after their turn."""
         await self._runtime.cancel(None)
 
     async def reset_turn_state(self) -> None:
-        """Stop every turn and wait until none is left; the conversation stays."""
+        """Stop every turn and wait until none is left; the messages are kept."""
         await self._runtime.cancel(None)
         await self._runtime.wait_until_idle()
 
     async def wait_until_stable(self, timeout: Duration | None = None) -> bool:  # noqa: ASYNC109 - the seeds' name
-        """Wait until nothing runs or waits and nobody is asked anything; False when the timeout passes first.
+        """Wait until no turn runs or waits and no tool call is open; False if the timeout passes first.
 
         Args:
             timeout: Seconds or a timedelta; None to wait for ever.
@@ -157,12 +157,12 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         await turn._tool_runner.run_approved()
 
     async def has_pending_interaction(self) -> bool:
-        """Tell whether a tool call waits for the page or a person."""
+        """Tell whether a tool call waits for the page or for an approval."""
         return await self._runtime.versions.is_asking()
 
 
 def is_in_turn(agent: AIChatAgent) -> bool:
-    """Tell whether this agent's answer waits for the code that asks: another turn of it would wait for this one."""
+    """Tell whether a turn of this agent waits for the running code: starting another turn here would be a deadlock."""
     return agent._runtime.agent in waiting_agents()
 
 

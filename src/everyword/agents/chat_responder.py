@@ -80,9 +80,10 @@ class ChatResponder(AgentResponder[AIChatAgent]):
         return self._stream(call)
 
     def _answer(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
-        """Call `on_chat_message` and give what it gives. What it waits for, if it does, starts the next turn.
+        """Call `on_chat_message` and return its answer as one stream.
 
-        For approved calls that come too late for that, run them and nothing else: they write their outputs themselves.
+        If the turn is only there to run calls that were approved late, run these and nothing else: they write their
+        outputs themselves.
         """
         current_turn.set(call)
         set_current_agent(self.agent)
@@ -125,7 +126,7 @@ def responder_for(
     app: AppHandle | None = None,
     around: Callable[[StreamFunction], StreamFunction] | None = None,
 ) -> ChatResponder | AgentResponder[Agent]:
-    """Make an instance of an agent class for the runtime. Plain tools run in `threads`; `around` wraps its answers."""
+    """Make an agent and return its responder. Plain tools run in `threads`; `around` wraps its answers."""
     agent = cls(runtime)
     agent._app = app
     return ChatResponder(agent, threads, around) if isinstance(agent, AIChatAgent) else AgentResponder(agent)
@@ -154,7 +155,7 @@ def _call(agent: AIChatAgent, turn: Turn) -> Any:
 
 @cache
 def _arity(cls: type[AIChatAgent]) -> int:
-    """Return how many arguments the method takes beside `self`; one that takes any number is given the turn."""
+    """Return how many arguments the method takes beside `self`; 1, the turn, for one that takes any number."""
     parameters = list(inspect.signature(cls.on_chat_message).parameters.values())
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return 1

@@ -1,4 +1,4 @@
-"""The members of agent classes: which are hooks and settings, and the check that a class hides no other by accident."""
+"""The members of agent classes: lists of hooks and settings, and the check that a class hides no other member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that is connected to an agent, as the agent's own code sees it."""
+"""Connection: one open socket of a client, for the agent's own code."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Connection"]
 
 
 class Connection:
-    """One socket to one agent, while it is open. Several may have one `id`: a client's tabs have their own.
+    """One open socket to one agent. Several may have the same `id`; a client's tabs have their own.
 
-    `state` is the agent's to use: it lasts as long as the connection does. `principal` is who opened it.
+    The agent may store data in `state`; it lasts as long as the connection. `principal` opened it.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Connection:
         self.since = since
         """When it was opened, in seconds since 1970."""
         self.has_protocol = True
-        """Whether it is told of the state and the chat; `Agent.prepare_connection` may set it to False."""
+        """Whether it gets frames of the state and the chat; `Agent.prepare_connection` may set it to False."""
         self._tags: frozenset[str] = frozenset()
         self._states: StateAccess | None = None
         """The state of the agent that it is connected to."""
@@ -60,11 +60,13 @@ class Connection:
         return self.principal.read_only
 
     def send(self, message: Any) -> None:
-        """Send text as it is, or anything else as JSON, after what has happened before; a closed socket ignores it.
+        """Send text unchanged, or any other value as JSON, after the frames of what happened before.
 
-        If a state was set that is not committed yet, the message leaves when it is, since it may tell of that state;
-        if it cannot be committed, the message is dropped.
-        A client that does not read is closed with 1013 when too much waits for it (`Limits.unread`).
+        A closed socket ignores it.
+
+        If a state was set that is not committed yet, the message is sent after the commit, because it may depend on
+        that state; if the commit fails, the message is dropped. A client that does not read is closed with 1013 when
+        too much waits for it (`Limits.unread`).
         """
         if self._states is None or not self._states.is_waiting:
             self._send(message)
@@ -73,7 +75,7 @@ class Connection:
         self._states.then(partial(self._send, text))
 
     async def drain(self) -> None:
-        """Wait until the client has read enough of what was sent: call it between two of many messages.
+        """Wait until the client has read most of what was sent: call it between the messages of a long series.
 
         A client that reads nothing for a while (`Limits.unread_seconds`) is closed with 1013.
         """
@@ -81,7 +83,7 @@ class Connection:
             await self._drain()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close the socket; the client comes back unless the code says that it must not (1008, 4xxx)."""
+        """Close the socket; the client reconnects, unless the code forbids it (1008, 4xxx)."""
         self._close(code, reason)
 
     def __repr__(self) -> str:
@@ -89,6 +91,6 @@ class Connection:
 
 
 def excluding(connections: Iterable[Connection], exclude: Iterable[Connection | str]) -> list[Connection]:
-    """Return those that are in `exclude` neither themselves nor by their id."""
+    """Return the connections that are not in `exclude`, which has connections or ids."""
     left_out = list(exclude)
     return [each for each in connections if each not in left_out and each.id not in left_out]

@@ -1,4 +1,4 @@
-"""Background work of an agent: recorded before it begins, checkpointed as it goes on, handed back after a crash."""
+"""Fibers: background work that is recorded before it begins, saves checkpoints, and is recovered after a crash."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ log = logging.getLogger("everyword.agents")
 _within: ContextVar[FiberContext | None] = ContextVar("everyword_fiber", default=None)
 """The fiber whose code is running."""
 _recovered: ContextVar[FiberContext | None] = ContextVar("everyword_recovered_fiber", default=None)
-"""The fiber that is being handed back."""
+"""The fiber that is being recovered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fiber:
-    """Background work as it stands. Times in seconds since 1970.
+    """A fiber as it is now. Times are seconds since 1970.
 
-    `status` is running, done, failed, cancelled, interrupted (its process died, and nobody took it up) or set-aside
-    (its processes died under it too often).
+    `status` is running, done, failed, cancelled, interrupted (its process died, and `on_fiber_recovered` did not
+    continue it) or set-aside (its processes died too often).
     """
 
     id: str
@@ -46,9 +46,9 @@ class Fiber:
 
 
 class FiberContext:
-    """What background work is told of itself, and where it leaves its checkpoints.
+    """What a fiber's function is given: the fiber's data, and `stash` to save checkpoints.
 
-    `snapshot` is the last checkpoint, None before the first. `attempts` is 1 until it is handed back.
+    `snapshot` is the last checkpoint, None before the first. `attempts` is 1 until the fiber is recovered.
     """
 
     def __init__(self, runtime: AgentRuntime, record: FiberRecord) -> None:
@@ -58,7 +58,7 @@ class FiberContext:
         self._runtime = runtime
 
     async def stash(self, value: Any) -> None:
-        """Commit a checkpoint, JSON, in the place of the one before; it survives once this returns."""
+        """Replace the checkpoint by a JSON value; returns when it is committed."""
         await self._runtime.fibers.stash(FiberId(self.id), value)
         self.snapshot = value
 
@@ -77,9 +77,9 @@ class _Agent(Protocol):
 class Fibers:
     """Background work of an agent, as `self.fibers`. Functions are given a `FiberContext`, if they take a parameter.
 
-    A fiber keeps the agent loaded. It goes on when the code that started it is gone, and ends with its process: then it
-    is handed to `on_fiber_recovered`, with its last checkpoint, when the agent is loaded again; that is at once when a
-    server starts.
+    A fiber keeps the agent loaded, and continues when the code that started it has ended. If its process dies,
+    `on_fiber_recovered` is called with its last checkpoint when the agent is loaded again; when a server starts, that
+    is at once.
     """
 
     __slots__ = ("_agent",)
@@ -88,12 +88,12 @@ class Fibers:
         self._agent = agent
 
     async def start(self, name: str, work: Work[Any], *, fiber_id: str | None = None) -> str:
-        """Start a function in the background and return its id once that is recorded.
+        """Start a function in the background; return the fiber's id when the start is committed.
 
-        An id of the caller's own makes it happen once: one that was used before starts nothing.
+        With your own `fiber_id` it happens once: an id that was used before starts nothing.
         """
         fiber = _id_of(name, fiber_id)
-        # A context of its own: it outlives the turn or the call that it was started in.
+        # A new context, because the fiber outlives the turn or the call that started it.
         started: RunningFiber | FiberRecord = await self._agent._runtime.fibers.start(
             fiber, name, _working(self._agent, work), Context()
         )
@@ -101,22 +101,22 @@ class Fibers:
         return fiber
 
     async def list(self, name: str | None = None, status: str | None = None) -> Sequence[Fiber]:
-        """Return the fibers that run and the hundred that ended last, oldest first; of one name or status if given."""
+        """Return the running fibers and the hundred that ended last, oldest first; optionally of one name or status."""
         found = [_fiber(record) for record in await self._agent._runtime.fibers.all()]
         return [each for each in found if name in (None, each.name) and status in (None, each.status)]
 
     async def get(self, fiber_id: str) -> Fiber | None:
-        """Return one fiber; None when there is none of that id, or it ended long ago."""
+        """Return one fiber; None if there is no such fiber, or it ended long ago."""
         records = await self._agent._runtime.fibers.all()
         return next((_fiber(record) for record in records if record.id == fiber_id), None)
 
     async def cancel(self, fiber_id: str, reason: str | None = None) -> bool:
-        """Cancel a fiber: its code is stopped, and whoever waits for it is told. False when it has ended already."""
+        """Cancel a fiber: its code is stopped, and its callers get FiberCancelled. False if it has ended already."""
         return await self._agent._runtime.fibers.cancel(FiberId(fiber_id), reason)
 
 
 class HasFibers:
-    """What an agent does in the background."""
+    """The fibers of an agent."""
 
     _runtime: AgentRuntime
 
@@ -126,13 +126,13 @@ class HasFibers:
         return Fibers(self)
 
     async def run_fiber(self, name: str, work: Work[T], *, fiber_id: str | None = None) -> T:
-        """Run a function in the background and wait for its result; it goes on if the waiting is cancelled.
+        """Run a function in the background and wait for its result; it continues if the caller is cancelled.
 
-        In `on_fiber_recovered`, the name of the fiber that is handed back continues that fiber. So does its id, which
-        may also be chosen by the caller: one that runs is waited for and not started again.
+        In `on_fiber_recovered`, the name or the id of the recovered fiber continues that fiber. With your own
+        `fiber_id`, a fiber that is running is waited for and not started again.
 
         Raises:
-            FiberCancelled: somebody cancelled it.
+            FiberCancelled: the fiber was cancelled.
             Rejected: a fiber of this id has ended.
         """
         fiber = _id_of(name, fiber_id)
@@ -145,15 +145,15 @@ class HasFibers:
         return result
 
     async def on_fiber_recovered(self, ctx: FiberContext) -> None:
-        """Take up a fiber whose process died: start it again by its name, or return to let it end as interrupted.
+        """Called with a fiber whose process died: start it again by its name, or return to let it end as interrupted.
 
-        Raising means to be asked again, after a pause. After five attempts it is set aside.
+        If this raises, it is called again after a pause. After five attempts the fiber is set aside.
         """
         log.warning("fiber %s (%s) of %r was interrupted; define on_fiber_recovered to go on", ctx.id, ctx.name, self)
 
 
 async def recover_fiber(agent: Any, record: FiberRecord) -> None:
-    """Hand a fiber back to its agent."""
+    """Call the agent's `on_fiber_recovered` with a fiber."""
     ctx = FiberContext(agent._runtime, record)
     _recovered.set(ctx)
     await agent.on_fiber_recovered(ctx)

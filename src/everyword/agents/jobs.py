@@ -1,4 +1,4 @@
-"""Durable work of an agent: a queue, and a schedule. Both are in its log, and survive everything that it does."""
+"""Jobs: queued and scheduled calls of an agent's methods. They are stored in its log and survive restarts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ When = float | int | timedelta | datetime | str | Every
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work for later: in the queue (`kind` is `queue`), or scheduled (`once`, `cron` or `every`)."""
+    """A queued job (`kind` is `queue`) or a scheduled one (`once`, `cron` or `every`)."""
 
     id: str
     """What `jobs.get` and `jobs.cancel` take."""
@@ -62,8 +62,7 @@ _job_requests: ContextVar[Iterator[str] | None] = ContextVar("everyword_requests
 def next_request_of_job() -> str | None:
     """Return the request id of the next turn that the running job starts; None outside of jobs.
 
-    A job that is run again because its process died starts the same turns: their ids are the same, and they are not
-    asked a second time.
+    A job that runs again after its process died gets the same ids again, so its turns are not asked twice.
     """
     asked = _job_requests.get()
     return next(asked) if asked is not None else None
@@ -72,8 +71,8 @@ def next_request_of_job() -> str | None:
 class Jobs:
     """The queued and scheduled work of an agent, as `self.jobs`.
 
-    A run is recorded before the method is called. One that raises is tried again with growing pauses, `max_attempts`
-    times; one that kills the process every time is set aside after as many.
+    A run is recorded before the method is called. A run that raises is tried again with growing pauses, `max_attempts`
+    times; one that kills the process each time is set aside after as many.
     """
 
     __slots__ = ("_agent",)
@@ -82,7 +81,7 @@ class Jobs:
         self._agent = agent
 
     async def list(self, callback: str | None = None, *, queued: bool | None = None) -> Sequence[Job]:
-        """Return the queue in its order, then what is scheduled, the next first.
+        """Return the queue in its order, then the scheduled jobs, the next one first.
 
         Args:
             callback: Only jobs that call this method.
@@ -110,7 +109,7 @@ class Jobs:
 
 
 class HasJobs:
-    """What an agent can leave for later. Methods are named; they get the payload, and `missed`, if they take it."""
+    """The jobs of an agent. A job names a method, which gets the payload, and `missed` if it has that parameter."""
 
     _runtime: AgentRuntime
 
@@ -120,7 +119,7 @@ class HasJobs:
         return Jobs(self)
 
     async def queue(self, callback: str, payload: Any = None, *, max_attempts: int = 5) -> str:
-        """Call a method soon, after what is queued already; return the id of the job."""
+        """Call a method as soon as possible, after the jobs that are queued already; return the id of the job."""
         _check_callback(self, callback)
         job = JobId(secrets.token_urlsafe(9))
         await self._runtime.jobs.add(job, "queue", callback, 0, payload, max_attempts=max_attempts)
@@ -138,11 +137,11 @@ class HasJobs:
     ) -> Job:
         """Call a method at a time: after seconds, at a datetime, by a cron line (in a time zone), or `Every(...)`.
 
-        Runs that fall into a time when nothing runs become one run, which is told how many it stands for.
+        Runs that were due while no process ran become one run; `missed` is their number.
 
-        A cron line or an interval is there once: the same callback, rule, zone and payload again return the schedule
-        that there is. A delay or a date is added every time, unless it has a `key`: then it is there once while it
-        waits, and another callback, time or payload under the same key replaces it.
+        Scheduling the same callback, cron line or interval, zone and payload again returns the existing schedule. A
+        delay or a date adds a job each time, unless it has a `key`: then there is one job per key while it waits, and
+        another callback, time or payload under the same key replaces it.
 
         Raises:
             UsageError: there is no such method, or the time or the key cannot be understood.
@@ -160,7 +159,7 @@ class HasJobs:
         )
 
     async def cancel_schedule(self, schedule_id: str) -> bool:
-        """Cancel what was scheduled, as `jobs.cancel` does; False when it is done, cancelled or unknown."""
+        """Cancel a scheduled job, like `jobs.cancel`; False if it is done, cancelled or unknown."""
         return await self.jobs.cancel(schedule_id)
 
 
@@ -168,7 +167,7 @@ async def call_job(agent: Any, call: JobCall) -> None:
     """Call the method that a job names.
 
     Raises:
-        UsageError: there is no such method any more.
+        UsageError: the class no longer has the method.
     """
     _check_callback(agent, call.callback)
     _job_requests.set(map(f"job:{call.id}:{call.ended}:{{}}".format, count(1)))
@@ -186,8 +185,8 @@ def _check_callback(agent: Any, callback: str) -> None:
     if is_private or not callable(getattr(agent, callback, None)):
         name = type(agent).__name__
         raise UsageError(
-            f"unable to put {callback!r} aside; {name} has no public method of that name. Name one that it has: jobs "
-            "are kept by name, so that the next process finds them."
+            f"unable to queue a job; {name} has no public method {callback!r}. Give the name of a "
+            "method: jobs are stored by name, so that the next process finds it."
         )
 
 

@@ -1,4 +1,4 @@
-"""The kinds of agents: path segments, by the rule that the stock client applies to its `agent` option."""
+"""Kinds of agents: the path segment of a class, by the rule that the stock client applies to its `agent` option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an agent lasts: kept loaded while somebody needs it, and destroyed for good."""
+"""Keeping an agent loaded, and destroying it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DestroyedRuntime", "KeepAlive", "Lifecycle"]
 
 
 class KeepAlive:
-    """Keeps an agent loaded: within `async with`, or from `await` until the function that it gives is called."""
+    """Keeps an agent loaded: within `async with`, or from `await` until the returned function is called."""
 
     def __init__(self, runtime: AgentRuntime) -> None:
         self._runtime = runtime
@@ -39,27 +39,27 @@ class _Agent(Protocol):
 
 
 class Lifecycle:
-    """The end of an agent, and what puts off its unloading."""
+    """Methods of an agent that keep it loaded or destroy it."""
 
     def keep_alive(self: _Agent) -> KeepAlive:
         """Keep the agent loaded for work that the runtime cannot see: `async with self.keep_alive(): …`.
 
         `release = await self.keep_alive()` does so until `release()` is called. Turns, jobs, fibers, calls and open
-        connections need none of it. It is for this process only: what must survive a restart is a fiber or a job.
+        connections do not need it. It ends with the process: use a fiber or a job for work that must survive a restart.
         """
         return KeepAlive(self._runtime)
 
     async def destroy(self: _Agent) -> None:
-        """Delete this agent, all that it stored and every agent below it; whatever crashes, all of it or nothing.
+        """Delete this agent, all that it stored and every agent below it; after a crash, all of it or nothing.
 
-        Running turns and jobs are stopped without a word, sockets are closed, and nothing that was put aside happens.
-        May be called from the agent's own code, which then goes on but can do nothing more with the agent. The name
-        is that of a new, empty agent afterwards.
+        Running turns and jobs are stopped without notice, sockets are closed, and queued and scheduled jobs are
+        dropped. The agent's own code may call it; that code continues, but every further use of the agent raises. A new
+        agent may then use the name.
         """
         await self._runtime.destroy()
 
     def _retire(self: _Agent, why: AgentGone) -> None:
-        """Take the agent from this object: it was destroyed. Called by the runtime."""
+        """Make every further use of the runtime raise `why`, since the agent was destroyed. Called by the runtime."""
         self.__dict__["_runtime"] = DestroyedRuntime(self._runtime.agent, why)
 
 

@@ -1,4 +1,4 @@
-"""Limits that a class of agents sets as one value: for its turns, and for sub-agents that work as tools."""
+"""Limits that an agent class sets: of its turns, and of its agent tools."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class TurnLimits:
     """
 
     max_attempts: int = 5
-    """How often a turn is tried without progress when the process dies, the model stalls, or a failure may pass.
+    """How often a turn is tried without progress when the process dies, the model stalls, or an error may be temporary.
 
-    Progress resets the count: a finished step, a tool's output, or 1,000 chunks. A shutdown in good order does not
+    Progress resets the count: a finished step, a tool's output, or 1,000 chunks. An orderly shutdown does not
     count.
     """
 
     max_total_attempts: int = 100
-    """How often a turn is tried in all, with progress or without."""
+    """How often a turn is tried in total, with or without progress."""
 
     max_running_time: Duration = timedelta(hours=24)
-    """How long the attempts of a turn may have run in all; beyond that it is not tried again."""
+    """How long the attempts of a turn may run in total; after that it is not tried again."""
 
     stall_timeout: Duration | None = None
     """A model that is silent for this long is asked again; None for never. Running tools do not count."""
@@ -50,10 +50,10 @@ class AgentToolLimits:
     """Limits of sub-agents that work as tools: `agent_tool_limits = AgentToolLimits(max_concurrent=3)`."""
 
     max_concurrent: int | None = None
-    """How many sub-agents may be at work at a time; a run beyond that fails, with a text that says so."""
+    """How many runs may be active at the same time; a further run fails, and its error names the limit."""
 
     max_depth: int = 4
-    """How many agents may stand above one that works as a tool."""
+    """How many agents may be above a sub-agent that works as a tool."""
 
     silence_timeout: Duration | None = 120.0
     """A run whose sub-agent is silent for this long (seconds or a timedelta) is `interrupted`; None for never."""

@@ -1,4 +1,4 @@
-"""Messages and request ids as callers give them."""
+"""Messages and request ids that callers pass, in the form that is stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def request_id_or_new(given: str | None) -> RequestId:
 
 
 def to_stored_messages(messages: Messages | str, request: RequestId) -> list[dict[str, Any]]:
-    """Return messages as they are stored; plain text becomes one of the user, known by its request."""
+    """Return messages as they are stored; plain text becomes one message of the user, with an id from the request."""
     if isinstance(messages, str):
         messages = [UIMessage(f"user_{request}", "user", [{"type": "text", "text": messages}])]
     return to_json_messages(messages)

@@ -1,4 +1,4 @@
-"""How a turn ended, as programmatic callers and hooks are told: the one result shape."""
+"""SaveMessagesResult: how a turn ended, for code that started it and for `on_chat_response`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that a class declares, and what is known of code that schedules while its agent starts."""
+"""`@scheduled`: schedules that a class declares; and a warning about schedules without a key in `on_start`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GIVEN: Final = ("missed", "queue_item")
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Again and again, with so much time in between: `Every(hours=1)`."""
+    """An interval of a repeated schedule: `Every(hours=1)`."""
 
     seconds: float = 0
     minutes: float = 0
@@ -53,10 +53,10 @@ class Every:
 
 
 def scheduled(when: str | Every, payload: Any = None, *, zone: str = "UTC", max_attempts: int = 5) -> Callable[[F], F]:
-    """Run this method again and again: by a cron line (in a time zone), or `Every(...)`.
+    """Run this method repeatedly: by a cron line (in a time zone), or `Every(...)`.
 
-    Every agent of the class has the schedule from its first start on. When an agent starts, what is new is added, what
-    is not declared any more is cancelled, and what is unchanged keeps its time. May be given more than once.
+    Every agent of the class has the schedule from its first start on. When an agent starts, new schedules are added,
+    those that are no longer declared are cancelled, and unchanged ones keep their time. May be used more than once.
 
     Args:
         when: A cron line of five fields, or `Every(hours=1)`.
@@ -138,7 +138,7 @@ _warned: set[tuple[type[Any], str]] = set()
 
 
 async def run_on_start(on_start: Callable[[], Awaitable[None]]) -> None:
-    """Run an agent's `on_start`; what it schedules is known to be scheduled there."""
+    """Run an agent's `on_start`; `warn_if_starting` knows that code in it is part of the start."""
     start = _Start()
     _starting.set(start)
     try:

@@ -1,4 +1,4 @@
-"""What can be told of agent classes before their first turn: whether their models can be used."""
+"""Finds agent classes whose turns would fail: no model, or no package or key for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`self.sql(...)`: a database of the agent's own, beside its log."""
+"""`self.sql(...)`: the agent's own database, beside its log."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ D = TypeVar("D")
 
 
 class Row(dict[str, Any]):
-    """One row: a dict of its columns, in order, that can be asked by place too: `row["id"]`, `row[0]`.
+    """One row: a dict of its columns in order, which also takes an index: `row["id"]`, `row[0]`.
 
-    Where two columns have one name, the name means the last of them.
+    If two columns have the same name, the name means the last one.
     """
 
     __slots__ = ("_values",)
@@ -38,10 +38,10 @@ class Row(dict[str, Any]):
 
 
 class Rows(Sequence[Row]):
-    """What a statement gives: await it for the list, or use it as one, which waits with the whole thread.
+    """The result of a statement: await it to get the list, or use it as a list, which blocks the thread.
 
-    The statement is queued already, behind those before. It runs whether or not anybody looks here; if nobody does,
-    its error goes to the log.
+    The statement is queued when this object is made, and runs whether or not the result is used. If the result is not
+    used, an error is logged.
     """
 
     def __init__(self, query: str, future: Future[SqlResult]) -> None:
@@ -94,7 +94,7 @@ class Rows(Sequence[Row]):
 
 
 class _ErrorReport:
-    """Whether anybody will hear of a statement's error; tells the log if not, once."""
+    """Logs the error of a statement, once, if no code uses the result."""
 
     def __init__(self, query: str) -> None:
         self.is_seen = False
@@ -115,7 +115,7 @@ class _ErrorReport:
             if error is None or self.is_seen or not self._is_dropped or self._is_told:
                 return
             self._is_told = True
-        log.error("nobody looked at what became of %r: %s", self._query, error)
+        log.error("the statement %r failed, and no code used its result: %s", self._query, error)
 
 
 class _Agent(Protocol):
@@ -123,13 +123,13 @@ class _Agent(Protocol):
 
 
 class Sql:
-    """What an agent can ask of its own database. It is made at first use, and goes when the agent is destroyed."""
+    """The database of an agent. It is created at first use, and deleted when the agent is destroyed."""
 
     def sql(self: _Agent, query: str, *params: Any) -> Rows:
         """Run one statement, with a value for each `?`: `rows = await self.sql("select * from note where id = ?", 7)`.
 
-        Statements run in the order in which they were asked, each in a transaction of its own. Besides the agent's own
-        tables there are views of its log, to be read only: `messages`, `stream_metadata`, `stream_chunks`, and those
+        Statements run in the order of the calls, each in its own transaction. Besides the agent's own tables there are
+        read-only views of its log: `messages`, `stream_metadata`, `stream_chunks`, and those
         of the chat with the names that they have in the original (`cf_ai_chat_agent_messages`, …).
 
         Raises, where the result is awaited or used:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["SubAgentAddress", "check_child", "child_classes", "class_of", "known_child", "remember_child"]
 
 _remembered: WeakKeyDictionary[type, dict[str, type[Agent]]] = WeakKeyDictionary()
-"""Parent's class → kind → the class that its code asked for in this process."""
+"""Parent's class → kind → the class that its code has used in this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubAgentAddress:
-    """A sub-agent as its parent knows it."""
+    """The class and the name of a sub-agent."""
 
     cls: type[Any]
     name: str
@@ -42,14 +42,14 @@ def check_child(cls: type[Any], name: str) -> None:
 
 
 def remember_child(parent: type, child: type[Agent]) -> None:
-    """Note that agents of the first class have sub-agents of the second."""
+    """Record that agents of the first class have sub-agents of the second."""
     known = known_child(parent, agent_kind(child))
     if known is not child:
         _remembered.setdefault(parent, {})[agent_kind(child)] = child
 
 
 def child_classes(parent: type[Any]) -> dict[str, type[Agent]]:
-    """Return the classes of sub-agents by all their kinds: declared, of its agent tools, asked for so far."""
+    """Return kind → class of the sub-agents: those declared, those of agent tools, and those used so far."""
     known: dict[str, type[Agent]] = {agent_kind(cls): cls for cls in _tool_children(parent)}
     known |= {agent_kind(cls): cls for cls in parent.sub_agent_classes}
     for base in reversed(parent.__mro__):
@@ -65,9 +65,8 @@ def known_child(parent: type[Any], kind: str) -> type[Agent] | None:
 def class_of(agent: AgentId, served: Mapping[str, type[Agent]]) -> type[Agent] | None:
     """Return the class of an agent wherever it stands: `served` are those at the root, by all their kinds.
 
-    None when the class is unknown.
-
-    After a restart nobody may have asked for it yet: then a class of that kind counts if there is only one.
+    None if the class is unknown. After a restart the parent may not have used the class yet: then a class of that kind
+    counts if there is only one.
     """
     above, kind = parent_id(agent), split_agent_id(agent)[0]
     if above is None:

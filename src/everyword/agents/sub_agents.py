@@ -1,4 +1,4 @@
-"""Agents below agents: a child has a class, a name below its parent, and a log of its own."""
+"""Sub-agents: agents below an agent, each with a class, a name below its parent, and its own log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Parent(Protocol):
 
 
 class SubAgents:
-    """The agents below an agent, as `self.sub_agents`. They are named below it, and have logs of their own."""
+    """The agents below an agent, as `self.sub_agents`."""
 
     __slots__ = ("_agent",)
 
@@ -39,7 +39,7 @@ class SubAgents:
         self._agent = agent
 
     async def exists(self, cls: type[Any], name: str) -> bool:
-        """Tell whether there is a sub-agent of this class and name, without making one."""
+        """Tell whether there is a sub-agent of this class and name; does not create one."""
         check_child(cls, name)
         remember_child(type(self._agent), cls)
         return await self._agent._runtime.sub_agents.find(agent_kind(cls), name) is not None
@@ -47,7 +47,7 @@ class SubAgents:
     async def list(self, cls: type[Any] | None = None) -> Sequence[SubAgentAddress]:
         """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
 
-        Ones whose class this process does not know are left out: list it in `sub_agent_classes`.
+        Sub-agents whose class this process does not know are left out: list the class in `sub_agent_classes`.
         """
         classes = dict.fromkeys(all_kinds(cls), cls) if cls is not None else None
         found = []
@@ -61,7 +61,7 @@ class SubAgents:
         return found
 
     async def abort(self, cls: type[Any], name: str) -> None:
-        """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
+        """Stop every turn of a sub-agent, running or waiting; its messages are kept."""
         check_child(cls, name)
         remember_child(type(self._agent), cls)
         child = await self._agent._runtime.sub_agents.find(agent_kind(cls), name)
@@ -69,7 +69,7 @@ class SubAgents:
             await self._agent._runtime.of(child).cancel(None)
 
     async def delete(self, cls: type[Any], name: str) -> bool:
-        """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
+        """Destroy a sub-agent, all that it stored and every agent below it; False if there is none."""
         check_child(cls, name)
         remember_child(type(self._agent), cls)
         child = await self._agent._runtime.sub_agents.find(agent_kind(cls), name)
@@ -80,15 +80,15 @@ class SubAgents:
 
 
 class HasSubAgents:
-    """What an agent can do with agents of its own.
+    """The sub-agents of an agent.
 
-    Clients reach them at `…/sub/{kind}/{name}` only, and only where `on_before_sub_agent` lets them.
+    Clients reach them only at `…/sub/{kind}/{name}`, and only if `on_before_sub_agent` allows it.
     """
 
     _runtime: AgentRuntime
 
     sub_agent_classes: ClassVar[Sequence[type[Any]]] = ()
-    """Classes of sub-agents that are known from the start; others are when they are first asked for."""
+    """Classes of sub-agents that are known from the start; others become known when they are first used."""
 
     @property
     def sub_agents(self) -> SubAgents:
@@ -96,10 +96,10 @@ class HasSubAgents:
         return SubAgents(self)
 
     async def on_before_sub_agent(self, request: Any, child: SubAgentAddress) -> Any:
-        """Decide whether a client may use a sub-agent: True to let it, False to refuse, or a response of your own.
+        """Decide whether a client may use a sub-agent: return True to allow it, False to refuse, or your own response.
 
-        `authorize` has let the client use this agent already. Called for every request and socket; nobody gets in
-        unless this says so.
+        Called for every request and socket, after `authorize` has allowed the client to use this agent. By default,
+        every client is refused.
         """
         return False
 
@@ -110,7 +110,7 @@ class HasSubAgents:
     @overload
     async def sub_agent(self, cls: type[C], name: str) -> Handle[C]: ...
     async def sub_agent(self, cls: type[Any], name: str) -> Any:
-        """Return a handle to a sub-agent, which is made when there is none of that class and name.
+        """Return a handle to a sub-agent, which is created if there is none of that class and name.
 
         Raises:
             UsageError: the class or the name cannot be used.

@@ -1,4 +1,4 @@
-"""Turns that were accepted for later."""
+"""Submissions: turns that `submit_messages` accepted and that run later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Submission", "Submissions"]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A turn that was accepted for later. `id` is the idempotency key; times are seconds since 1970."""
+    """A turn that was accepted and runs later. `id` is the idempotency key; times are seconds since 1970."""
 
     id: str
     status: Literal["pending", "running", "completed", "error", "aborted", "skipped"]

@@ -1,4 +1,4 @@
-"""What `on_chat_message` is given: one attempt at one turn."""
+"""Turn: what `on_chat_message` is given, one attempt at one turn."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Turn"]
 
 
 class Turn:
-    """One attempt at answering.
+    """One attempt at a turn.
 
-    `id` is the request id, `body` what the client sent along, `attempt` counts from 1. After a crash the same turn
-    comes again with a higher `attempt`, and what was already said is the last of `agent.messages`: go on from there.
+    `id` is the request id, `body` the client's own fields, `attempt` counts from 1. After a crash the same turn is
+    tried again with a higher `attempt`, and the answer so far is the last of `agent.messages`: continue it.
     """
 
     def __init__(self, call: TurnCall, *, agent: Any = None, threads: ToolThreads | None = None) -> None:
@@ -31,7 +31,7 @@ class Turn:
 
     @cached_property
     def _tool_runner(self) -> ToolRunner:
-        """Its tools, if somebody asks: a box knows its turn, and the two would wait for the collector at every end."""
+        """Runs the tools. Made at first use: it refers to the turn, and the cycle would wait for the collector."""
         tools = tools_of(self._agent) if self._agent is not None else {}
         return ToolRunner(self._call, tools, agent=self._agent, turn=self, threads=self._threads)
 
@@ -47,7 +47,7 @@ class Turn:
 
     @property
     def trigger(self) -> str:
-        """`submit-message` or `regenerate-message`, as the client put it; nothing depends on it."""
+        """`submit-message` or `regenerate-message`, as the client sent it; the framework does not use it."""
         return self._call.trigger
 
     @property
@@ -57,14 +57,14 @@ class Turn:
 
     @property
     def continuation(self) -> bool:
-        """Whether the answer goes on from a message that is already there."""
+        """Whether the answer continues an existing message."""
         return self._call.is_continuation or self._call.partial is not None
 
     @cached_property
     def principal(self) -> Principal | None:
-        """Who asked, the same in every attempt; None when it was our own code that works for nobody.
+        """The principal that asked, the same in every attempt; None if server code asked without a principal.
 
-        An answer that goes on after an approval or a tool's result still works for who asked.
+        It stays the same when the answer continues after an approval or a tool's result.
         """
         return Principal.of(self._call.principal) if self._call.principal is not None else None
 
@@ -80,7 +80,7 @@ class Turn:
 
     @property
     def cancelled(self) -> CancelToken:
-        """Set when the turn is to stop. Look at it, await it, or call `raise_if_set()`."""
+        """Set when the turn is to stop. Check it, await it, or call `raise_if_set()`."""
         return self._call.cancelled
 
     @property
@@ -96,15 +96,15 @@ class Turn:
     def steps(self, max_steps: int = 20) -> Steps:
         """Answer with tools: each step is a question to the model; what it calls is run before the next.
 
-        What an approval allowed, or a crash left behind, is settled before the first step.
+        Calls that were approved, or that a crash left open, are settled before the first step.
         """
         return Steps(self._tool_runner, max_steps)
 
     async def is_steered(self) -> bool:
-        """Tell whether a question waits that is to be read now (`message_concurrency = "steer"`).
+        """Tell whether a question waits that should be read now (`message_concurrency = "steer"`).
 
-        `steps()` asks this before every step. In a loop of your own, ask where you could stop, and return if it is
-        true: the answer ends there, and the question is answered next, with all that was done so far before it.
+        `steps()` checks this before every step. In your own loop, check it where you could stop, and return if it is
+        True: the answer ends there, and the question is answered next, with everything done so far before it.
         """
         return await self._call.is_steered()
 
@@ -115,7 +115,7 @@ class Turn:
         of running twice: calls are known by their order, name and input.
 
         Raises:
-            CallPending: a person or the page has to answer first; let it pass, and the turn ends here.
+            CallPending: a person or the page has to answer first; do not catch it, so that the turn ends here.
             ChatError: the tool failed; the text is what clients are shown of it.
         """
         self._calls_made += 1
@@ -153,12 +153,12 @@ class Turn:
         return find_call(message, call_id) if message is not None else None
 
     async def _aclose(self) -> None:
-        """End the steps that the answer did not see to their end, and the calls that run in them."""
+        """End the steps that the answer left early, and the calls that run in them."""
         if "_tool_runner" in vars(self):
             await self._tool_runner.aclose()
 
     async def write(self, chunk: Any) -> None:
-        """Add a chunk to the answer from beside the returned stream: a data part, a source, metadata.
+        """Add a chunk to the answer, beside the returned stream: a data part, a source, metadata.
 
         Raises:
             BadChunk: it is no chunk, or of a type that no client knows.

@@ -1,4 +1,4 @@
-"""Versions of a conversation: what stands beside what is shown, and conversations that go on from a copy."""
+"""Versions of messages (regenerations, edits), and forks: copies of a conversation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Chat(Protocol):
 
 
 class Versions:
-    """The versions of a conversation, as `self.versions`: messages that stand in the place of one another."""
+    """The versions of a conversation, as `self.versions`: alternative messages in the same place."""
 
     __slots__ = ("_agent",)
 
@@ -47,7 +47,7 @@ class Versions:
         self._agent = agent
 
     async def list(self, message_id: str) -> Sequence[Version]:
-        """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
+        """Return the versions of a message, oldest first: the message, its regenerations, its edits."""
         return [Version.of(record) for record in await self._agent._runtime.versions.versions(MessageId(message_id))]
 
     @callable_method(read_only=True)
@@ -56,7 +56,7 @@ class Versions:
 
         Each is `{messageId, afterMessageId, shown, versions}`: `versions` are ids, oldest first, an answer that is
         being written included, and `shown` is the index of the one that is shown. It and `messageId` are null where
-        an answer ended without a word. Pages call it as `get_versions`.
+        an answer ended without text. Pages call it as `get_versions`.
         """
         return [
             {
@@ -94,7 +94,7 @@ class Versions:
         return found[0].node
 
     async def fork(self, message_id: str, name: str) -> ChatHandle[Any]:
-        """Copy the conversation up to a message into a new agent of this class; both go on by themselves.
+        """Copy the conversation up to a message into a new agent of this class; the two are independent from then on.
 
         Raises:
             Rejected: the message is unknown or still being written, or the other agent has messages.
@@ -106,7 +106,7 @@ class Versions:
 
 
 class HasVersions:
-    """What a chat agent knows of its versions."""
+    """The versions of a chat agent's messages."""
 
     _runtime: AgentRuntime
     _family_callables: ClassVar[Mapping[str, tuple[str, str]]] = {
@@ -116,5 +116,5 @@ class HasVersions:
 
     @property
     def versions(self) -> Versions:
-        """Other versions of what is shown: list them, switch to one, go on from a copy."""
+        """Other versions of the shown messages: list them, switch to one, continue in a copy."""
         return Versions(self)

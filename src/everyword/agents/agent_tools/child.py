@@ -1,4 +1,4 @@
-"""Working as a tool: how a run's input becomes a question to a chat agent, and its answer what the run comes to."""
+"""A chat agent that works as a tool: makes a question from a run's input, and the run's output from the answer."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = ["WorksAsTool", "check_tool_class", "run_answer", "run_question"]
 
 
 class WorksAsTool:
-    """What a chat agent may define and use when another runs it as a tool. All of it may be async."""
+    """Hooks of a chat agent that another agent runs as a tool. All of them may be async."""
 
     def agent_tool_input(self, input: Any) -> Any:
-        """Return the question that an input is: text, or messages. Must be the same for the same input."""
+        """Return the question for an input: text, or messages. Must return the same for the same input."""
         return input if isinstance(input, str) else msgspec.json.format(msgspec.json.encode(input), indent=2).decode()
 
     def agent_tool_output(self, result: SaveMessagesResult) -> Any:
-        """Return what a completed turn comes to: text, by default that of the answer, or an `AgentToolOutput`.
+        """Return the output of a completed turn: text, by default that of the answer, or an `AgentToolOutput`.
 
-        If the parent asks for a type and there is no output, the text is read as JSON.
+        If the parent expects a type and the output is None, the text is parsed as JSON.
         """
         return result.message.text if result.message is not None else ""
 
     def _run_marks(self, expects: str | None) -> dict[str, Any]:
-        """Return what the body of a run's turn says of the type that is asked for."""
+        """Return the fields that name the expected type in the body of a run's turn."""
         return {}
 
     async def _run_output(self, expects: str | None, result: TurnResult) -> AgentToolOutput:
-        """Return what a completed turn comes to."""
+        """Return the output of a completed turn."""
         given = await _given(self.agent_tool_output(SaveMessagesResult.of(result)))
         return given if isinstance(given, AgentToolOutput) else AgentToolOutput(str(given))
 
@@ -52,7 +52,7 @@ def check_tool_class(cls: type[Any]) -> None:
 
 
 async def run_question(agent: Any, call: RunCall) -> RunQuestion:
-    """Return the turn that a run asks of an agent."""
+    """Return the messages and the body of the turn for a run."""
     given = await _given(agent.agent_tool_input(call.input))
     if isinstance(given, str):
         given = [UIMessage(f"agent-tool-{call.run}-input", "user", [{"type": "text", "text": given}])]
@@ -61,16 +61,18 @@ async def run_question(agent: Any, call: RunCall) -> RunQuestion:
 
 
 async def run_answer(agent: Any, call: RunCall, result: TurnResult) -> RunAnswer:
-    """Return what a completed turn of an agent comes to.
+    """Return the output of a run whose turn has completed.
 
     Raises:
-        ChatError: it waits for somebody's answer.
-        BadInput: its output is not what was asked for.
+        ChatError: a tool call of the turn waits for an answer.
+        BadInput: the output does not have the expected type.
     """
     message = result.message
     waiting = [tool_name(part) for part in tool_parts(message) if is_open(part)] if message is not None else []
     if waiting:
-        raise ChatError(f"The sub-agent asks for an answer ({', '.join(waiting)}) that nobody can give while it works.")
+        raise ChatError(
+            f"The sub-agent asks for an answer ({', '.join(waiting)}) that cannot be given while it works as a tool."
+        )
     given: AgentToolOutput = await agent._run_output(call.expects, result)
     if call.expects is None:
         return RunAnswer(given.summary, given.output)
@@ -80,7 +82,7 @@ async def run_answer(agent: Any, call: RunCall, result: TurnResult) -> RunAnswer
 
 
 def _checked(expected: Any, output: Any) -> Any:
-    if expected is not None:  # nobody here may know the type after a restart: then who asked checks it
+    if expected is not None:  # unknown here after a restart: then the parent checks it
         validate_as(expected, output)
     return plain_json(output)
 

@@ -109,8 +109,8 @@ def agent_tool(
 ) -> AgentTool:
     """Offer an agent to the models of another: `tools = [agent_tool(Researcher, description="Looks things up.")]`.
 
-    The model reads the sub-agent's answer, or an object of `output_type`; of a failure, what went wrong and whether
-    trying again may help.
+    The model reads the sub-agent's answer, or an object of `output_type`; for a failure, the error and whether trying
+    again may help.
 
     Args:
         child: The sub-agent's class, an AIChatAgent.
@@ -119,7 +119,7 @@ def agent_tool(
         input_type: What the model must give: text, or a Pydantic model, a dataclass or another type.
         output_type: What the sub-agent must give.
         display: Anything for pages, as JSON.
-        detached: Do not wait for it: the model is told that it runs.
+        detached: Do not wait for the result: the model reads that it is running.
         needs_approval: As for `@tool`.
 
     Raises:

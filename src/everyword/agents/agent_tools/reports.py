@@ -1,4 +1,4 @@
-"""What an agent that works as a tool reports while it works: its progress, and milestones."""
+"""Progress and milestones that an agent reports while it works as a tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as tools: another agent does a part of the work, in a log of its own, and this one's pages watch it."""
+"""Runs of agent tools: a sub-agent does a part of the work, in its own log, and the parent's clients can watch it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CANCELLED: Final = "It was cancelled."
 
 
 class AgentTools:
-    """The runs of sub-agents that work for an agent, as `self.agent_tools`, and reports of its own progress."""
+    """The runs of an agent's agent tools, as `self.agent_tools`, and reports of its own progress."""
 
     __slots__ = ("_agent",)
 
@@ -44,14 +44,14 @@ class AgentTools:
     async def start(
         self, cls: type[AIChatAgent], input: Any, *, run_id: str | None = None, **options: Any
     ) -> AgentToolRun:
-        """Start a detached run and return it as it stands; the options are those of `run_agent_tool`."""
+        """Start a detached run and return it; the options are those of `run_agent_tool`."""
         result = await self._agent.run_agent_tool(cls, input, run_id=run_id, **{**options, "detached": True})
         found = await self.get(result.run_id)
         assert found is not None
         return found
 
     async def get(self, run_id: str) -> AgentToolRun | None:
-        """Return a run as it stands; None for an unknown one, or one of long ago."""
+        """Return a run as it is now; None if it is unknown, or ended long ago."""
         record = await self._agent._runtime.runs.find(RunId(run_id))
         return AgentToolRun.of(record) if record is not None else None
 
@@ -65,7 +65,7 @@ class AgentTools:
         return AgentToolRun.of(record) if record is not None else None
 
     async def tail(self, run_id: str, after: int = -1) -> AsyncIterator[AgentToolChunk]:
-        """Follow what a run's sub-agent says, behind chunk `after`, to its end. Leaving changes nothing.
+        """Yield the chunks of a run's sub-agent after chunk `after`, to its end. Leaving early does not stop the run.
 
         Raises:
             Rejected: there is no such run.
@@ -81,9 +81,9 @@ class AgentTools:
         phase: str | None = None,
         data: Any = None,
     ) -> None:
-        """Tell how far this agent's turn is, to its pages and to those of the agent that it works for. Not kept.
+        """Send the progress of this agent's turn to its clients and to those of its parent. Progress is not stored.
 
-        At most five times a second: what comes sooner is left out, but for a `fraction` of 1.
+        Reports beyond five per second are dropped, except those with a `fraction` of 1.
 
         Raises:
             UsageError: called outside of a turn of this agent.
@@ -93,7 +93,7 @@ class AgentTools:
         )
 
     async def report_milestone(self, name: str, **said: Any) -> None:
-        """Tell that something was reached; kept with the answer. `message`, `fraction`, `phase` and `data` go along.
+        """Add a milestone to the answer. It is stored, with `message`, `fraction`, `phase` and `data` if given.
 
         Raises:
             UsageError: called outside of a turn of this agent.
@@ -102,14 +102,14 @@ class AgentTools:
 
 
 class HasAgentTools:
-    """What an agent can do with sub-agents that work for it, one run each, named like the run."""
+    """The agent tools of an agent: each run is done by one sub-agent, whose name is the id of the run."""
 
     _runtime: AgentRuntime
     _reported: tuple[str, float] | None = None
     """The request whose progress was reported last, and when."""
 
     agent_tool_limits: AgentToolLimits = AgentToolLimits()
-    """How many sub-agents may work for this one, how deep, and how long they may be silent."""
+    """How many runs may be active, how deep they may be nested, and how long they may be silent."""
 
     @property
     def agent_tools(self) -> AgentTools:
@@ -117,10 +117,10 @@ class HasAgentTools:
         return AgentTools(self)
 
     async def on_agent_tool_start(self, run: AgentToolRun) -> None:
-        """Hear that a run was started, before its sub-agent is at work."""
+        """Called when a run was started, before its sub-agent begins."""
 
     async def on_agent_tool_finish(self, run: AgentToolRun, result: AgentToolResult) -> None:
-        """Hear how a run ended: once, and once more if the process died while this ran. Detached runs end here."""
+        """Called when a run has ended, also a detached one; once, and again if the process died during this call."""
 
     async def run_agent_tool(
         self,
@@ -135,21 +135,21 @@ class HasAgentTools:
         display_order: int | None = None,
         detached: bool = False,
     ) -> AgentToolResult:
-        """Let a sub-agent work on an input and return how that ended; at once if `detached`.
+        """Let a sub-agent work on an input and return the result; returns at once if `detached`.
 
-        A run id that is known is not run twice: it is waited for, or its end returned. Inside a turn, what is not
-        detached ends with the turn. Failures are results, not exceptions.
+        A known run id is not run twice: the run is waited for, or its result is returned. Inside a turn, a run that is
+        not detached ends with the turn. Failures are results, not exceptions.
 
         Args:
             cls: The sub-agent's class, an AIChatAgent.
-            input: Text, or anything that JSON can carry.
+            input: Text, or any other JSON value.
             run_id: The run's and the sub-agent's name; a fresh one if not given.
             parent_tool_call_id: The tool call of this agent that pages show the run under.
-            output_type: What the output must be; without it there are only words.
+            output_type: The type that the output must have; without it the result is text only.
             input_preview: What pages show of the input, 500 characters at most.
             display: Anything for pages, as JSON.
             display_order: Where pages show it beside others of the same call.
-            detached: Do not wait, and let it outlive the turn; `on_agent_tool_finish` hears of its end.
+            detached: Do not wait, and let it outlive the turn; `on_agent_tool_finish` is called when it ends.
 
         Raises:
             UsageError: the class or the run id cannot be used.

@@ -1,4 +1,4 @@
-"""What is told of a sub-agent that works as a tool, to code, to models, and about the types of its output."""
+"""Runs of agent tools and their results, and the types that their outputs must have."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["AgentToolChunk", "AgentToolOutput", "AgentToolResult", "AgentToolRun
 __all__ += ["find_output_type", "output_types_of", "register_output_type", "type_name", "validate_as"]
 
 _output_types: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
-"""Class of sub-agents → name → a type that their output is asked to have."""
+"""Class of sub-agents → name → a type that their output may be required to have."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentToolRun:
-    """A run as it stands. Times are seconds since 1970; `interrupted` may still become another end."""
+    """A run as it is now. Times are seconds since 1970; an `interrupted` run may still get another status."""
 
     run_id: str
     agent_type: str
@@ -60,18 +60,18 @@ class AgentToolRun:
 
 @dataclass(frozen=True, slots=True)
 class AgentToolResult:
-    """How a run ended; `running` of one that is detached. `output` is of the type that was asked for, if one was."""
+    """How a run ended; `running` if it is detached. `output` has the `output_type`, if one was given."""
 
     run_id: str
     """The id of the run, and the name of the sub-agent."""
     agent_type: str
     """The kind of the sub-agent."""
     status: Literal["running", "completed", "error", "aborted", "interrupted"]
-    """How the run stands; `interrupted` if it is not waited for any longer."""
+    """The status of the run; `interrupted` if the parent no longer waits for it."""
     summary: str | None = None
-    """What a completed run said."""
+    """The text of a completed run."""
     output: Any = None
-    """The object that a completed run ended with, if a type was asked for."""
+    """The output of a completed run, if an `output_type` was given."""
     error: str | None = None
     """What went wrong, for people."""
     reason: str | None = None
@@ -93,7 +93,7 @@ class AgentToolResult:
         )
 
     def for_model(self, *, has_output: bool = False) -> Any:
-        """Return what a model is told: the words or the output, or what went wrong and whether to try again."""
+        """Return the value for the model: the text or the output; for a failure, the error and whether to try again."""
         if self.status == "completed":
             return self.output if has_output else self.summary or ""
         if self.status == "running":
@@ -110,7 +110,7 @@ class AgentToolResult:
 
 @dataclass(frozen=True, slots=True)
 class AgentToolChunk:
-    """One chunk of what a sub-agent says, as JSON text; `sequence` counts from 0."""
+    """One chunk of a sub-agent's answer, as JSON text; `sequence` counts from 0."""
 
     sequence: int
     body: str
@@ -118,10 +118,10 @@ class AgentToolChunk:
 
 @dataclass(frozen=True, slots=True)
 class AgentToolOutput:
-    """What a turn of an agent that works as a tool comes to: in words, and as JSON if there is more to say."""
+    """The output of an agent that works as a tool: a text, and optionally a JSON value."""
 
     summary: str
-    """What a parent reads, and its model unless it asked for a type."""
+    """The text for the parent, and for its model unless an `output_type` was given."""
     output: Any = None
     """The output, as JSON; None for none."""
 
@@ -130,21 +130,21 @@ class AgentToolOutput:
 
 
 def type_name(output_type: Any) -> str:
-    """Return what a type is called in the log."""
+    """Return the name of a type in the log."""
     return output_type.__name__ if isinstance(output_type, type) else str(output_type)
 
 
 def register_output_type(child: type, output_type: Any) -> str:
-    """Note that sub-agents of this class may be asked for outputs of a type; return its name."""
+    """Record a type that outputs of this class may be required to have; return its name."""
     name = type_name(output_type)
     _output_types.setdefault(child, {})[name] = output_type
     return name
 
 
 def find_output_type(child: type, name: str) -> Any:
-    """Return the type of that name that this class, or one above it, may be asked for; None when nobody has noted it.
+    """Return the output type of that name, of this class or one above it; None if it was not registered.
 
-    What a class lists in `output_types` is known after a restart, too.
+    Types that a class lists in `output_types` are also known after a restart.
     """
     for base in child.__mro__:
         found = _output_types.get(base, {}).get(name)
@@ -155,7 +155,7 @@ def find_output_type(child: type, name: str) -> Any:
 
 
 def output_types_of(child: type) -> list[Any]:
-    """Return the types that sub-agents of this class may be asked for, as far as they were noted."""
+    """Return the registered output types of this class and those above it."""
     return [each for base in child.__mro__ for each in _output_types.get(base, {}).values()]
 
 

@@ -1,4 +1,4 @@
-"""The agents of an app, for code that uses them: what `Everyword` and `self.app` of an agent have in common."""
+"""AppHandle: the agents of an app. `Everyword` and `self.app` of an agent offer it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AppHandle:
 
     @property
     def _calls(self) -> MethodCalls:
-        """The way to the agents."""
+        """Carries calls to the agents."""
         raise NotImplementedError
 
     @overload
@@ -50,9 +50,9 @@ class AppHandle:
     @overload
     def get(self, cls: type[A], name: str) -> Handle[A]: ...
     def get(self, cls: type[Any], name: str) -> Any:
-        """Return a handle to one agent, for code that is not its own: `await app.get(Chat, "ann").save_messages("hi")`.
+        """Return a handle to one agent, for code outside of it: `await app.get(Chat, "ann").save_messages("hi")`.
 
-        Cheap, and loads nothing by itself. What it does is done in the loaded agent. The app must run when it is used.
+        This is cheap and loads nothing. The handle's calls run in the loaded agent; the app must be running then.
 
         Raises:
             UsageError: the app does not serve the class, or no agent can have the name.
@@ -71,11 +71,11 @@ class AppHandle:
     @overload
     def agents(self, kind: str | None = None, *, prefix: str = "") -> AsyncIterator[Handle[Any]]: ...
     def agents(self, kind: Any = None, *, prefix: str = "") -> AsyncIterator[Any]:
-        """Go through the agents that are stored or loaded, by kind and name; sub-agents are not among them.
+        """Iterate over the agents that are stored or loaded, by kind and name; sub-agents are not included.
 
         Args:
             kind: A class, or its kind; None for all that the app serves.
-            prefix: How their names begin.
+            prefix: Only agents whose names begin with this.
         """
         if kind is None:
             chosen = sorted(self._served)
@@ -93,7 +93,7 @@ class AppHandle:
                 after = page[-1]
 
     async def exists(self, cls: type[Agent] | str, name: str) -> bool:
-        """Tell whether an agent is stored or loaded; asking makes none. `cls` is a class, or its kind."""
+        """Tell whether an agent is stored or loaded; does not create it. `cls` is a class, or its kind."""
         return await self._calls.exists(_root(agent_kind(self._class(cls)), name))
 
     async def destroy(self, cls: type[Agent] | str, name: str) -> None:
@@ -112,7 +112,7 @@ class AppHandle:
         return cls
 
     def _handle_at(self, agent: AgentId) -> Handle[Any]:
-        """Return a handle to an agent wherever it stands."""
+        """Return a handle to an agent at the root or below another."""
         cls = class_of(agent, self._served)
         if cls is None:
             raise UsageError(f"unable to use {agent!r}; no class of kind {split_agent_id(agent)[0]!r} is known here")

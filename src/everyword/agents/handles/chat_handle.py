@@ -1,4 +1,4 @@
-"""Handles to agents that have a conversation."""
+"""ChatHandle: a handle to an agent with a conversation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ChatHandle(Handle[C_co]):
 
     @property
     def versions(self) -> VersionsHandle[C_co]:
-        """Other versions of what is shown: list them, switch to one, go on from a copy."""
+        """Other versions of the shown messages: list them, switch to one, continue in a copy."""
         return VersionsHandle(self._do, self._beside)
 
     def _beside(self, name: str) -> ChatHandle[C_co]:
@@ -43,11 +43,11 @@ class ChatHandle(Handle[C_co]):
     async def save_messages(self, messages: Messages | str, *, request_id: str | None = None) -> SaveMessagesResult:
         """Store messages and answer them; returns when the turn has ended. Plain text is one message of the user.
 
-        A `request_id` of your own makes it happen once: a known one gives the turn that it has. Inside a job there is
-        one by itself.
+        With your own `request_id`, the turn happens once: a known id returns the turn that it belongs to. Inside a job,
+        one is set automatically.
 
         Raises:
-            UsageError: a turn of this agent waits for the code that asks.
+            UsageError: a turn of this agent waits for the calling code.
         """
         check_messages(messages, "save_messages")
         request = request_id_or_new(request_id if request_id is not None else next_request_of_job())
@@ -78,28 +78,28 @@ class ChatHandle(Handle[C_co]):
         await self._do("abort_request", None, {"request_id": request_id})
 
     async def abort_all_requests(self) -> None:
-        """Stop every turn, running or waiting, and approved calls that run late."""
+        """Stop every turn, running or waiting, and approved tool calls that run after their turn."""
         await self._do("abort_all_requests", None)
 
     async def reset_turn_state(self) -> None:
-        """Stop every turn and wait until none is left; the conversation stays."""
+        """Stop every turn and wait until none is left; the messages are kept."""
         await self._do("reset_turn_state", None, is_wait=True)
 
     async def wait_until_stable(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the agent's own name
-        """Wait until nothing runs or waits and nobody is asked anything; False when `timeout` seconds pass first."""
+        """Wait until no turn runs or waits and no tool call is open; False if `timeout` seconds pass first."""
         is_stable: bool = await self._do(
             "wait_until_stable", bool, {"timeout": timeout}, is_wait=True, ends_with_caller=True
         )
         return is_stable
 
     async def has_pending_interaction(self) -> bool:
-        """Tell whether a tool call waits for the page or a person."""
+        """Tell whether a tool call waits for the page or for an approval."""
         is_pending: bool = await self._do("has_pending_interaction", bool)
         return is_pending
 
 
 def check_messages(messages: object, method: str) -> None:
-    """Refuse a function at once."""
+    """Raise UsageError if a function was passed instead of messages."""
     if callable(messages):
         raise UsageError(
             f"unable to give {method} of a handle a function; functions do not travel. Call it in a method of the "

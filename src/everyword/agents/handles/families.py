@@ -1,4 +1,4 @@
-"""What handles have behind one attribute, as the agents themselves do."""
+"""Attributes of handles: `handle.jobs`, `.sub_agents`, `.submissions` and `.versions`, like those of the agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["JobsHandle", "SubAgentsHandle", "SubmissionsHandle", "VersionsHandle
 C_co = TypeVar("C_co", bound="AIChatAgent[Any]", covariant=True)
 
 Do = Callable[[str, Any, dict[str, Any]], Awaitable[Any]]
-"""Does something in the agent: its name, the type of the result, and what it is given."""
+"""Runs an operation in the agent: its name, the type of the result, and the arguments."""
 
 
 class JobsHandle:
@@ -32,7 +32,7 @@ class JobsHandle:
         self._do = do
 
     async def list(self, callback: str | None = None, *, queued: bool | None = None) -> Sequence[Job]:
-        """Return the queue in its order, then what is scheduled, the next first; see `Jobs.list`."""
+        """Return the queue in its order, then the scheduled jobs, the next one first; see `Jobs.list`."""
         jobs: Sequence[Job] = await self._do("list_jobs", Sequence[Job], {"callback": callback, "queued": queued})
         return jobs
 
@@ -61,25 +61,25 @@ class SubAgentsHandle:
         self._do, self._parent = do, parent
 
     async def exists(self, cls: type[Any], name: str) -> bool:
-        """Tell whether there is a sub-agent of this class and name, without making one."""
+        """Tell whether there is a sub-agent of this class and name; does not create one."""
         is_there: bool = await self._do("has_sub_agent", bool, self._child(cls, name))
         return is_there
 
     async def list(self, cls: type[Any] | None = None) -> Sequence[SubAgentAddress]:
         """Return the sub-agents, those of one class if it is given, oldest first; not those below them.
 
-        Ones whose class this process does not know are left out: list it in `sub_agent_classes`.
+        Sub-agents whose class this process does not know are left out: list the class in `sub_agent_classes`.
         """
         found: Sequence[tuple[str, str]] = await self._do("list_sub_agents", Sequence[tuple[str, str]], {})
         known = dict.fromkeys(all_kinds(cls), cls) if cls is not None else child_classes(self._parent)
         return [SubAgentAddress(child, name) for kind, name in found if (child := known.get(kind)) is not None]
 
     async def abort(self, cls: type[Any], name: str) -> None:
-        """Stop every turn of a sub-agent, running or waiting; what was said is kept."""
+        """Stop every turn of a sub-agent, running or waiting; its messages are kept."""
         await self._do("abort_sub_agent", None, self._child(cls, name))
 
     async def delete(self, cls: type[Any], name: str) -> bool:
-        """Destroy a sub-agent, all that it stored and all below it; False when there is none."""
+        """Destroy a sub-agent, all that it stored and every agent below it; False if there is none."""
         was_there: bool = await self._do("delete_sub_agent", bool, self._child(cls, name))
         return was_there
 
@@ -124,7 +124,7 @@ class VersionsHandle(Generic[C_co]):
         self._do, self._named = do, named
 
     async def list(self, message_id: str) -> Sequence[Version]:
-        """Return what stands in a message's place, oldest first: itself, its regenerations, its edits."""
+        """Return the versions of a message, oldest first: the message, its regenerations, its edits."""
         found: Sequence[Version] = await self._do("list_versions", Sequence[Version], {"message_id": message_id})
         return found
 
@@ -133,7 +133,7 @@ class VersionsHandle(Generic[C_co]):
         await self._do("switch_version", None, {"version": version})
 
     async def fork(self, message_id: str, name: str) -> ChatHandle[C_co]:
-        """Copy the conversation up to a message into a new agent of this class; both go on by themselves.
+        """Copy the conversation up to a message into a new agent of this class; the two are independent from then on.
 
         Raises:
             Rejected: the message is unknown or still being written, or the other agent has messages.

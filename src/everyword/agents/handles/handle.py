@@ -1,4 +1,4 @@
-"""Handles: how other code uses an agent, wherever the agent is loaded."""
+"""Handle: how other code calls an agent, wherever the agent is loaded."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ R = TypeVar("R")
 
 
 class Handle(Generic[A_co]):
-    """One agent, for code that is not its own: routes, jobs, tests, other agents. It is cheap, and can be kept.
+    """One agent, for code outside of it: routes, jobs, tests, other agents. A handle is cheap and can be kept.
 
     Public methods of the agent's class are awaited: `await handle.add(2)`, or `await handle.call(Shop.add, 2)`, which a
-    type checker understands. They run in the loaded agent, as its own code, and go on if the caller is cancelled; the
-    result comes when the states that they set are committed. The agent is loaded when it is needed.
+    type checker understands. They run in the loaded agent, as its own code, and continue if the caller is cancelled.
+    They return when the states that they set are committed. The agent is loaded when it is needed.
 
     Arguments and results are copies with a JSON form: plain values, Pydantic models, dataclasses, messages. Errors of
-    everyword (`ChatError`, `Rejected`, `UsageError`, …) are raised with their class and text. Of any other exception
-    the caller reads only that the call failed (`CallFailed`); the log has the rest.
+    everyword (`ChatError`, `Rejected`, `UsageError`, …) are raised with their class and text. For any other
+    exception the caller gets `CallFailed` without details; the log has them.
     """
 
     def __init__(self, calls: MethodCalls, agent: AgentId, cls: type[A_co]) -> None:
         self._calls, self._agent, self._cls = calls, agent, cls
         self._principal: Identity | None = None
-        """For whom its calls are made; None for whomever the code works that makes them."""
+        """The principal of its calls; None for the principal that the calling code acts for."""
 
     @property
     def name(self) -> str:
@@ -69,9 +69,9 @@ class Handle(Generic[A_co]):
         return split_agent_id(self._agent)[0]
 
     def for_principal(self, principal: Principal | None) -> Self:
-        """Return a handle whose calls are made for somebody: a route's user, say. The agent's code is told who it is.
+        """Return a handle whose calls act for a principal, such as the user of a route; see `Agent.principal`.
 
-        Without it, calls are made for whomever the code works that makes them, and for nobody in a script or a route.
+        Without it, calls act for the principal of the calling code; a script or a route has none.
         """
         handle = type(self)(self._calls, self._agent, self._cls)
         handle._principal = principal.identity if principal is not None else None
@@ -110,7 +110,7 @@ class Handle(Generic[A_co]):
         """Call a method of the agent's class: `await handle.call(Shop.add, 2)`. Methods may be async or plain.
 
         Raises:
-            UsageError: it is none that can be called, or an argument has no JSON form.
+            UsageError: the method cannot be called through a handle, or an argument has no JSON form.
         """
         return self._called(name_of_method(self._cls, method), args, named)
 
@@ -119,8 +119,8 @@ class Handle(Generic[A_co]):
     ) -> AsyncGenerator[R, None]:
         """Read an async generator of the agent's class: `async for n in handle.stream(Shop.count, 3)`.
 
-        The generator is at most one value ahead, and is closed at its next value when the reader leaves. A result that
-        it ends with, `yield CallResult(…)`, comes last, as such.
+        The generator is at most one value ahead, and is closed at its next value when the reader leaves. If it ends
+        with `yield CallResult(…)`, the last value is that CallResult.
         """
         types = self._types(name := name_of_method(self._cls, method))
         if not types.is_stream:
@@ -128,7 +128,7 @@ class Handle(Generic[A_co]):
         return self._streamed(self._make_call(name, encode_arguments(types, args, named)), types)
 
     def _called(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Coroutine[Any, Any, Any]:
-        # Not async itself: a mistake is raised where the call is written, and arguments are copied there.
+        # Not async: errors are raised, and arguments are copied, at the call and not at the await.
         types = self._types(name)
         if types.is_stream:
             raise UsageError(
@@ -157,7 +157,7 @@ class Handle(Generic[A_co]):
         return Call(self._agent, method, arguments, principal, waiting_agents(), **options)
 
     async def _do(self, operation: str, result: Any, given: dict[str, Any] | None = None, **options: Any) -> Any:
-        """Do something that every agent can; `options` are those of `Call`."""
+        """Run an operation of the framework in the agent; `options` are fields of `Call`."""
         what = f"what {operation} is given"
         call = self._make_call(PREFIX + operation, b"[[],%b]" % encode_value(given or {}, what), **options)
         return decode_value(await self._calls.call(call), result, f"the result of {operation}")
@@ -165,7 +165,7 @@ class Handle(Generic[A_co]):
     # -- the agent -----------------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Load the agent, so that its `on_start` runs and its declared schedules begin; other calls do so, too."""
+        """Load the agent, so that its `on_start` runs and its declared schedules begin; every call does so, too."""
         await self._do("load", None)
 
     async def get_state(self: Handle[Agent[StateT]]) -> StateT:
@@ -189,20 +189,20 @@ class Handle(Generic[A_co]):
         return Any if model is None else model | None
 
     async def destroy(self) -> None:
-        """Delete the agent, all that it stored and every agent below it; its name is that of a new one then."""
+        """Delete the agent, all that it stored and every agent below it. A new agent may then use the name."""
         await self._calls.destroy(self._agent)
 
     # -- connections ---------------------------------------------------------------------------------------------
 
     async def connections(self, tag: str | None = None) -> list[ConnectionRecord]:
-        """Return the connections that are open, or those with a tag."""
+        """Return the open connections, or only those with a tag."""
         found: list[ConnectionRecord] = await self._do("connections", list[ConnectionRecord], {"tag": tag})
         return found
 
     async def close_connection(self, connection_id: str, code: int = 1000, reason: str = "") -> int:
         """Close the connections of this id, and return how many there were.
 
-        A client comes back unless the code says that it must not (1008, 4xxx).
+        A client reconnects, unless the code forbids it (1008, 4xxx).
         """
         given = {"connection_id": connection_id, "code": code, "reason": reason}
         closed: int = await self._do("close_connection", int, given)
@@ -220,7 +220,7 @@ class Handle(Generic[A_co]):
         return JobsHandle(self._do)
 
     async def queue(self, callback: str, payload: Any = None, *, max_attempts: int = 5) -> str:
-        """Let the agent call a method soon, after what is queued already; return the id of the job."""
+        """Let the agent call a method as soon as possible, after its queued jobs; return the id of the job."""
         given = {"callback": callback, "payload": payload, "max_attempts": max_attempts}
         job: str = await self._do("queue", str, given)
         return job
@@ -250,7 +250,7 @@ class Handle(Generic[A_co]):
     @overload
     async def sub_agent(self, cls: type[A], name: str) -> Handle[A]: ...
     async def sub_agent(self, cls: type[Any], name: str) -> Any:
-        """Return a handle to a sub-agent, which is made when there is none of that class and name."""
+        """Return a handle to a sub-agent, which is created if there is none of that class and name."""
         check_child(cls, name)
         remember_child(self._cls, cls)
         await self._do("make_sub_agent", None, {"kind": cls.kind, "name": name})
@@ -272,7 +272,7 @@ class Handle(Generic[A_co]):
 
 
 def make_handle(calls: MethodCalls, agent: AgentId, cls: type[A]) -> Handle[A]:
-    """Return a handle of the type that suits the class."""
+    """Return a handle of the class's handle type."""
     kind: type[Handle[A]] = cls._handle_type
     return kind(calls, agent, cls)
 

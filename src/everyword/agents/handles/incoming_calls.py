@@ -1,4 +1,4 @@
-"""The agent's side of a call: the method that is meant, run as the agent's own code, arguments and results as JSON."""
+"""The agent's side of a handle's call: finds the method, runs it as the agent's own code, and encodes its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which methods of an agent's class other code may call through a handle: the public ones that its author wrote."""
+"""Which methods of an agent class can be called through a handle: the public ones that its author wrote."""
 
 from __future__ import annotations
 

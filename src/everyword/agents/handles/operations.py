@@ -1,6 +1,6 @@
-"""What a handle can do with every agent: the framework's own methods, with arguments and results that have a JSON form.
+"""The framework's own operations that a handle calls, with arguments and results that have a JSON form.
 
-They run in the loaded agent like methods of its author, and use what its own code uses.
+They run in the loaded agent, like the methods of its class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..schedules import Every
 __all__ = ["OPERATIONS", "PREFIX", "ConnectionRecord"]
 
 PREFIX: Final = "everyword."
-"""How their names begin in a call; no method's does."""
+"""Prefix of their names in a call; no method can have it."""
 
 OPERATIONS: Final[dict[str, Callable[..., Any]]] = {}
 
@@ -32,13 +32,13 @@ def _operation(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRecord:
-    """A connection as other code sees it. Several may have one id: tabs that a client opened with the same one."""
+    """A connection, for code outside of the agent. Several may have one id: tabs that were opened with the same one."""
 
     id: str
     tags: list[str]
-    """What `connection_tags` of the agent gave it."""
+    """The tags that the agent's `prepare_connection` set."""
     state: dict[str, Any]
-    """What the agent keeps with it, as far as that has a JSON form."""
+    """The values of the connection's `state` that have a JSON form."""
     principal: str
     """The id of the principal that opened it."""
     read_only: bool

@@ -1,4 +1,4 @@
-"""A state that was set, for code that wants to know what becomes of it."""
+"""StateChange: what `set_state` returns; awaiting it waits for the commit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StateChange(Awaitable[StateT]):
 
 
 class CommitOutcome:
-    """What becomes of a state, and whether code hears of it. The runtime has it as long as that is not known."""
+    """The outcome of storing a state: stored or failed. A failure that no code awaits is logged."""
 
     def __init__(self, agent: object) -> None:
         self._agent = agent
@@ -60,7 +60,7 @@ class CommitOutcome:
         self._tell()
 
     def set_stopped(self) -> None:
-        """Note that nothing more becomes of it."""
+        """Fail, unless the outcome is known: the agent was stopped."""
         if not self._is_known:
             self.set_failed(AgentStopped(STOPPED))
 
@@ -85,7 +85,7 @@ class CommitOutcome:
             del self  # what is raised knows this frame: drop the reference to avoid a cycle
 
     def drop(self) -> None:
-        """Note that no code can await it any more."""
+        """Record that no code can await the change any more."""
         self._is_dropped = True
         self._report()
 

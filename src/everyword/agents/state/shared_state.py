@@ -1,4 +1,4 @@
-"""An agent's state: its own code has it when it is set, everybody else when it is committed (R-21)."""
+"""An agent's state: its own code sees a new state at once, clients and other code after the commit (R-21)."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ class SharedState(Generic[StateT]):
     def state(self) -> StateT:
         """The agent's state, shared with every client: a copy, so change it with `set_state` or `update_state` only.
 
-        The agent's own code reads what was set last, at once. Other code has a handle, and reads what is committed.
+        The agent's own code reads what was set last. Other code uses a handle, and reads what is committed.
         """
         value = self._runtime.state.read(self)
         state: StateT = self._initial() if value is None else self._from_json(self._upgraded(value))
         return state
 
     def set_state(self, state: StateT) -> StateChange[StateT]:
-        """Replace the state. It is the agent's at once, and everybody else's when it is committed.
+        """Replace the state. The agent's own code sees it at once, clients and other code after the commit.
 
-        `self.state` gives the new value right after the call, so `set_state` of something that was made of
-        `self.state` loses nothing as long as there is no `await` between the two. `await` waits for the commit, and
-        returns the state; without it the state is stored all the same, and a failure is logged. Clients are told after
-        the commit, then `on_state_changed` is called.
+        `self.state` gives the new value right after the call, so `set_state` of a value that was made from
+        `self.state` loses nothing, as long as there is no `await` between the two. `await` waits for the commit, and
+        returns the state; without `await` the state is stored, too, and a failure is logged. After the commit it
+        is sent to the clients, then `on_state_changed` is called.
 
         Raises, when awaited:
             BadInput: it does not fit `state_model`, or has no JSON form.
@@ -73,15 +73,15 @@ class SharedState(Generic[StateT]):
         return change_state(self, lambda owner: state)
 
     def update_state(self, change: Callable[[StateT], StateT]) -> StateChange[StateT]:
-        """Replace the state by what a plain function makes of it, in one step; `await` as with `set_state`.
+        """Replace the state by the result of a plain function, in one step; `await` as with `set_state`.
 
-        The function gets a copy, which it may change and return. It runs at once; from a thread, too, it is never given
-        a state that is replaced meanwhile.
+        The function gets a copy of the state, which it may change and return. It runs at once. Even if called from a
+        thread, no other state is set between its call and its result.
         """
         return change_state(self, lambda owner: _changed(change, owner.state))
 
     def upgrade_state(self, old: Any) -> Any:
-        """Make a state of the present `state_model` of a stored one that does not fit it any more, given as JSON.
+        """Convert a stored state, given as JSON, that no longer fits `state_model`; return one that does.
 
         Called when such a state is read, by the agent's own code or for a client that connects. The result is used at
         once; it is stored with the next state that is set. May be called several times, so it should only compute.
@@ -89,7 +89,7 @@ class SharedState(Generic[StateT]):
         return old
 
     def validate_state_change(self, state: StateT, source: Source) -> None:
-        """Refuse a state by raising; clients are told only that it was refused. May not be slow."""
+        """Raise to refuse a state; clients read only that it was refused. Must be fast."""
 
     async def on_state_changed(self, state: StateT, source: Source) -> None:
         """Called when a state is committed and was sent; `source` is the connection that set it, or "server"."""

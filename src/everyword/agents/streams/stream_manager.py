@@ -1,7 +1,7 @@
 """ResumableStreamManager: questions, answers and their streams on a plain agent, all of it in the agent's log.
 
 A stream is a turn of kind `rsm` that a job of the queue fills. Its end, its message and its status are one commit;
-the agent's state follows the log, and is set right again by whoever comes next if a process dies before it was.
+the agent's state follows the log. If a process dies before it updated the state, the next call updates it.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class ResumableStreamManager:
                     f"unable to keep the answer; generate_ai_response returned {given}. Return all the text"
                 )
         except (asyncio.CancelledError, AgentStopped, LogError):
-            raise  # no outcome: whoever loads the agent next goes on
+            raise  # no outcome: the next process that loads the agent continues
         except Exception as exc:
             log.warning("stream %s of %r failed", options.stream_id, self._agent, exc_info=exc)
             await writer.fail(public_text(exc, FAILED), f"{type(exc).__name__}: {exc}")
@@ -226,7 +226,7 @@ class ResumableStreamManager:
     # -- keeping clients in step --------------------------------------------------------------------------------------
 
     async def _sync(self) -> None:
-        """Set the state to what the log says, and look again: somebody may have been faster, and set less."""
+        """Set the state to what the log says, and check again: a concurrent call may have set an older one."""
         await self._agent._runtime.load()
         last: dict[str, Any] | None = None
         while True:
@@ -299,7 +299,7 @@ class _AttemptWriter:
         return [encode_chunk_event(place, None, self._restarts)]
 
     async def finish(self, message: dict[str, Any]) -> None:
-        """End the stream well: what an earlier attempt said beyond this one's last word goes."""
+        """Complete the stream; chunks of earlier attempts after this attempt's last chunk are removed."""
         bodies = self._cut(min(self._inherited)) if self._inherited else []
         await self._streams.end(
             self._turn, self._attempt, Outcome.COMPLETED, total=len(self._said), bodies=bodies, message=message
@@ -318,7 +318,7 @@ def _token() -> str:
 def _message(message: UIMessage) -> ResumableMessage:
     created = message.metadata.get("createdAt", 0) if isinstance(message.metadata, dict) else 0
     said = {"id": message.id, "role": message.role, "content": message.text, "createdAt": created}
-    return cast(ResumableMessage, said)  # a role is one of the two: nobody else writes messages here
+    return cast(ResumableMessage, said)  # a role is one of the two: only this class writes messages here
 
 
 def _asked(messages: list[ResumableMessage], question: str) -> list[ResumableMessage]:

@@ -1,4 +1,4 @@
-"""`create_ui_message_stream`: an answer written by hand, piece by piece, beside streams that are merged into it.
+"""`create_ui_message_stream`: an answer that code writes chunk by chunk, and merges other streams into.
 
 The order is that of the AI SDK's createUIMessageStream: what is written appears in the order of the writes, each merged
 stream keeps its own order, and streams run beside each other and beside `execute`. What is written straight after
@@ -70,7 +70,8 @@ def create_ui_message_stream(
         execute: writes the answer; sync or async.
         on_error: gives the text of the `error` chunk that a failure of `execute` or of a merged stream becomes. The
             default is a safe sentence, or a ChatError's own text. The other streams go on.
-        on_finish: hears once, at the end, what the chunks made; sync or async. Its failure fails the stream.
+        on_finish: called once, at the end, with the message that the chunks make; sync or async. If it raises, the
+            stream fails.
         original_messages: the conversation so far; if an assistant's message is the last, it is continued.
         generate_id: gives the id for a `start` chunk that has none.
 
@@ -100,7 +101,7 @@ class UIMessageStreamWriter:
         """Add a chunk at once, in the order of the calls.
 
         Awaiting the result is optional: it waits until the consumer has caught up, so that a slow log slows the writer.
-        Whoever writes much should await it. After the end of the stream, writing does nothing but warn.
+        Await it when you write much. After the end of the stream, writing only logs a warning.
 
         Raises:
             BadChunk: it is no chunk, or of a type that no client knows.

@@ -1,4 +1,4 @@
-"""What Think's hooks are given."""
+"""TurnContext and StepContext: the arguments of Think's hooks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["StepContext", "TurnContext"]
 
 @dataclass(slots=True)
 class TurnContext:
-    """One attempt at a turn, before the model is asked. Whatever `before_turn` changes holds for this attempt.
+    """One attempt at a turn, before the model is asked. Changes that `before_turn` makes apply to this attempt.
 
-    `messages` is what the answer answers; what there is of the answer itself is added at each step. `tools` are the
-    agent's own, by name; those that the page offers come on top.
+    `messages` is the conversation to answer; the answer so far is added at each step. `tools` are the agent's own, by
+    name; the tools of the page are added to them.
     """
 
     turn: Turn
@@ -32,9 +32,9 @@ class TurnContext:
 
 @dataclass(slots=True)
 class StepContext:
-    """One question to the model. What `before_step` changes holds for this step only.
+    """One request to the model. Changes that `before_step` makes apply to this step only.
 
-    `only_tools` narrows the tools that the model is told of. `usage` counts the tokens of the attempt so far. The last
+    `only_tools` limits the tools that the model sees. `usage` counts the tokens of the attempt so far. The last
     three are set for `on_step_finish`: why the model stopped, the tokens of this step, and the answer as it stands.
     """
 

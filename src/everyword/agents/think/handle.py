@@ -1,4 +1,4 @@
-"""Handles to agents that answer with a model."""
+"""ThinkHandle: a handle to a Think agent."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ class ThinkHandle(ChatHandle[T_co]):
         body: dict[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Ask, and return how the turn ended; with `output_type`, the object that it ended with.
+        """Start a turn, and return how it ended; with `output_type`, return the object that it ended with.
 
-        The same key twice is the same turn. The type must be one of the class's `output_types`: only its name travels.
+        The same idempotency key twice is the same turn. The type must be one of the class's `output_types`, because
+        only its name is sent.
 
         Raises:
-            ChatError: an object was asked for, and the turn did not complete.
-            CallPending: an object was asked for, and a call waits for a person or the page first.
+            ChatError: `output_type` was given, and the turn did not complete.
+            CallPending: `output_type` was given, and a tool call waits for a person or the page first.
         """
         check_messages(messages, "run_turn")
         output = None if output_type is None else type_name(output_type)
@@ -64,9 +65,9 @@ class ThinkHandle(ChatHandle[T_co]):
     async def submit_messages(
         self, messages: Messages | str, *, idempotency_key: str | None = None, body: dict[str, Any] | None = None
     ) -> Submission:
-        """Accept a turn for as soon as may be and return at once; from then on it outlives the process.
+        """Queue a turn and return at once; it is stored then, and survives the process.
 
-        The same key twice is the same submission. May be called inside a turn.
+        The same idempotency key twice is the same submission. May be called inside a turn.
         """
         check_messages(messages, "submit_messages")
         given = {"messages": messages, "body": body, "idempotency_key": request_id_or_new(idempotency_key)}
@@ -75,5 +76,5 @@ class ThinkHandle(ChatHandle[T_co]):
 
     @property
     def submissions(self) -> SubmissionsHandle:
-        """Turns that were accepted for later: list, get and cancel them."""
+        """Turns that `submit_messages` accepted: list, get and cancel them."""
         return SubmissionsHandle(self._do)

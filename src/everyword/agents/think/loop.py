@@ -1,4 +1,4 @@
-"""How Think answers: the hooks, the model, the tools and the checks of one attempt, in order."""
+"""The answer loop of Think: calls the hooks, the model and the tools of one attempt, in order."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def run_approved_calls(agent: Think, turn: Turn, *, has_chunk_hook: bool) 
 
 
 async def awaited(answer: Any) -> Any:
-    """Return what a method gave, whether it is async or not."""
+    """Return the value, awaited if it is awaitable."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -82,7 +82,7 @@ async def _context(agent: Think, turn: Turn, stack: AsyncExitStack) -> TurnConte
 
 
 class _AnswerLoop:
-    """One attempt: asks the model and runs what it calls, until the answer is complete or somebody is asked."""
+    """One attempt: asks the model and runs what it calls, until the answer is complete or a call waits."""
 
     def __init__(self, agent: Think, context: TurnContext, *, is_changed: bool, has_chunk_hook: bool) -> None:
         self._agent, self._context = agent, context
@@ -105,7 +105,7 @@ class _AnswerLoop:
     async def chunks(self) -> AsyncGenerator[str | Chunk, None]:
         reminder: str | None = None
         while not await self._is_done() and not await self._is_complete():
-            # Who waits for an object is not put off with half of the work.
+            # A caller that waits for an object must not get half of an answer because of a steering question.
             limit = self._context.max_steps - self._number
             async with aclosing(aiter(Steps(self.tool_runner, limit, may_yield=self._output is None))) as steps:
                 async for step in steps:
@@ -129,11 +129,11 @@ class _AnswerLoop:
             yield finish
 
     async def _is_done(self) -> bool:
-        """Tell whether the object is there; an answer in words is done when its steps are."""
+        """Tell whether the expected object was given; an answer in text is done when its steps are."""
         return self._output is not None and self._output.is_given(await self._call.message())
 
     async def _is_complete(self) -> bool:
-        """Tell whether an attempt before this one died behind its last word: the model has nothing to go on with."""
+        """Tell whether an earlier attempt died after its last chunk: then the model is not asked again."""
         message = await self._call.message() if self._call.attempt > 1 and not self._call.is_continuation else None
         if message is None or self._output is not None or self._number:
             return False
@@ -146,7 +146,7 @@ class _AnswerLoop:
         return True
 
     async def _is_waiting(self) -> bool:
-        """Tell whether somebody else has to answer a call first, or to say that the answer goes on."""
+        """Tell whether a call waits for a person or the page, or the client decides when the answer continues."""
         message = await self._call.message()
         return (message is not None and is_waiting(message)) or await self._call.is_held()
 
@@ -155,7 +155,7 @@ class _AnswerLoop:
             raise ModelError(REJECTED_TEXT)
 
     async def _final_chunk(self, finish: Chunk) -> Chunk:
-        """Return the turn's `finish`; some providers say `stop` when they call, and then nobody would go on."""
+        """Return the turn's `finish`. Some providers send `stop` with a call; the client would not continue then."""
         message = await self._call.message()
         parts = message.parts[last_step(message.parts) :] if message is not None else []
         calls = any(is_tool_part(part) and not part.get("providerExecuted") for part in parts)
@@ -219,7 +219,7 @@ class _AnswerLoop:
                 yield chunk
 
     async def _count_usage(self, context: StepContext, finish: Chunk) -> Chunk:
-        """Note what a step took, and return the chunk that says so: it stands also if the turn ends in another way."""
+        """Record the usage of a step; return the chunk that stores it, so it is kept however the turn ends."""
         before = context.usage
         context.finish_reason = finish.get("finishReason")
         context.usage = dict((finish.get("messageMetadata") or {}).get("usage") or {})

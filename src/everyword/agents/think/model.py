@@ -1,4 +1,4 @@
-"""One question to a Pydantic AI model, as the chunks of one step. Tools are described to it here, and run elsewhere."""
+"""One request to a Pydantic AI model, as the chunks of one step. It describes the tools; `tools/steps.py` runs them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def _events(question: Question, usage: RunUsage) -> AsyncIterator[Any]:
 def _history(question: Question) -> list[ModelMessage]:
     history = to_pydantic_ai(question.messages)
     if history and history[-1].kind == "response":
-        # Nothing was asked since: an attempt died mid-sentence, or somebody wants the answer to go on.
+        # The last message is the answer itself: an attempt died in the middle, or the answer is to be continued.
         kinds = import_pydantic_ai("pydantic_ai.messages")
         history.append(kinds.ModelRequest(parts=[kinds.UserPromptPart(GO_ON)]))
     return history

@@ -1,4 +1,4 @@
-"""Turns that have to end with an object of a given type. The model gives it by calling a tool, which checks it."""
+"""Turns that must end with an object of a given type. The model calls a tool with it, and the tool checks it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ExpectedOutput:
         self._description = said or "Give the final answer. Calling this ends the turn."
 
     def tool(self) -> AnyTool:
-        """Return the tool that takes the object; a misfit is told to the model, which may try again."""
+        """Return the tool that takes the object; if it does not fit, the model reads why and may try again."""
 
         async def take(**given: Any) -> str:
             self.check(given)
@@ -83,7 +83,7 @@ class ExpectedOutput:
 
         Raises:
             ChatError: the turn did not complete; the text is what clients are shown.
-            CallPending: somebody is asked something first.
+            CallPending: a tool call waits for a person or the page first.
         """
         if result.outcome is not Outcome.COMPLETED:
             raise ChatError(result.error or f"The turn was {result.outcome.value}.")

@@ -1,4 +1,4 @@
-"""Think: an agent that answers with a model and tools by itself. Name the model; everything else is there."""
+"""Think: an agent that answers with a model and tools. Only `model` has to be set."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Think(AIChatAgent[StateT]):
     """A name such as `openai:gpt-5.2`, or a model object of Pydantic AI."""
 
     instructions: str = ""
-    """What the model is told before the conversation."""
+    """The system prompt."""
 
     name_speakers: bool = False
-    """Whether the model is told who wrote each question, for conversations of several people: `Ann: hello`."""
+    """Whether questions for the model begin with the name of their author (`Ann: hello`), for several users."""
 
     tools: Sequence[Any] = ()
     """Tools beside the methods with `@tool`: functions, tools, and toolsets of Pydantic AI."""
 
     max_steps: int = 20
-    """How often the model may be asked in one attempt."""
+    """How many requests to the model one attempt may make."""
 
     model_settings: Mapping[str, Any] = {}
     """Pydantic AI's settings for every request: temperature, max_tokens, request_timeout and the like."""
@@ -59,7 +59,7 @@ class Think(AIChatAgent[StateT]):
     """Types for `run_turn(output_type=…)` that must be known after a restart."""
 
     output_retries: int = 2
-    """How often the model may correct an object that does not fit, or that it did not give."""
+    """How often the model may try again if its object does not fit, or is missing."""
 
     _toolsets: list[Any]
     """The toolsets of Pydantic AI among `tools`."""
@@ -76,7 +76,7 @@ class Think(AIChatAgent[StateT]):
     def _has_chunk_hook(self) -> bool:
         return type(self).on_chunk is not Think.on_chunk
 
-    # -- what you may define ----------------------------------------------------------------------------------
+    # -- hooks ----------------------------------------------------------------------------------
 
     def get_model(self) -> Any:
         """Return the model for a turn; may be async."""
@@ -91,13 +91,13 @@ class Think(AIChatAgent[StateT]):
         """Change what the model is asked in one step; may be async."""
 
     def on_step_finish(self, ctx: StepContext) -> Any:
-        """Hear that a step and the calls in it are done; may be async."""
+        """Called when a step and the tool calls in it are done; may be async."""
 
     def on_chunk(self, chunk: Chunk) -> Any:
-        """See a chunk of the answer. Changing it changes nothing, and raising stops nothing; may be async."""
+        """Called with each chunk of the answer; may be async. Changes have no effect, and exceptions are logged."""
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
-        """Answer with the model. Define it yourself to answer some turns in another way."""
+        """Answer with the model. Override it to answer some turns in another way."""
         async with aclosing(answer_turn(self, turn, has_chunk_hook=self._has_chunk_hook)) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -136,13 +136,13 @@ class Think(AIChatAgent[StateT]):
         body: dict[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Ask, and return how the turn ended; with `output_type`, the object that it ended with.
+        """Start a turn, and return how it ended; with `output_type`, return the object that it ended with.
 
-        The same key twice is the same turn.
+        The same idempotency key twice is the same turn.
 
         Raises:
-            ChatError: an object was asked for, and the turn did not complete.
-            CallPending: an object was asked for, and a call waits for a person or the page first.
+            ChatError: `output_type` was given, and the turn did not complete.
+            CallPending: `output_type` was given, and a tool call waits for a person or the page first.
         """
         if is_in_turn(self):
             raise UsageError("unable to start a turn inside a turn; it would wait for itself. Use `submit_messages`.")
@@ -161,9 +161,9 @@ class Think(AIChatAgent[StateT]):
     async def submit_messages(
         self, messages: Messages | str, *, idempotency_key: str | None = None, body: dict[str, Any] | None = None
     ) -> Submission:
-        """Accept a turn for as soon as may be and return at once; from then on it outlives this process.
+        """Queue a turn and return at once; it is stored then, and survives the process.
 
-        The same key twice is the same submission. May be called inside a turn.
+        The same idempotency key twice is the same submission. May be called inside a turn.
         """
         request = request_id_or_new(idempotency_key)
         return Submission.of(

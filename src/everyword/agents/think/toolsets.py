@@ -1,4 +1,4 @@
-"""Toolsets of Pydantic AI as tools of ours, so that their calls are recorded, approved and repaired like all others."""
+"""Toolsets of Pydantic AI as everyword tools: their calls are recorded, approved and repaired like all others."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def _approval(toolset: Any, made: Any, context: Any) -> Any:
         try:
             arguments = made.args_validator.validate_python(given, context=context.validation_context)
         except ValidationError:
-            return False  # nobody needs to agree to a call that will be refused
+            return False  # the call will be refused, so it needs no approval
         return decides(context, made.tool_def, arguments)
 
     return asks
 
 
 def _of_call(toolset: Any, made: Any, context: Any, call: ToolContext) -> Any:
-    # Whoever needed to approve has done so. Where we could not ask, the toolset refuses the call itself.
+    # The call was approved if it had to be. Where we could not ask, the toolset refuses the call itself.
     is_asked_for = made.tool_def.kind == "unapproved" or hasattr(toolset, "approval_required_func")
     return replace(
         context,

@@ -1,4 +1,4 @@
-"""A call of a tool, as the tool is told of it, and what comes of it."""
+"""ToolContext, which a tool is given with a call, and the possible results of a call."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class ToolContext(Generic[AgentT]):
     threads: Executor | None = field(default=None, repr=False)
     """Where blocking code of an async tool may run."""
     principal: Principal | None = None
-    """Who asked the question that is being answered; None when our own code asked, for nobody."""
+    """The principal that asked the question; None if server code asked without a principal."""
     approved_by: Principal | None = None
-    """Who approved the call; None when nobody had to, or when it was approved elsewhere."""
+    """The principal that approved the call; None if no approval was needed, or it was given elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

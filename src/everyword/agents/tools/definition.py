@@ -1,4 +1,4 @@
-"""Tools: what a model may ask an agent, or the page, to do. Definitions and single calls; turns are not known here.
+"""`@tool`: a function or method that a model may call, on the server or in the page; and running one call.
 
 Pydantic is imported when the first schema is asked for, not with this module.
 """
@@ -121,7 +121,7 @@ class Tool(Generic[P, R]):
 
     @property
     def is_server(self) -> bool:
-        """Whether the tool runs here; the others are answered by the page."""
+        """Whether the tool runs on the server; other tools run in the page."""
         return not self.client
 
     @property
@@ -145,15 +145,15 @@ class Tool(Generic[P, R]):
         The schema of a tool that a client declared is the client's business: any object passes.
 
         Raises:
-            BadInput: the value does not fit; the text says which fields and why, in words for the model.
+            BadInput: the value does not fit; the text says which fields and why, for the model.
         """
         return self._inputs.check(input)
 
     async def wants_approval(self, input: Any) -> bool:
-        """Tell whether somebody has to agree before this call.
+        """Tell whether this call needs an approval.
 
-        A predicate is given those arguments that it names, and runs on the event loop: make it async if it waits.
-        If it raises, the answer is yes.
+        A predicate gets the arguments that it names, and runs on the event loop: make it async if it waits. If it
+        raises, the call needs an approval.
 
         Raises:
             BadInput: there is a predicate, and the input does not fit the tool.

@@ -1,4 +1,4 @@
-"""Which tools an agent has: methods of its class, and what it lists."""
+"""Finds the tools of an agent: methods of its class, and its list `tools`."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class ToolInputs:
 
         class Schema(GenerateJsonSchema):
             def emit_warning(self, kind: Any, detail: str) -> None:
-                pass  # a default that has no JSON form is left out, and nobody needs to hear of it
+                pass  # a default that has no JSON form is left out without a warning
 
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False

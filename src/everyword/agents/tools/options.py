@@ -30,8 +30,8 @@ def check_options(name: str, function: Callable[..., Any] | None, **options: Any
         raise _wrong(name, "needs_approval", approval, "a bool or a function")
     if options["client"] and approval:
         raise UsageError(
-            f"unable to make the tool {name!r}; the page runs it as soon as it is called, so needs_approval would "
-            "ask nobody. Let the page ask before it answers, or run the tool on the server."
+            f"unable to make the tool {name!r}; the page runs it as soon as it is called, so needs_approval has "
+            "no effect. Let the page ask before it answers, or run the tool on the server."
         )
     if callable(approval) and function is not None:
         _check_predicate(name, approval, function)

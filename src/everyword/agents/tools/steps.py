@@ -1,4 +1,4 @@
-"""The loop of an answer with tools: ask the model, run what it calls, ask again, until nothing is left to run.
+"""The loop of an answer with tools: ask the model, run the tools that it calls, and repeat until it calls none.
 
 Every call is in the log before its effect, and a call that a crash cut off is reported, not repeated, unless its tool
 is declared idempotent. A call that waits for a person or the page ends the loop; the answer starts the next turn.
@@ -30,7 +30,7 @@ _FINAL: Final = frozenset({"output-available", "output-error", "output-denied"})
 
 
 class ToolRunner:
-    """Runs one attempt's calls of the agent's own tools and writes what becomes of them."""
+    """Runs the calls of the agent's own tools in one attempt, and writes their results into the answer."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ToolRunner:
         ]
 
     def is_answered_elsewhere(self, part: Part) -> bool:
-        """Tell whether somebody else settles the call: the page, a person, or the provider itself."""
+        """Tell whether the call is settled by the page, by an approval, or by the provider itself."""
         return bool(part.get("providerExecuted")) or tool_name(part) in self._clients or is_open_approval(part)
 
     async def settle(self, part: Part) -> None:
@@ -110,7 +110,7 @@ class ToolRunner:
                 await self.settle(part)
 
     async def _approver(self, part: Part) -> Principal | None:
-        """Return who approved a call; None when nobody had to."""
+        """Return the principal that approved a call; None if no approval was needed."""
         if (part.get("approval") or {}).get("approved") is not True:
             return None
         found = await self.call.approver(str(part["toolCallId"]))
@@ -133,7 +133,7 @@ class ToolRunner:
             async for said in tool.run(given, context):
                 match said:
                     case ToolProgress(value):
-                        # A page that watches keeps the mark until it is told otherwise.
+                        # A client keeps `preliminary` until a chunk sets it to False.
                         final = {"preliminary": False}
                         await self.call.write({**output, "output": value, "preliminary": True})
                     case ToolResult(value):
@@ -145,7 +145,7 @@ class ToolRunner:
         return self._threads.for_call(f"tool {tool.name} of {self.call.agent}") if self._threads is not None else None
 
     async def _interrupted(self, call_id: str) -> None:
-        """An earlier attempt started the call: unless somebody has settled it since, say that nobody knows."""
+        """Fail a call that an earlier attempt started, unless it was settled since: its effect is unknown."""
         message = await self.call.message()
         part = next((p for p in tool_parts(message) if p["toolCallId"] == call_id), None) if message else None
         if part is not None and not is_final(part):
@@ -175,8 +175,8 @@ class Step:
     def run(self, answer: Any) -> AsyncGenerator[str | Chunk, None]:
         """Yield the model's chunks, which must be yielded on at once, and run the calls among them.
 
-        Calls run beside the stream and beside each other; the step ends when all of them have. Whoever leaves it in
-        the middle stops them: at the end of the attempt, or at once by closing it.
+        Calls run concurrently with the stream and with each other; the step ends when all of them have ended. If the
+        stream is left early, they are stopped when it is closed, at the latest at the end of the attempt.
         """
         return self._steps.tool_runner.owning(self._chunks(answer))
 
@@ -223,9 +223,9 @@ class Step:
 
 
 class Steps:
-    """An async iterator of `Step`s; ends when the model has nothing more to run, somebody is asked, or at `limit`.
+    """An async iterator of `Step`s; ends when the model calls no more tools, a call waits, or at `limit`.
 
-    It also ends before a step when a question waits that steers the work; unless it may not yield to one.
+    With `may_yield`, it also ends before a step if a steering question waits.
     """
 
     def __init__(self, tool_runner: ToolRunner, limit: int, *, may_yield: bool = True) -> None:
@@ -266,7 +266,7 @@ class Steps:
         """Settle what a person approved, and what an attempt before this one left behind."""
         for part in tool_parts(message):
             if part.get("state") == "input-streaming" and not part.get("providerExecuted"):
-                # Half a call: whoever would answer it, the page included, was never asked.
+                # The input is incomplete: the call never reached the page or a tool.
                 await self.tool_runner._interrupted(str(part["toolCallId"]))
             elif not is_final(part) and not self.tool_runner.is_answered_elsewhere(part):
                 await self.tool_runner.settle(part)
@@ -295,10 +295,10 @@ def is_final(part: Part) -> bool:
 
 
 def is_waiting(message: UIMessage) -> bool:
-    """Tell whether a call of ours has no end yet: somebody is asked, or has just agreed and the next turn runs it."""
+    """Tell whether a call has no result yet: it waits for an answer, or was approved and the next turn runs it."""
     return any(not is_final(part) and not part.get("providerExecuted") for part in tool_parts(message))
 
 
 def is_open_approval(part: Part) -> bool:
-    """Tell whether the call waits for a person's word."""
+    """Tell whether the call waits for an approval."""
     return part.get("state") == "approval-requested"

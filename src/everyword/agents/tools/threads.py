@@ -163,10 +163,10 @@ class _Work:
         self._function = function
 
     def run(self, ended: Callable[[_Work], None]) -> None:
-        """Run the function and settle the future; the thread counts as free before anybody hears the result."""
+        """Run the function and settle the future; the thread counts as free before the caller gets the result."""
         try:
             result = self._function()
-        except BaseException as error:  # noqa: BLE001 - the caller hears of it
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
             ended(self)
             self.future.set_exception(error)
             del self  # the error's traceback has this frame: together they would wait for the collector
