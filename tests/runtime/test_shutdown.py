@@ -17,7 +17,7 @@ from everyword.messages.message import UIMessage
 from everyword.runtime.api import TurnCall
 from everyword.runtime.directory import Directory, Settings
 from everyword.testing import CrashingLog, Gate, ManualClock, ScriptedResponder
-from everyword.testing.scripted import Item
+from everyword.testing.scripted_responder import Item
 from tests.runtime.kit import AGENT, PATIENCE, QUICK, SlowDisk, kill_everything, killed, running, soon, submit, watching
 
 STEPS = 30

@@ -7,7 +7,7 @@ import pytest
 from everyword import AIChatAgent, Turn
 from everyword.errors import UsageError
 from everyword.testing import Edit, InAnotherTab, Meanwhile, Regenerate, StopAnswer, assert_parity
-from everyword.testing.acts import Act
+from everyword.testing.actions import ScriptAction
 
 
 class Echo(AIChatAgent):
@@ -24,7 +24,7 @@ class Echo(AIChatAgent):
                 yield word
 
 
-PLAYS: dict[str, Act] = {
+PLAYS: dict[str, ScriptAction] = {
     "two questions": Meanwhile("one", "two"),
     "a question of another tab": Meanwhile("one", InAnotherTab("two")),
     "three questions": Meanwhile("one", InAnotherTab("two"), "three", after=2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import reprlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -29,7 +29,7 @@ from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
 from ..principals import Principal, acting_as
 from ..runtime.agent_runtime.agent_runtime import AgentRuntime
-from ..runtime.api import Responder
+from ..runtime.api import Responder, StreamFunction
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.method_calls import MethodCalls
@@ -113,6 +113,8 @@ class Everyword(AppHandle):
         self._door = AccessPolicy(Permissions(authenticate, authorize), origins)
         self._tool_threads = ToolThreads(tool_threads)
         self._watch = ServerPages(on_event, observe, self._tool_threads)
+        self._wrap_stream: Callable[[StreamFunction], StreamFunction] = self._watch.around
+        """Wraps the function that answers a turn, for observers and the test kit."""
         self._setup = SetupCheck()
         self._starting: asyncio.Task[Service] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -256,7 +258,7 @@ class Everyword(AppHandle):
             log.warning("%r stays as it is; no class of kind %r is served here", agent, kind)
             raise AgentStopped(f"unable to load {agent!r}; no class of kind {kind!r} is served here")
         runtime = AgentRuntime(self._directory, agent)
-        return responder_for(cls, runtime, self._tool_threads, self, self._watch.around)
+        return responder_for(cls, runtime, self._tool_threads, self, self._wrap_stream)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

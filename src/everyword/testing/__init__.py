@@ -1,8 +1,8 @@
 """The public test kit: real implementations with one job each. No mocks, no sleeps.
 
-`ScriptedModel` says what the test wants, `LocalServer` runs an app without sockets and can be killed, `ManualClock`
-turns time by hand, and `assert_parity` plays a conversation with every cut and every death. `Gate` makes an answer
-wait, `CrashingLog` dies at an append, `ScriptedResponder` stands for an agent where there is only the runtime.
+`ScriptedModel` answers from a script, `LocalServer` runs an app without sockets and can be killed, `ManualClock`
+advances only when a test says so, and `assert_parity` runs a conversation with a cut and a crash at every place. `Gate`
+makes an answer wait, `CrashingLog` crashes at an append, `ScriptedResponder` replaces an agent in tests of the runtime.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..extras import missing
 from .clock import ManualClock
-from .crash import CrashingLog
-from .script import Call, Once, Reasoning
-from .scripted import Gate, ScriptedResponder
+from .crashing_log import CrashingLog
+from .model_script import Call, Once, Reasoning
+from .scripted_responder import Gate, ScriptedResponder
 
 if TYPE_CHECKING:
-    from .acts import Approve, Ask, AskAndStop, Deny, Edit, Give, InAnotherTab, Meanwhile, Regenerate, StopAnswer
-    from .local import LocalServer
-    from .model import ScriptedModel
+    from .actions import Approve, Ask, AskAndStop, Deny, Edit, Give, InAnotherTab, Meanwhile, Regenerate, StopAnswer
+    from .local_server import LocalServer
     from .parity import Parity, assert_parity
+    from .scripted_model import ScriptedModel
 
 __all__ = [
     "Approve",
@@ -46,13 +46,13 @@ __all__ = [
     "assert_parity",
 ]
 
-# Loaded when they are asked for: they need the client, the server, or Pydantic AI.
+# Imported on first use, because they need the client, the server, or Pydantic AI.
 _LAZY = {
-    **dict.fromkeys(("Approve", "Ask", "AskAndStop", "Deny", "Edit", "Give"), "acts"),
-    **dict.fromkeys(("InAnotherTab", "Meanwhile", "Regenerate", "StopAnswer"), "acts"),
+    **dict.fromkeys(("Approve", "Ask", "AskAndStop", "Deny", "Edit", "Give"), "actions"),
+    **dict.fromkeys(("InAnotherTab", "Meanwhile", "Regenerate", "StopAnswer"), "actions"),
     **dict.fromkeys(("Parity", "assert_parity"), "parity"),
-    "LocalServer": "local",
-    "ScriptedModel": "model",
+    "LocalServer": "local_server",
+    "ScriptedModel": "scripted_model",
 }
 
 

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that a test advances by hand."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class ManualClock:
 
     async def sleep_until(self, at: Millis) -> None:
         while self._now < at:
-            rung = asyncio.Event()
-            self._sleepers[rung] = at
+            woken = asyncio.Event()
+            self._sleepers[woken] = at
             try:
-                await rung.wait()
+                await woken.wait()
             finally:
-                del self._sleepers[rung]
+                del self._sleepers[woken]
 
     def advance(self, by: float | timedelta) -> None:
-        """Let time pass, in seconds or by a timedelta, and wake whoever waited for it.
+        """Let time pass, in seconds or by a timedelta, and wake the tasks that wait for it.
 
         Raises:
-            UsageError: it is neither, or would go back.
+            UsageError: `by` is neither, or negative.
         """
         seconds: object = by.total_seconds() if isinstance(by, timedelta) else by
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
             raise UsageError(f"unable to advance by {by!r}; give seconds or a timedelta, 0 or more")
         self._now = Millis(self._now + round(seconds * 1000))
-        for rung, at in self._sleepers.items():
+        for woken, at in self._sleepers.items():
             if at <= self._now:
-                rung.set()
+                woken.set()

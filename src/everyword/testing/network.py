@@ -1,4 +1,4 @@
-"""The way from clients to an app in the same loop: sockets and requests without a network, that can be cut."""
+"""Connections from clients to an app in the same loop: WebSockets and HTTP requests that a test can cut."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 class Network:
     """Connects clients with an app: `connect` and `transport` are what a client takes instead of the real ones.
 
-    While `app` is None nobody answers. `spawn` runs what serves a connection.
+    While `app` is None connections are refused. `spawn` starts the task that serves a connection.
     """
 
     def __init__(self, app: ASGIApp | None = None, spawn: Spawn = _spawn) -> None:
@@ -34,17 +34,17 @@ class Network:
 
     @property
     def transport(self) -> httpx.AsyncBaseTransport:
-        """A transport of httpx that streams, which its own for ASGI apps does not."""
+        """A transport for httpx that streams; the `ASGITransport` of httpx does not."""
         return _Transport(self)
 
     async def connect(self, url: str, headers: Mapping[str, str]) -> Socket:
-        """Open a socket; raises OSError when nobody answers, or when the app does not want it."""
+        """Open a socket; raises OSError when there is no app, or when the app refuses the socket."""
         socket = Socket(self._begun(_scope("websocket", url, headers.items())))
         await socket.open()
         return socket
 
     def cut(self) -> None:
-        """End every connection without a word, as a network does."""
+        """End every connection without a close frame, like a failed network."""
         for exchange in list(self._open):
             exchange.cut()
 
@@ -62,7 +62,7 @@ class Network:
 
 
 class _Exchange:
-    """One call of the app, with what was said on either side and not heard yet."""
+    """One call of the app, with the messages in flight in both directions."""
 
     def __init__(self, app: ASGIApp, scope: Scope, first: list[Message], spawn: Spawn) -> None:
         self.is_cut = False
@@ -82,15 +82,15 @@ class _Exchange:
             raise OSError("unable to send; the client is gone")
         self._from_app.put_nowait(message)
 
-    def tell(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         if not self.is_cut:
             self._to_app.put_nowait(message)
 
-    async def hear(self) -> Message | None:
-        """Return what the app says next; None when there is nothing more, or the connection is cut."""
+    async def receive(self) -> Message | None:
+        """Return the app's next message; None at the end, or when the connection is cut."""
         message = None if self.is_cut else await self._from_app.get()
         if message is None or self.is_cut:
-            self._from_app.put_nowait(None)  # for whoever asks again
+            self._from_app.put_nowait(None)  # for the next call
             return None
         return message
 
@@ -111,16 +111,16 @@ class Socket:
         self._exchange = exchange
 
     async def open(self) -> None:
-        self._exchange.tell({"type": "websocket.connect"})
-        message = await self._exchange.hear()
+        self._exchange.send({"type": "websocket.connect"})
+        message = await self._exchange.receive()
         if message is None or message["type"] != "websocket.accept":
             raise ConnectionRefusedError("unable to connect; the server turned the socket away")
 
     async def send(self, text: str) -> None:
-        self._exchange.tell({"type": "websocket.receive", "text": text})
+        self._exchange.send({"type": "websocket.receive", "text": text})
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        while (message := await self._exchange.hear()) is not None:
+        while (message := await self._exchange.receive()) is not None:
             if message["type"] == "websocket.close":
                 self.close_code, self.close_reason = message.get("code", 1000), message.get("reason") or ""
                 return
@@ -143,7 +143,7 @@ class _Transport(httpx.AsyncBaseTransport):
             exchange = self._network._begun(scope, [body])
         except OSError as exc:
             raise httpx.ConnectError(str(exc), request=request) from exc
-        start = await exchange.hear()
+        start = await exchange.receive()
         if start is None:
             _raise_failure(exchange.task)
             raise httpx.ReadError("unable to read the answer; the connection is gone", request=request)
@@ -155,7 +155,7 @@ class _Body(httpx.AsyncByteStream):
         self._exchange = exchange
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (message := await self._exchange.hear()) is not None:
+        while (message := await self._exchange.receive()) is not None:
             if message.get("body"):
                 yield message["body"]
             if not message.get("more_body"):

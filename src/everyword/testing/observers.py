@@ -1,4 +1,4 @@
-"""Everybody who can watch a conversation, and what each of them saw: for comparing them."""
+"""Observers of a conversation (tabs, event streams, pages of the AI SDK), and comparisons of what they show."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..messages.fold import MessageFold
 from ..messages.message import UIMessage
 from ..messages.sse import SseParser
 from ..messages.tool_calls import is_open, is_tool_part
-from .local import LocalServer
+from .local_server import LocalServer
 from .network import Network
 
-__all__ = ["PATIENT", "Page", "Sight", "Stream", "Tab", "find_difference", "in_stream", "plain", "settled_since"]
+__all__ = ["PATIENT", "Page", "Screen", "Stream", "Tab", "find_difference", "in_stream", "plain", "settled_since"]
 
 PATIENT: Final = 50
-"""How often an observer is asked again before what it shows is taken for what it will show."""
+"""How often an observer is looked at before what it shows counts as final."""
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What somebody has on the screen: the messages, how turns ended, and whether something still seems to go on."""
+class Screen:
+    """What an observer shows: the messages, the outcomes of turns, and whether it waits for an answer."""
 
     messages: Sequence[JsonObject]
     endings: Mapping[str, tuple[str, str | None]]
@@ -41,7 +41,7 @@ class Sight:
 
 
 class Tab:
-    """One socket on the conversation, with a network of its own; comes back by itself when that is cut."""
+    """One socket on the conversation, with a network of its own; it reconnects by itself after a cut."""
 
     def __init__(self, label: str, server: LocalServer, kind: str, name: str) -> None:
         self.label = label
@@ -57,23 +57,23 @@ class Tab:
         await self.network.aclose()
 
     async def settle(self) -> None:
-        """Wait until everything that the server has for this tab is here: its answer to a call comes behind it."""
+        """Wait until the tab has received everything sent so far: the reply to a call arrives behind it."""
         while True:
             try:
                 await self.chat.agent.call(MARK)
             except CallFailed:
                 return
             except EverywordError:
-                await asyncio.sleep(0)  # cut off meanwhile: asked again once it is back
+                await asyncio.sleep(0)  # cut meanwhile: call again after the reconnect
 
-    async def noted(self) -> None:
-        """Wait until the server has taken in all that was said in this tab: commands are taken in order (P-48)."""
+    async def handled(self) -> None:
+        """Wait until the server has handled all frames of this tab: commands are handled in order (P-48)."""
         await self.chat.stop(MARK)  # no turn has this name
 
     async def until(self, fact: Callable[[], bool]) -> bool:
-        """Give the tab the chance to hear of something: a replay takes a question and its answer, shown as a whole.
+        """Wait for a condition of the tab, at most `PATIENT` times until it has settled; return whether it came true.
 
-        Tells whether it came.
+        Once is not enough: a replay takes a request and its response, and is shown as a whole.
         """
         for _ in range(PATIENT):
             await self.settle()
@@ -85,15 +85,15 @@ class Tab:
     def messages(self) -> list[JsonObject]:
         return [dict(message) for message in self.chat.protocol.messages]
 
-    def sight(self) -> Sight:
+    def screen(self) -> Screen:
         protocol = self.chat.protocol
         endings = {request: (end.outcome, end.error) for request, end in protocol.endings.items()}
-        return Sight(self.messages, endings, self.chat.status in ("submitted", "streaming"), list(protocol.problems))
+        return Screen(self.messages, endings, self.chat.status in ("submitted", "streaming"), list(protocol.problems))
 
 
 @dataclass
 class Stream:
-    """Somebody who follows turns as server-sent events; each goes on behind its cursor when the network is cut."""
+    """Follows turns as server-sent events; each resumes from its cursor after a cut."""
 
     label: str
     tab: Tab
@@ -102,7 +102,7 @@ class Stream:
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def follow(self, request: str) -> None:
-        """Begin to follow a turn, unless that was begun before."""
+        """Follow a turn, unless it is followed already."""
         if request not in self._tasks:
             self._tasks[request] = asyncio.create_task(self._follow(request), name=f"{self.label} of {request}")
 
@@ -116,7 +116,7 @@ class Stream:
                 self.failures[request] = str(failure)
 
     async def rest(self) -> None:
-        """Wait for the end of everything that is followed."""
+        """Wait for the end of all followed turns."""
         await asyncio.gather(*self._tasks.values())
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class Stream:
 
 
 class Page:
-    """A page of the AI SDK: reads the messages when it is opened, then one event stream of all that runs and waits.
+    """A page of the AI SDK: reads the messages when it opens, then one event stream of the running and waiting turns.
 
     It folds the stream as `useChat` does: a `start` with another id begins another message, which takes the place of
     the one with its id, or else stands last.
@@ -135,11 +135,11 @@ class Page:
     def __init__(self, label: str, server: LocalServer, kind: str, name: str) -> None:
         self.label = label
         self.told: set[str] = set()
-        """The ids of the messages that the stream told of."""
+        """The ids of the messages in the stream."""
         self.failure: str | None = None
         """The text of an error with which the stream ended."""
         self.problem: str | None = None
-        """What the stream told and the page could not use; the AI SDK throws there."""
+        """The error for a chunk that does not fit; the AI SDK throws there."""
         self._messages: list[JsonObject] = []
         self._http = server.http(kind, name)
         self._reading: asyncio.Task[None] | None = None
@@ -152,7 +152,7 @@ class Page:
 
     @property
     def messages(self) -> list[JsonObject]:
-        """What is on the page; a place that is kept for an answer shows nothing."""
+        """The messages on the page; a reserved place for an answer shows nothing."""
         return [message for message in self._messages if message["parts"]]
 
     async def rest(self) -> None:
@@ -196,9 +196,9 @@ class Page:
 
 
 def plain(message: JsonObject) -> JsonObject:
-    """Return what people can tell apart of a message: its id, texts and calls, however they were cut into parts.
+    """Return the visible content of a message: its id, texts and calls, with adjacent texts joined.
 
-    Leaves out what a replay cannot carry: approvals that were answered, and marks of streaming.
+    Leaves out what a replay cannot contain: answered approvals, and the state of streamed parts.
     """
     parts = [part for part in message["parts"] if part["type"] != "step-start"]
     kept: list[JsonObject] = []
@@ -217,7 +217,7 @@ def plain(message: JsonObject) -> JsonObject:
 
 
 def in_stream(message: JsonObject) -> JsonObject:
-    """Return what people can tell apart of a message while it is written: no chunk says that a call was approved."""
+    """Return the visible content of a message while it streams: no chunk says that a call was approved."""
     shown = plain(message)
     parts = [
         {**part, "state": "input-available"} if part.get("state") == "approval-responded" else part
@@ -229,7 +229,7 @@ def in_stream(message: JsonObject) -> JsonObject:
 def settled_since(stored: JsonObject, streamed: JsonObject) -> JsonObject:
     """Return a streamed message with the calls that were open when its stream ended as they are stored.
 
-    What is answered after the next answer has begun is in no stream: clients are sent the message.
+    A call that is answered after the next answer has begun is in no stream: clients receive the message instead.
     """
     by_call = {part["toolCallId"]: part for part in stored["parts"] if is_tool_part(part)}
     parts = [

@@ -1,6 +1,6 @@
-"""The pytest plugin: an app per test, a clock to turn by hand, and `async def` tests without another plugin.
+"""The pytest plugin: an app per test, a manual clock, and `async def` tests without another plugin.
 
-LoadedAgent by pytest itself wherever everyword is installed.
+Pytest loads it wherever everyword is installed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run marked `async def` tests; all others are somebody else's."""
+    """Run marked `async def` tests; leave all others to other plugins."""
     if pyfuncitem.get_closest_marker(MARKER) is None or not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
@@ -37,7 +37,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def manual_clock() -> ManualClock:
-    """A clock that stands still until the test moves it; give it to `everyword_app` as `clock`."""
+    """A clock that the test advances by hand; pass it to `everyword_app` as `clock`."""
     from . import ManualClock
 
     return ManualClock()
@@ -45,7 +45,7 @@ def manual_clock() -> ManualClock:
 
 @pytest.fixture
 def everyword_app(tmp_path: Path) -> Callable[..., LocalServer]:
-    """Return what makes an `LocalServer` of agent classes, or of an app, on a file of this test's own."""
+    """Return a function that makes a `LocalServer` from agent classes or an app, on a file of this test."""
     from . import LocalServer
 
     def made(*agents: Any, **options: Any) -> LocalServer:

@@ -10,7 +10,7 @@ __all__ = ["BUGS"]
 EXPORTING = "tests/cli/test_export.py"
 IDS = "tests/test_ids.py"
 OBSERVE = "tests/server/test_observe.py"
-SCRIPT = "tests/testing/test_script.py"
+SCRIPT = "tests/testing/test_model_script.py"
 
 BUGS = [
     Bug(
@@ -35,10 +35,10 @@ BUGS = [
         "a file without details does not fit the log that it was made from",
     ),
     Bug(
-        "Life.start",
+        "AppRun.start",
         "a kill ends every agent",
         drop("self.app._directory.fresh_context = ..."),
-        "tests/testing/test_local.py::test_a_kill_ends_agents_whoever_loaded_them",
+        "tests/testing/test_local_server.py::test_a_kill_ends_agents_whoever_loaded_them",
         "an agent that the test loaded outlives the server that was killed",
     ),
     Bug(

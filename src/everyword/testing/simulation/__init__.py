@@ -1,4 +1,4 @@
-"""Deterministic simulation: a whole server and its clients in one thread, every chance drawn from one seed."""
+"""Deterministic simulation: a whole server and its clients in one thread, every random choice drawn from one seed."""
 
 from __future__ import annotations
 

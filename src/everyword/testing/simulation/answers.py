@@ -1,4 +1,4 @@
-"""What simulated agents say: drawn per turn and attempt, with tools, gates, side effects and every way to fail."""
+"""Answers of simulated agents, drawn per turn and attempt: text, tools, gates, side effects and failures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...messages.repair_tool_calls import INTERRUPTED
 from ...messages.tool_calls import own_approval_id, tool_name, tool_parts
 from ...runtime.api import TurnCall, TurnResult
 
-__all__ = ["PAY", "Gate", "Model", "Stage"]
+__all__ = ["PAY", "AnswerEnvironment", "Gate", "Model"]
 
 PAY: Final = "pay"
-"""A tool of the agent's own that asks for approval, and must not run twice."""
+"""A server tool that needs approval and must not run twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Something done to the world, under a key that is the same in every attempt."""
+    """A side effect, with a key that is the same in every attempt."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Waiting: for the clock, or for so many rounds of the loop."""
+    """A wait: for the clock, or for so many iterations of the loop."""
 
     milliseconds: int = 0
     rounds: int = 0
@@ -47,8 +47,8 @@ class Pause:
 Item = str | Chunk | Gate | Effect | Pause | Exception
 
 
-class Stage(Protocol):
-    """What an answer touches of the simulated world; a dead life's answers touch nothing."""
+class AnswerEnvironment(Protocol):
+    """The part of the simulated world that an answer uses; answers of a crashed server change nothing."""
 
     async def pass_gate(self, name: str) -> None: ...
     def touch(self, key: str) -> None: ...
@@ -58,11 +58,11 @@ class Stage(Protocol):
 
 
 class Model:
-    """Implements `runtime.api.Responder` for one life of one agent."""
+    """Implements `runtime.api.Responder` for one agent during one run of the server."""
 
-    def __init__(self, stage: Stage, seed: int, rules: Rules) -> None:
+    def __init__(self, environment: AnswerEnvironment, seed: int, rules: Rules) -> None:
         self.rules = rules
-        self._stage, self._seed = stage, seed
+        self._environment, self._seed = environment, seed
 
     async def stream(self, call: TurnCall) -> AsyncIterator[str | Chunk]:
         chance = Random(f"{self._seed} {call.request} {call.attempt}")
@@ -73,29 +73,29 @@ class Model:
         for item in script(chance, call, may_pay=PAY in self.rules.server_tools):
             match item:
                 case Gate():
-                    await self._stage.pass_gate(item.name)
+                    await self._environment.pass_gate(item.name)
                 case Effect():
-                    self._stage.touch(f"{call.request} {item.key}")
+                    self._environment.touch(f"{call.request} {item.key}")
                     if await call.is_steered():
                         return
                 case Pause():
                     for _ in range(item.rounds):
                         await asyncio.sleep(0)
                     if item.milliseconds:
-                        await self._stage.sleep_until(Millis(self._stage.now() + item.milliseconds))
+                        await self._environment.sleep_until(Millis(self._environment.now() + item.milliseconds))
                 case Exception():
                     raise item
                 case _:
                     yield item
 
     async def _approved_calls(self, call: TurnCall) -> AsyncIterator[Chunk]:
-        """Run the calls of our own tool that a person approved: each once, whatever dies meanwhile."""
+        """Run the approved calls of the server tool: each once, even if the server crashes meanwhile."""
         for part in tool_parts(call.partial) if call.partial is not None else ():
             if tool_name(part) != PAY or part.get("state") != "approval-responded":
                 continue
             name = str(part["toolCallId"])
             if await call.start_call(name, PAY, False):
-                self._stage.touch(f"{PAY} {name}")
+                self._environment.touch(f"{PAY} {name}")
                 await asyncio.sleep(0)
                 yield {"type": "tool-output-available", "toolCallId": name, "output": "paid"}
             else:
@@ -106,11 +106,11 @@ class Model:
 
     async def on_response(self, result: TurnResult) -> None:
         await asyncio.sleep(0)
-        self._stage.hear(result)
+        self._environment.hear(result)
 
 
 def script(chance: Random, call: TurnCall, *, may_pay: bool = False) -> list[Item]:
-    """Return what an attempt says. Calls have ids of their own per attempt; effects have not."""
+    """Return the items of one attempt. The ids of calls contain the attempt; the keys of effects do not."""
     name = f"{call.request}/{call.attempt}"
     items: list[Item] = []
     if chance.random() < 0.05:
@@ -175,7 +175,7 @@ def _reasoning(chance: Random, name: str) -> list[Item]:
 
 
 def _asking(chance: Random, name: str, *, may_pay: bool) -> list[Item]:
-    """Return calls that a client or a person has to settle."""
+    """Return calls that a client has to answer or a person has to approve."""
     items: list[Item] = []
     for number in range(chance.choice((1, 1, 2))):
         call = f"ask-{name}-{number}"

@@ -1,8 +1,8 @@
-"""An event loop without a clock and without I/O: what runs next is drawn from a seed.
+"""An event loop without a clock and without I/O; the next callback is drawn from a seed.
 
 It keeps to what asyncio promises (every ready callback runs, later, on one thread) and to nothing more: with
-`shuffles` the order among ready callbacks is drawn, without it is the order of arrival. Timers of the loop itself
-run out when nothing else is left to do; the time that agents know is a `ManualClock`.
+`shuffles` the order of ready callbacks is drawn, without it they run in order of arrival. Timers of the loop itself
+expire when no callback is ready; agents read the time from a `ManualClock`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 __all__ = ["SeededLoop", "owner_of_tasks"]
 
 owner_of_tasks: ContextVar[list[asyncio.Task[Any]] | None] = ContextVar("owner_of_tasks", default=None)
-"""Where tasks that are started in this context are noted, in order: so that a life can be ended as a whole."""
+"""The list of tasks that were started in this context, in order, so that a server run can be ended as a whole."""
 
 
 class SeededLoop(BaseEventLoop):
     """Runs one ready callback at a time. `steps` counts them; more than `most_steps` raises `TimeoutError`, as does
-    a loop in which nothing can run and somebody waits."""
+    a loop in which nothing can run and a task waits."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
@@ -40,13 +40,13 @@ class SeededLoop(BaseEventLoop):
         return self._passed
 
     async def quiet(self) -> None:
-        """Wait until nobody but the caller can run."""
+        """Wait until no other task can run."""
         waiting: asyncio.Future[None] = self.create_future()
         self._quiet.append(waiting)
         await waiting
 
     async def end_all(self) -> None:
-        """Cancel whatever is left, and see it off."""
+        """Cancel all other tasks, and wait for their end."""
         self._most_steps += 100_000
         while left := [task for task in asyncio.all_tasks(self) if task is not asyncio.current_task(self)]:
             for task in left:
@@ -76,10 +76,10 @@ class SeededLoop(BaseEventLoop):
                 self._passed = max(self._passed, timer.when())
                 self._ready.append(timer)
                 return
-        raise TimeoutError("everybody waits for something that nobody will do")
+        raise TimeoutError("every task waits, and no timer is left")
 
     def _write_to_self(self) -> None:
-        """There is no other thread to be woken by."""
+        """Do nothing: no other thread wakes this loop."""
 
 
 def _start(loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None) -> asyncio.Task[Any]:

@@ -1,4 +1,4 @@
-"""A connection as two queues that somebody else empties: frames are late, lost, or wait for a client that sleeps."""
+"""A connection as two queues that the simulation empties: frames are late, lost, or wait for a slow client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Closed", "Link"]
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The last thing that travels down a link: the server's side is gone."""
+    """The last item of a link: the server has closed it."""
 
     code: int
 
@@ -27,23 +27,23 @@ class Link:
     """One WebSocket between a tab and a server, as ASGI shows it to the server.
 
     `up` and `down` are in flight; `deliver_up` and `take_down` let the next frame arrive. The server's sending waits
-    when `room` frames are on their way. `on_send` sees every frame before anybody else.
+    when `room` frames are on their way. `on_send` is called with every frame before it is queued.
     """
 
     def __init__(self, name: str, room: int, on_send: Callable[[str], None]) -> None:
         self.name = name
         self.up: deque[str] = deque()
         self.down: deque[str | Closed] = deque()
-        self.is_heard = True
-        """Whether what the server sends still gets anywhere."""
+        self.is_received = True
+        """False when frames of the server no longer reach the client."""
         self.is_cut = False
-        """Whether the server knows that the client is gone."""
+        """True when the server knows that the client is gone."""
         self._room, self._on_send = room, on_send
         self._arrived: deque[dict[str, Any]] = deque([{"type": "websocket.connect"}])
         self._changed = asyncio.Event()
 
     def websocket(self, owner: str) -> WebSocket:
-        """Return the server's end; every second one takes many frames at once, as that of `everyword serve` does."""
+        """Return the server's end; every second one accepts many frames at once, like `everyword serve`."""
         scope = {
             "type": "websocket",
             "path": "/",
@@ -97,7 +97,7 @@ class Link:
         self.down.append(text)
 
     def _end(self, code: int) -> None:
-        if self.is_heard:
+        if self.is_received:
             self.down.append(Closed(code))
         self.is_cut = True
         self.up.clear()
@@ -117,11 +117,11 @@ class Link:
         return item
 
     def lose_client(self, arriving: int, *, told: bool) -> None:
-        """The client is gone; `arriving` of its frames still get through. `told` is False for a half-open link."""
+        """Disconnect the client; `arriving` of its frames still arrive. `told` is False for a half-open link."""
         for _ in range(min(arriving, len(self.up))):
             self.deliver_up()
         self.up.clear()
-        self.is_heard = False
+        self.is_received = False
         if told:
             self.tell()
 
@@ -131,7 +131,7 @@ class Link:
         self._changed.set()
 
     def lose_server(self, arriving: int) -> None:
-        """The server is gone; `arriving` of the frames that it sent still get through."""
+        """Disconnect the server; `arriving` of its frames still arrive."""
         while len(self.down) > arriving:
             self.down.pop()
         if not any(isinstance(item, Closed) for item in self.down):

@@ -17,9 +17,9 @@ from unittest.mock import patch
 
 from ...runtime import random_ids, tail
 from ...server import websocket
+from .checks import check_chunks_fit, check_log, check_log_readers, check_tabs
 from .loop import SeededLoop
 from .network import Link
-from .proofs import check_followers, check_log, check_misfits, check_tabs
 from .tabs import Tab
 from .world import Faults, World
 
@@ -28,7 +28,7 @@ __all__ = ["Run", "simulate"]
 MOST_STEPS = 400_000
 LAST_STEPS = 60
 LONGEST_FLIGHT = 5_000
-"""Milliseconds that a frame may take: the server holds that it arrives within ten seconds, or never."""
+"""Milliseconds that a frame may take: the server expects that it arrives within ten seconds, or never."""
 WAITS = (50, 1_000, 5_000, 30_000)
 
 _EXPECTED = (
@@ -42,7 +42,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a seed. `problems` are pairs of a check's name and what it found; none is a success."""
+    """The result of one seed. `problems` are pairs of a check's name and its finding; empty after a success."""
 
     seed: int
     trace: list[str]
@@ -58,25 +58,25 @@ class Run:
 
 
 def simulate(seed: int, *, without: frozenset[str] = frozenset()) -> Run:
-    """Play a seed. The same seed gives the same trace, byte for byte; checks named in `without` are passed over."""
+    """Run a seed. The same seed gives the same trace, byte for byte; checks named in `without` are skipped."""
     chance = Random(seed)
     loop = SeededLoop(chance, shuffles=chance.random() < 0.5, most_steps=MOST_STEPS)
     world = World.drawn(seed, chance)
     loop.set_exception_handler(lambda _, context: _broken(world, context))
-    with _of_this_world(world):
+    with _deterministic(world):
         try:
             loop.run_until_complete(_play(world, loop))
         except TimeoutError as exc:
-            world.blame("stalled", str(exc))
+            world.report_problem("stalled", str(exc))
         finally:
             loop.run_until_complete(loop.end_all())
             loop.close()
     problems = [problem for problem in world.problems if problem[0] not in without]
-    return Run(seed, world.trace, problems, len(world.lives), len(world.told))
+    return Run(seed, world.trace, problems, len(world.server_runs), len(world.told))
 
 
-class _Numbered(asyncio.Event):
-    """An event whose place in a set does not depend on its address in memory."""
+class _NumberedEvent(asyncio.Event):
+    """An event whose hash does not depend on its address in memory, so that sets have the same order in every run."""
 
     numbers = itertools.count()
 
@@ -88,8 +88,8 @@ class _Numbered(asyncio.Event):
         return self._number
 
 
-class _Ears(logging.Handler):
-    """Hears what the server complains of; what no fault of ours explains is a problem."""
+class _LoggedErrors(logging.Handler):
+    """Reports errors in the server's log as problems, unless a simulated fault explains them."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.ERROR)
@@ -100,17 +100,17 @@ class _Ears(logging.Handler):
         if any(phrase in text for phrase in _EXPECTED):
             return
         why = f" ({record.exc_info[1]!r})" if record.exc_info else ""
-        self._world.blame("errors", f"{text}{why}")
+        self._world.report_problem("errors", f"{text}{why}")
 
 
 @contextmanager
-def _of_this_world(world: World) -> Iterator[None]:
-    """Take away what differs from run to run: fresh ids, counters, addresses, the collector's moods, log output."""
+def _deterministic(world: World) -> Iterator[None]:
+    """Replace what differs between runs: random ids, counters, addresses, garbage collection, log output."""
     ids = Random(f"ids {world.seed}")
-    log, ears = logging.getLogger("everyword"), _Ears(world)
+    log, errors = logging.getLogger("everyword"), _LoggedErrors(world)
     propagates, log.propagate = log.propagate, False
-    log.addHandler(ears)
-    _Numbered.numbers = itertools.count()
+    log.addHandler(errors)
+    _NumberedEvent.numbers = itertools.count()
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -120,11 +120,11 @@ def _of_this_world(world: World) -> Iterator[None]:
             ),
             patch.object(websocket, "_serials", itertools.count(1)),
             patch.object(websocket, "_process_mark", "simulated"),
-            patch.object(tail, "asyncio", SimpleNamespace(Event=_Numbered)),
+            patch.object(tail, "asyncio", SimpleNamespace(Event=_NumberedEvent)),
         ):
             yield
     finally:
-        log.removeHandler(ears)
+        log.removeHandler(errors)
         log.propagate = propagates
         if collects:
             gc.enable()
@@ -132,15 +132,15 @@ def _of_this_world(world: World) -> Iterator[None]:
 
 def _broken(world: World, context: dict[str, Any]) -> None:
     if "never retrieved" not in context["message"] and "was destroyed" not in context["message"]:
-        world.blame("errors", f"{context['message']}: {context.get('exception')!r}")
+        world.report_problem("errors", f"{context['message']}: {context.get('exception')!r}")
 
 
 async def _play(world: World, loop: SeededLoop) -> None:
-    await world.start_life()
+    await world.start_server()
     half_open: list[Link] = []
     flown = 0
     for _ in range(world.chance.choice((30, 80, 80, 200))):
-        await _look_after_life(world)
+        await _start_or_stop_server(world)
         _step(world, half_open)
         if world.chance.random() < 0.1:
             await loop.quiet()
@@ -155,29 +155,29 @@ async def _play(world: World, loop: SeededLoop) -> None:
     world.tabs.append(observer)
     await _drain(world, loop)
     await check_tabs(world, world.tabs)
-    check_misfits(world)
-    await check_followers(world)
+    check_chunks_fit(world)
+    await check_log_readers(world)
     await _stop(world, loop)
 
 
-async def _look_after_life(world: World) -> None:
-    life = world.life
-    if life is not None and life.is_over:
-        for name in await life.end():
-            world.blame("leaks", f"{name} would not be cancelled")
-        for link in life.links:
+async def _start_or_stop_server(world: World) -> None:
+    run = world.server
+    if run is not None and run.is_over:
+        for name in await run.end():
+            world.report_problem("leaks", f"{name} would not be cancelled")
+        for link in run.links:
             link.lose_server(len(link.down))
-        world.life = None
-    if world.life is None:
+        world.server = None
+    if world.server is None:
         if world.chance.random() < 0.5:
-            await world.start_life()
-    elif world.life.is_open and world.chance.random() < 0.003:
-        world.note(f"life {world.life.number} is stopped")
-        await world.life.stop()
+            await world.start_server()
+    elif world.server.is_open and world.chance.random() < 0.003:
+        world.note(f"server {world.server.number} is stopped")
+        await world.server.stop()
 
 
 def _step(world: World, half_open: list[Link]) -> None:
-    """Let one thing happen, outside of the server."""
+    """Do one random thing outside of the server."""
     chance, tab = world.chance, world.chance.choice(world.tabs)
     draw = chance.random()
     if draw < 0.25:
@@ -198,11 +198,11 @@ def _step(world: World, half_open: list[Link]) -> None:
     elif draw < 0.54:
         tab.release()
     elif draw < 0.58:
-        _beside(world)
+        _use_without_a_tab(world)
     elif tab.link is None:
         world.connect(tab)
     else:
-        _carry(world, tab)
+        _deliver_some(world, tab)
 
 
 async def _pass_time(world: World, loop: SeededLoop, flown: int) -> int:
@@ -216,44 +216,44 @@ async def _pass_time(world: World, loop: SeededLoop, flown: int) -> int:
     return flown
 
 
-def _beside(world: World) -> None:
-    """Let somebody do something who is no tab."""
-    chance, life = world.chance, world.life
-    if life is None or not life.is_open:
+def _use_without_a_tab(world: World) -> None:
+    """Let the server's own code or a log reader do something."""
+    chance, run = world.chance, world.server
+    if run is None or not run.is_open:
         return
-    if world.insider is not None and chance.random() < 0.5:
-        world.note(f"the server asks {world.insider.act(life, chance.choice(world.agents))}")
-    for follower in world.followers:
+    if world.server_code is not None and chance.random() < 0.5:
+        world.note(f"the server asks {world.server_code.act(run, chance.choice(world.agents))}")
+    for reader in world.log_readers:
         if chance.random() < 0.3:
-            follower.drop()
-        elif follower.connect(life):
-            world.note(f"a reader of {follower.agent} goes on after {follower.seen[-1:]}")
+            reader.drop()
+        elif reader.connect(run):
+            world.note(f"a reader of {reader.agent} goes on after {reader.seen[-1:]}")
 
 
-def _carry(world: World, tab: Tab) -> None:
+def _deliver_some(world: World, tab: Tab) -> None:
     """Let some frames of a link arrive."""
     for _ in range(world.chance.choice((1, 1, 2, 5, 20))):
         if tab.link is not None and tab.link.up and world.chance.random() < 0.5:
             world.deliver_up(tab.link)
-        elif tab.link is not None and tab.link.down and not tab.is_deaf:
+        elif tab.link is not None and tab.link.down and not tab.stops_reading:
             world.deliver_down(tab)
 
 
 async def _drain(world: World, loop: SeededLoop) -> None:
-    """Let everything arrive and everything run, everybody connected, until nothing is left to do."""
+    """Connect all tabs, deliver all frames and run all tasks until nothing is left to do."""
     is_busy = True
     while is_busy:
         await _let_arrive(world, loop)
         is_busy = False
-        for follower in world.followers:
-            if world.life is not None and world.life.is_open:
-                is_busy |= follower.connect(world.life)
+        for reader in world.log_readers:
+            if world.server is not None and world.server.is_open:
+                is_busy |= reader.connect(world.server)
         for tab in world.tabs:
             is_busy |= tab.link is None and world.connect(tab)
 
 
 async def _let_arrive(world: World, loop: SeededLoop) -> None:
-    """Let everything arrive that is in flight, and what it causes."""
+    """Deliver all frames in flight, and those that they cause."""
     is_busy = True
     while is_busy:
         await loop.quiet()
@@ -268,12 +268,12 @@ async def _let_arrive(world: World, loop: SeededLoop) -> None:
 
 
 async def _settle(world: World, loop: SeededLoop, half_open: list[Link]) -> None:
-    """Nothing goes wrong any more: let all be said and done."""
-    world.note("all is well from here on")
+    """End all faults, and let every turn end."""
+    world.note("no more faults")
     world.faults, world.gates_stay_open = Faults(), True
     world.open_gates()
-    while world.life is None or world.life.is_over:
-        await _look_after_life(world)
+    while world.server is None or world.server.is_over:
+        await _start_or_stop_server(world)
     for link in half_open:
         link.tell()
     for tab in world.tabs:
@@ -285,7 +285,7 @@ async def _settle(world: World, loop: SeededLoop, half_open: list[Link]) -> None
 
 
 async def _let_time_pass(world: World, loop: SeededLoop) -> None:
-    """Let the clock run until nothing has been written for longer than anybody waits for anything."""
+    """Advance the clock until the trace has not grown for longer than every timeout."""
     waits, head = deque(WAITS), -1
     while waits:
         await _drain(world, loop)
@@ -296,13 +296,13 @@ async def _let_time_pass(world: World, loop: SeededLoop) -> None:
 
 
 async def _stop(world: World, loop: SeededLoop) -> None:
-    assert world.life is not None
+    assert world.server is not None
     for tab in world.tabs:
         if tab.link is not None:
             tab.link.lose_client(0, told=True)
-    for follower in world.followers:
-        follower.drop()
-    await world.life.stop()
+    for reader in world.log_readers:
+        reader.drop()
+    await world.server.stop()
     await loop.quiet()
-    for name in world.life.running():
-        world.blame("leaks", f"{name} still runs after the server was closed")
+    for name in world.server.running():
+        world.report_problem("leaks", f"{name} still runs after the server was closed")

@@ -1,4 +1,4 @@
-"""Simulated clients: the protocol's client half with the habits of people, and of pages that misbehave."""
+"""Simulated clients: the client protocol with the actions of people, and of pages that misbehave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ACK = "cf_agent_stream_resume_ack"
 
 
 class Tab:
-    """One client of one agent: a protocol, a link or none, and what it was told.
+    """One client of one agent: a protocol, a link or none, and the frames that it received.
 
     `terminals` are the terminal frames that carried an outcome, per request; `asked` what it asked, to be sent again.
     """
@@ -33,13 +33,13 @@ class Tab:
         self.protocol = ChatProtocol()
         self.link: Link | None = None
         self.acking: Acking = chance.choices(("at once", "late", "never", "twice"), (6, 2, 1, 1))[0]
-        self.is_deaf = chance.random() < 0.1
+        self.stops_reading = chance.random() < 0.1
         self.terminals: dict[str, list[JsonObject]] = {}
         self.asked: dict[str, str] = {}
         self._questions: dict[str, JsonObject] = {}
         self.has_cleared = False
-        self.misfits: list[str] = []
-        """Chunks that do not fit to what this client was sent before."""
+        self.unfit_chunks: list[str] = []
+        """Chunks that do not fit to the chunks before."""
         self._held: list[str] = []
         self._chance, self._asks = chance, 0
 
@@ -56,7 +56,7 @@ class Tab:
         self.protocol.disconnected()
 
     def arrive(self, item: str | Closed) -> None:
-        """Take in what came down the link."""
+        """Receive an item of the link."""
         if isinstance(item, Closed):
             self.disconnect()
             return
@@ -66,11 +66,11 @@ class Tab:
         try:
             self.protocol.receive(item)
         except FoldError as exc:
-            self.misfits.append(f"{exc}: {item}")
+            self.unfit_chunks.append(f"{exc}: {item}")
         self.flush()
 
     def flush(self) -> None:
-        """Send what is to be sent; without a link it waits, as in the stock client."""
+        """Send the queued frames; without a link they wait, as in the stock client."""
         if self.link is None:
             return
         for frame in self.protocol.frames_to_send():
@@ -88,14 +88,14 @@ class Tab:
             self._held.clear()
 
     def behave(self) -> None:
-        """From now on, read and acknowledge as one should."""
-        self.acking, self.is_deaf = "at once", False
+        """From now on, read and acknowledge at once."""
+        self.acking, self.stops_reading = "at once", False
         self.release()
 
-    # -- what people do ------------------------------------------------------------------------------------------
+    # -- actions of people ---------------------------------------------------------------------------------------
 
     def act(self) -> str:
-        """Do something that people do; return what it was."""
+        """Do a random action of a person; return its description."""
         name, action = self._chance.choices(_ACTIONS, _WEIGHTS)[0]
         told = action(self)
         self.flush()
@@ -175,13 +175,13 @@ class Tab:
             self.protocol.messages += [question for question in asked if question["id"] not in shown]
         return " ".join(left)
 
-    def garbage(self) -> str:
+    def send_invalid_frame(self) -> str:
         frame = self._chance.choice(("{", "[]", '{"type":"rpc","id":"x","method":"none","args":[]}', '{"type":7}'))
         if self.link is not None:
             self.link.up.append(frame)
         return frame
 
-    # -- small words ---------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------
 
     def _ask(self, request: str, messages: list[JsonObject], trigger: str = "submit-message") -> str:
         body = msgspec.json.encode({"messages": messages, "trigger": trigger}).decode()
@@ -220,7 +220,7 @@ _CHOICES: list[tuple[str, Callable[[Tab], str], float]] = [
     ("clears", Tab.clear, 0.6),
     ("answers", Tab.answer, 5),
     ("asks again", Tab.ask_again, 1.5),
-    ("sends nonsense", Tab.garbage, 0.3),
+    ("sends nonsense", Tab.send_invalid_frame, 0.3),
 ]
 _ACTIONS = [(name, action) for name, action, _ in _CHOICES]
 _WEIGHTS = [weight for _, _, weight in _CHOICES]

@@ -1,4 +1,4 @@
-"""What outlives every life: the log, the clock, the tabs, and a record of everything that happened."""
+"""What survives a crash of the server: the log, the clock, the tabs, and a record of all events."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ...runtime.api import TurnResult
 from ...server import websocket
 from ..clock import ManualClock
 from .answers import PAY, Model
-from .disk import Fate, MortalLog
-from .insiders import Follower, Insider
-from .life import Life
+from .faulty_log import AppendOutcome, FaultyLog
 from .network import Link
+from .server_code import LogReader, ServerCode
+from .server_run import ServerRun
 from .tabs import Tab
 
 __all__ = ["Faults", "World"]
@@ -36,7 +36,7 @@ POLICIES: tuple[PolicyName, ...] = ("queue", "latest", "merge", "drop", "debounc
 
 @dataclass(slots=True)
 class Faults:
-    """How often what goes wrong."""
+    """Probabilities of faults."""
 
     crash: float = 0.0
     fail: float = 0.0
@@ -51,7 +51,7 @@ class Faults:
 
 @dataclass(slots=True)
 class World:
-    """The whole simulated world of one seed. `trace` tells its history, line by line."""
+    """The whole simulated world of one seed. `trace` records its history, line by line."""
 
     seed: int
     chance: Random
@@ -62,22 +62,22 @@ class World:
     """(name of the check, what it found)"""
     tabs: list[Tab] = field(default_factory=list)
     agents: list[str] = field(default_factory=list)
-    life: Life | None = None
-    lives: list[Life] = field(default_factory=list)
+    server: ServerRun | None = None
+    server_runs: list[ServerRun] = field(default_factory=list)
     disturbances: int = 0
     effects: Counter[str] = field(default_factory=Counter)
     told: Counter[tuple[str, TurnId]] = field(default_factory=Counter)
     chunks: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Committed chunks by agent, request and index."""
     ends: dict[tuple[str, str], str | None] = field(default_factory=dict)
-    """How the accepted requests ended, by agent and request; None while they have not."""
+    """Outcomes of the accepted requests, by agent and request; None while they run."""
     placed: set[tuple[str, str]] = field(default_factory=set)
     """Ids of messages that were ever committed, with their agents."""
     faults: Faults = field(default_factory=Faults)
     rules: Rules = field(default_factory=Rules)
     retention: int = 24 * 60 * 60 * 1000
-    followers: list[Follower] = field(default_factory=list)
-    insider: Insider | None = None
+    log_readers: list[LogReader] = field(default_factory=list)
+    server_code: ServerCode | None = None
     gates_stay_open: bool = False
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     _requests: dict[tuple[str, TurnId], str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class World:
 
     @staticmethod
     def drawn(seed: int, chance: Random) -> World:
-        """Lay out a world: agents, tabs, rules, and what goes wrong."""
+        """Draw a world: agents, tabs, rules and faults."""
         world = World(seed, chance)
         world.faults = Faults.drawn(chance)
         policy = Policy(chance.choice(POLICIES))
@@ -102,8 +102,8 @@ class World:
         )
         world.agents = [f"chat/{number}" for number in range(chance.choice((1, 1, 1, 2)))]
         world.retention = chance.choice((40_000, world.retention, world.retention))
-        world.insider = Insider(chance) if chance.random() < 0.3 else None
-        world.followers = [Follower(agent, chance) for agent in world.agents if chance.random() < 0.4]
+        world.server_code = ServerCode(chance) if chance.random() < 0.3 else None
+        world.log_readers = [LogReader(agent, chance) for agent in world.agents if chance.random() < 0.4]
         for number in range(chance.choice((1, 2, 2, 3))):
             world.tabs.append(Tab(f"t{number}", chance.choice(world.agents), chance))
         world.note(f"{policy.name}, at most {cap} messages, {sanitize.__name__}, {world.faults}")
@@ -112,20 +112,20 @@ class World:
     def note(self, what: str) -> None:
         self.trace.append(f"{self.clock.now() - 1_700_000_000_000:>7} {what}")
 
-    def blame(self, check: str, what: str) -> None:
+    def report_problem(self, check: str, what: str) -> None:
         self.note(f"PROBLEM {check}: {what}")
         self.problems.append((check, what))
 
-    # -- lives -----------------------------------------------------------------------------------------------------
+    # -- the server --------------------------------------------------------------------------------------------------
 
-    async def start_life(self) -> None:
-        assert self.life is None
+    async def start_server(self) -> None:
+        assert self.server is None
         await self.kept.aclose()
-        number = len(self.lives) + 1
-        self.note(f"life {number} starts")
+        number = len(self.server_runs) + 1
+        self.note(f"server {number} starts")
         # A new server counts its sockets from one again.
         websocket._serials = itertools.count(1)
-        life: Life
+        run: ServerRun
 
         def may_read() -> bool:
             if self.chance.random() >= self.faults.read:
@@ -133,30 +133,30 @@ class World:
             self._disturb("read fails")
             return False
 
-        store = MortalLog(
+        store = FaultyLog(
             self.kept,
             self.chance,
-            fate=self._fate,
+            outcome=self._append_outcome,
             may_read=may_read,
             on_commit=self._committed,
-            on_crash=lambda: self._crashed(life),
+            on_crash=lambda: self._crashed(run),
         )
-        stages: dict[AgentId, Model] = {}
+        models: dict[AgentId, Model] = {}
 
         def responder(agent: AgentId) -> Model:
-            return stages.setdefault(agent, Model(_Stage(self, life_box), self.seed, self.rules))
+            return models.setdefault(agent, Model(_RunEnvironment(self, run_box), self.seed, self.rules))
 
-        life_box: list[Life] = []
-        life = Life(number, store, responder, self.clock, self.retention)
-        life_box.append(life)
-        self.life = life
-        self.lives.append(life)
+        run_box: list[ServerRun] = []
+        run = ServerRun(number, store, responder, self.clock, self.retention)
+        run_box.append(run)
+        self.server = run
+        self.server_runs.append(run)
 
     def _disturb(self, what: str) -> None:
         self.disturbances += 1
         self.note(what)
 
-    def _fate(self, batch: Batch) -> Fate:
+    def _append_outcome(self, batch: Batch) -> AppendOutcome:
         draw = self.chance.random()
         if draw < self.faults.crash:
             return "crash-before" if self.chance.random() < 0.5 else "crash-after"
@@ -165,10 +165,10 @@ class World:
             return "fail"
         return "commit"
 
-    def _crashed(self, life: Life) -> None:
-        self._disturb(f"life {life.number} crashes")
-        life.die()
-        for link in life.links:
+    def _crashed(self, run: ServerRun) -> None:
+        self._disturb(f"server {run.number} crashes")
+        run.die()
+        for link in run.links:
             link.lose_server(self.chance.randrange(len(link.down) + 1))
 
     def _committed(self, batch: Batch) -> None:
@@ -197,17 +197,17 @@ class World:
 
     def connect(self, tab: Tab) -> bool:
         """Connect a tab that has no link; False when there is no server to connect to."""
-        if self.life is None or not self.life.is_open or tab.link is not None:
+        if self.server is None or not self.server.is_open or tab.link is not None:
             return False
         self._links += 1
         link = Link(f"{tab.name}#{self._links}", self.chance.choice((2, 8, 64)), lambda text: self._sent(tab, text))
         self.note(f"{link.name} connects")
-        self.life.serve(link, tab.agent, tab.name)
+        self.server.serve(link, tab.agent, tab.name)
         tab.connect(link)
         return True
 
     def drop(self, tab: Tab) -> Link:
-        """Take a tab's link away, with some of what is in flight, cleanly or half-open."""
+        """Disconnect a tab, closed or half-open; some frames in flight still arrive."""
         link = tab.link
         assert link is not None
         told = self.chance.random() < 0.6
@@ -231,7 +231,7 @@ class World:
         self.note(f"{link.name} -> {link.deliver_up()}")
 
     def _sent(self, tab: Tab, text: str) -> None:
-        """Check a frame as it leaves the server: what it says is committed (I-3), byte for byte (I-4)."""
+        """Check a frame as it leaves the server: its content is committed (I-3), byte for byte (I-4)."""
         frame = msgspec.json.decode(text)
         match frame.get("type"):
             case "cf_agent_use_chat_response":
@@ -244,9 +244,9 @@ class World:
             case _:
                 is_so = True
         if not is_so:
-            self.blame("committed", f"{tab.name} is sent what is not in the log: {text}")
+            self.report_problem("committed", f"{tab.name} is sent what is not in the log: {text}")
 
-    # -- what answers touch ----------------------------------------------------------------------------------------
+    # -- gates of answers -----------------------------------------------------------------------------------------
 
     def open_gates(self) -> None:
         for gate in self.gates.values():
@@ -270,15 +270,15 @@ def _refused(message: JsonObject) -> JsonObject:
     return message
 
 
-class _Stage:
-    """The world, as the answers of one life see it."""
+class _RunEnvironment:
+    """The world, as the answers of one server run see it."""
 
-    def __init__(self, world: World, life: list[Life]) -> None:
-        self._world, self._life = world, life
+    def __init__(self, world: World, run: list[ServerRun]) -> None:
+        self._world, self._run = world, run
 
     @property
     def _is_over(self) -> bool:
-        return bool(self._life) and self._life[0].is_dead
+        return bool(self._run) and self._run[0].is_dead
 
     async def pass_gate(self, name: str) -> None:
         if not self._world.gates_stay_open:

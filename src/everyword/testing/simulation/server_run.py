@@ -1,4 +1,4 @@
-"""One life of the server: a directory, its sockets and everything that runs for them, thrown away when it crashes."""
+"""One run of the simulated server: a directory, its sockets and their tasks, discarded when it crashes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ...server.websocket import serve_socket
 from .loop import owner_of_tasks
 from .network import Link
 
-__all__ = ["Life"]
+__all__ = ["ServerRun"]
 
 
-class Life:
-    """A server from start to end. Tasks that it starts, and those that they start, are its own."""
+class ServerRun:
+    """A server from start to end. It owns the tasks that it starts, and the tasks that those start."""
 
     def __init__(
         self, number: int, store: LogStore, responders: Callable[[AgentId], Responder], clock: Clock, retention: int
     ) -> None:
         self.number = number
         self.is_over = False
-        """Whether nobody can connect any more."""
+        """True when clients can no longer connect."""
         self.is_dead = False
-        """Whether nothing that still runs counts any more."""
+        """True after a crash: the effects of tasks that still run are ignored."""
         self.death: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.links: list[Link] = []
         self.tasks: list[asyncio.Task[Any]] = []
@@ -44,7 +44,7 @@ class Life:
 
     @property
     def is_open(self) -> bool:
-        """Whether clients may connect."""
+        """True while clients may connect."""
         return not self.is_over and self._opening.done()
 
     def serve(self, link: Link, agent: str, owner: str) -> None:
@@ -54,19 +54,19 @@ class Life:
         _ = self.start(serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send))
 
     async def stop(self) -> None:
-        """Shut down in good order, unless it dies of it; the sockets are closed by it."""
+        """Shut down and close the sockets; return early if the server crashes meanwhile."""
         self.is_over = True
         closing = self.start(self.directory.aclose())
         await asyncio.wait([closing, self.death], return_when=asyncio.FIRST_COMPLETED)
 
     def die(self) -> None:
-        """From now on nothing that runs here counts."""
+        """Mark the server as crashed."""
         self.is_over = self.is_dead = True
         if not self.death.done():
             self.death.set_result(None)
 
     async def end(self) -> list[str]:
-        """Throw everything away that still runs; return the names of what would not go."""
+        """Cancel all tasks; return the names of tasks that do not end."""
         self.die()
         for _ in range(200):
             left = [task for task in self.tasks if not task.done()]
@@ -82,5 +82,5 @@ class Life:
         return [task.get_name() for task in self.tasks if not task.done()]
 
     def start(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something as a part of this life."""
+        """Start a task that belongs to this run."""
         return asyncio.get_running_loop().create_task(coro, context=self._context)

@@ -1,4 +1,4 @@
-"""The store of a life that may end: everything through it takes its time, may fail, and stops with the life."""
+"""The store of a simulated server: operations take time, may fail, and never return after a crash."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from ...errors import LogUnavailable
 from ...log.base import Batch, OneBatchAtATime
 from ...log.memory import MemoryLog
 
-__all__ = ["Fate", "MortalLog"]
+__all__ = ["AppendOutcome", "FaultyLog"]
 
-Fate = Literal["commit", "crash-before", "crash-after", "fail"]
+AppendOutcome = Literal["commit", "crash-before", "crash-after", "fail"]
 
 
-class MortalLog(OneBatchAtATime):
-    """Wraps the log that outlives every life. `fate` says what becomes of an append, `on_commit` hears of each one."""
+class FaultyLog(OneBatchAtATime):
+    """Wraps the log that survives every crash. `outcome` decides each append, `on_commit` is called for each commit."""
 
     def __init__(
         self,
         kept: MemoryLog,
         chance: Random,
         *,
-        fate: Callable[[Batch], Fate],
+        outcome: Callable[[Batch], AppendOutcome],
         may_read: Callable[[], bool],
         on_commit: Callable[[Batch], None],
         on_crash: Callable[[], None],
     ) -> None:
         self.is_dead = False
         self._kept, self._chance = kept, chance
-        self._fate, self._may_read, self._on_commit, self._on_crash = fate, may_read, on_commit, on_crash
+        self._append_outcome, self._may_read, self._on_commit, self._on_crash = outcome, may_read, on_commit, on_crash
 
     async def append_one(self, batch: Batch) -> None:
-        await self._linger()
-        fate = self._fate(batch)
-        if fate == "fail":
+        await self._take_time()
+        outcome = self._append_outcome(batch)
+        if outcome == "fail":
             raise LogUnavailable("unable to append; the disk is full")
-        if fate != "crash-before":
+        if outcome != "crash-before":
             self._kept.commit(batch)
             self._on_commit(batch)
-        if fate != "commit":
+        if outcome != "commit":
             self.is_dead = True
             self._on_crash()
-        await self._linger()
+        await self._take_time()
 
     async def aclose(self) -> None:
         if not self.is_dead:
             await self._kept.aclose()
 
-    async def _linger(self) -> None:
-        """Take some time; for ever, once the life is over."""
+    async def _take_time(self) -> None:
+        """Wait some iterations of the loop; for ever after a crash."""
         for _ in range(self._chance.choice((0, 0, 1, 2, 5))):
             await asyncio.sleep(0)
         if self.is_dead:
@@ -64,11 +64,11 @@ class MortalLog(OneBatchAtATime):
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            await self._linger()
+            await self._take_time()
             if name != "open" and not self._may_read():
                 raise LogUnavailable(f"unable to {name}; the disk is gone for a moment")
             result = await found(*args, **kwargs)
-            await self._linger()
+            await self._take_time()
             return result
 
         return call

@@ -1,4 +1,4 @@
-"""One run of a conversation: a server, everybody who watches, and what they must agree on."""
+"""One run of `assert_parity`: a server, its observers, and the comparison of what they show."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..core.state import State
 from ..events import TurnKind
 from ..ids import agent_id
 from ..messages.message import UIMessage
-from .acts import Act
-from .local import LocalServer
+from .actions import ScriptAction
+from .hold_points import HoldPoints
+from .local_server import LocalServer
 from .observers import PATIENT, JsonObject, Page, Stream, Tab, find_difference, in_stream, plain, settled_since
-from .pace import Pace
-from .play import Player
+from .script_player import ScriptPlayer
 
-__all__ = ["Stage"]
+__all__ = ["ParityRun"]
 
 T = TypeVar("T")
 
@@ -26,20 +26,20 @@ Known = dict[str, tuple[str, str | None]]
 """Request → how it ended, and the error text; oldest first."""
 
 
-class Stage:
-    """One run: a server, and everybody who watches."""
+class ParityRun:
+    """One run of a script, with a server and its observers."""
 
     def __init__(
         self,
         where: str,
         server: LocalServer,
         kind: str,
-        pace: Pace,
-        script: list[str | Act],
+        points: HoldPoints,
+        script: list[str | ScriptAction],
         *,
         is_strict: bool = False,
     ) -> None:
-        self.where, self.server, self.pace = where, server, pace
+        self.where, self.server, self.points = where, server, points
         self.comparisons = 0
         self._kind, self._script = kind, script
         self._live, self._other = self._tab("the tab that asks"), self._tab("a second tab")
@@ -48,9 +48,9 @@ class Stage:
             Stream("an event stream", self._tab("an event stream")),
             Stream("an event stream that reconnects", self._tabs[2]),
         ]
-        self._player = Player(self._live, self._other, pace, is_strict=is_strict)
+        self._player = ScriptPlayer(self._live, self._other, points, is_strict=is_strict)
         self._pages: dict[Page, list[str]] = {}
-        """Pages of the AI SDK, each with the messages that their streams are to tell of."""
+        """Pages of the AI SDK, each with the ids of the messages that its stream must contain."""
 
     def _tab(self, label: str) -> Tab:
         return Tab(label, self.server, self._kind, NAME)
@@ -62,7 +62,7 @@ class Stage:
             tab.chat.connection.listen(self._follow)
 
     def _follow(self) -> None:
-        """Have the event streams follow every turn that has said something."""
+        """Let the event streams follow every turn that has begun its answer or has ended."""
         for protocol in (self._live.chat.protocol, self._other.chat.protocol):
             for request in list(protocol.requests.values()):
                 if request.answer_id is not None or request.ending is not None:
@@ -72,40 +72,42 @@ class Stage:
     async def played(self) -> None:
         await self._player.play(self._script)
 
-    async def interrupt(self, *, cuts_asker: bool) -> None:
-        """While the play stands still: cut a tab off, let others come, and compare what all of them show."""
+    async def interrupt(self, *, cuts_acting_tab: bool) -> None:
+        """While the run is held: cut a tab, connect late observers, and compare what all of them show."""
         await asyncio.gather(*(tab.settle() for tab in self._tabs))
-        for tab in [self._live, self._tabs[2]] if cuts_asker else [self._tabs[2]]:
+        for tab in [self._live, self._tabs[2]] if cuts_acting_tab else [self._tabs[2]]:
             tab.network.cut()
         await self.look()
 
     async def look(self) -> None:
-        """While the play stands still: let others come, compare what all of them show, and let it go on."""
-        await self._still()
-        begun = self._player.acts
+        """While the run is held: connect late observers, compare what all of them show, and release the run."""
+        await self._wait_until_held()
+        begun = self._player.actions_begun
         late = await self._tab("a late tab").open()
         self._tabs.append(late)
         self._streams.append(Stream("a late event stream", late))
         while True:
-            done = self._player.acts
+            done = self._player.actions_begun
             page = await self._open_page()
             difference = await self._find_disagreement(page, is_late_new=begun == done)
             if difference is None:
                 break
-            if self._player.acts == done:
+            if self._player.actions_begun == done:
                 raise AssertionError(f"{self.where}: {difference}")
-            await self._close_page(page)  # something was asked after it was opened, of which it is not told
+            await self._close_page(
+                page
+            )  # a question was sent after the page had opened; its stream does not contain it
         self._follow()
-        self.pace.release()
+        self.points.release()
 
-    async def _still(self) -> None:
-        """Wait until nothing is being done, and the server has heard of all that was done."""
-        while not self._player.is_waiting.is_set():  # it may go on before this is heard
+    async def _wait_until_held(self) -> None:
+        """Wait until the script waits, and the server has handled all its frames."""
+        while not self._player.is_waiting.is_set():  # the script may continue before this task runs
             await self._player.is_waiting.wait()
-        await asyncio.gather(self._live.noted(), self._other.noted())
+        await asyncio.gather(self._live.handled(), self._other.handled())
 
     async def _open_page(self) -> Page:
-        await self._still()
+        await self._wait_until_held()
         page = Page("a page of the AI SDK", self.server, self._kind, NAME)
         self._pages[page] = []
         await page.open()
@@ -119,9 +121,9 @@ class Stage:
     async def _find_disagreement(self, page: Page, *, is_late_new: bool) -> str | None:
         """Wait until all tabs and the page show the same messages in the same order, and as much of them.
 
-        Returns how they differ, if they do in the end. A continuation is its owner's to see until it ends (B2): then
-        only the order is compared. A tab that showed the beginning of an answer before its branch was left is told the
-        rest of it, and only then the new branch (R-5).
+        Returns the difference that remains, or None. Only the tab that started a continuation sees it until it ends
+        (B2): meanwhile only the order is compared. A tab that showed the beginning of an answer before its branch was
+        left receives the rest of it, and only then the new branch (R-5).
         """
         is_continuing, left = await self._inspect(_is_continuing), await self._inspect(_left)
         early = {tab.label for tab in (self._tabs[:-1] if is_late_new else self._tabs)}
@@ -137,7 +139,7 @@ class Stage:
             await asyncio.gather(*(tab.settle() for tab in self._tabs))
             stored = [message.to_dict() for message in await self._live.chat.history()]
             (norm, expected), *others = shown().items()
-            # A last answer that is being written is left to its stream (P-44).
+            # A last answer that is still written is not stored but streamed (P-44).
             is_writing = len(stored) < len(expected) and expected[-1]["role"] == "assistant"
             found = [self._differ(label, expected, messages, norm) for label, messages in others]
             found.append(self._differ_in_order("what is stored", expected[: -1 if is_writing else None], stored, norm))
@@ -148,15 +150,15 @@ class Stage:
         return next(filter(None, found))
 
     async def compare(self) -> list[JsonObject]:
-        """Compare everybody with what is stored; return that."""
-        await self._live.chat.connection.until(lambda: not self._live.sight().is_waiting)
+        """Compare all observers with the stored messages; return those."""
+        await self._live.chat.connection.until(lambda: not self._live.screen().is_waiting)
         await self._idle()
         self._tabs.append(await self._tab("a tab that comes afterwards").open())
         stored = [message.to_dict() for message in await self._live.chat.history()]
         known = await self._rows()
         for tab in self._tabs:
             must_know = self._must_know(tab, known)
-            await tab.until(lambda: tab.sight().messages == stored and must_know <= tab.sight().endings.keys())  # noqa: B023
+            await tab.until(lambda: tab.screen().messages == stored and must_know <= tab.screen().endings.keys())  # noqa: B023
             self._check_tab(tab, stored, known, must_know)
         for stream in [*self._streams, Stream("an event stream that comes afterwards", self._tabs[-1])]:
             for request in known:
@@ -168,8 +170,8 @@ class Stage:
             await self._check_page(page, stored)
         return stored
 
-    def compare_with_peace(self, peace: list[JsonObject], stored: list[JsonObject]) -> None:
-        one, other = [_spoken(message) for message in peace], [_spoken(message) for message in stored]
+    def compare_with_undisturbed(self, undisturbed: list[JsonObject], stored: list[JsonObject]) -> None:
+        one, other = [_spoken(message) for message in undisturbed], [_spoken(message) for message in stored]
         difference = find_difference(one, other, "messages")
         self.comparisons += 1
         if difference is not None:
@@ -179,22 +181,22 @@ class Stage:
             )
 
     def _must_know(self, tab: Tab, known: Known) -> set[str]:
-        """Return the turns whose end the tab has to be told: its own, and the newest if that is an error."""
+        """Return the turns whose end the tab must know: its own, and the newest if that is an error."""
         newest = {request for request in list(known)[-1:] if known[request][0] == "error"}
         requests = tab.chat.protocol.requests
         return newest | {request for request in known if request in requests and requests[request].is_mine}
 
     def _check_tab(self, tab: Tab, stored: list[JsonObject], known: Known, must_know: set[str]) -> None:
-        sight = tab.sight()
-        self._same(tab.label, stored, list(sight.messages))
-        told = {request: end for request, end in sight.endings.items() if request in known}
+        screen = tab.screen()
+        self._same(tab.label, stored, list(screen.messages))
+        told = {request: end for request, end in screen.endings.items() if request in known}
         self._same(tab.label, [known[request] for request in told], list(told.values()), "endings")
         for request in must_know - told.keys():
             raise AssertionError(f"{self.where}: {tab.label} was not told that {known[request]} was the end")
-        if sight.is_waiting:
+        if screen.is_waiting:
             raise AssertionError(f"{self.where}: {tab.label} still waits for something, and nothing goes on")
-        if sight.problems:
-            raise AssertionError(f"{self.where}: {tab.label} was sent what cannot be used: {sight.problems[0]}")
+        if screen.problems:
+            raise AssertionError(f"{self.where}: {tab.label} was sent what cannot be used: {screen.problems[0]}")
 
     def _check_stream(self, stream: Stream, stored: list[JsonObject], known: Known) -> None:
         by_id = {message["id"]: message for message in stored}
@@ -211,7 +213,7 @@ class Stage:
                 self._same(stream.label, [error], [stream.failures.get(request)], "error text")
 
     async def _check_page(self, page: Page, stored: list[JsonObject]) -> None:
-        """Check what a page shows of the conversation as it is in the end: it is not told what was asked afterwards."""
+        """Check what a page shows of the final conversation; questions that were sent later are not in its stream."""
         if page.problem is not None:
             raise AssertionError(f"{self.where}: {page.label} was sent what it cannot use: {page.problem}")
         there = _ids(stored)
@@ -242,7 +244,7 @@ class Stage:
     def _differ(
         self, label: str, expected: list[Any], found: list[Any], norm: str = "what is stored", what: str = "messages"
     ) -> str | None:
-        """Return in words how what somebody shows differs from the norm; None if it does not."""
+        """Return in words how an observer differs from the norm; None if it does not."""
         self.comparisons += 1
         if what == "messages" and (difference := self._differ_in_order(label, expected, found, norm)) is not None:
             return difference
@@ -261,7 +263,7 @@ class Stage:
         )
 
     async def _idle(self) -> None:
-        """Wait until nothing runs or waits: by the server's word, not by a client's."""
+        """Wait until no turn runs or waits on the server, whatever the clients show."""
         directory = (await self.server.app.start()).directory
         async with directory.attach(agent_id(self._kind, NAME)) as loaded, loaded.subscribe() as subscription:
             while await loaded.actor.inspect(_is_busy):
@@ -273,9 +275,9 @@ class Stage:
             return await loaded.actor.inspect(look)
 
     async def _rows(self) -> Known:
-        """Return how the turns that the acting tabs know really ended, and what went on from them, oldest first.
+        """Return the stored outcomes of the turns that the acting tabs know, and of continuations, oldest first.
 
-        A turn that went on while a tab was away is one that it need not have heard of.
+        A turn that ran while both tabs were disconnected may be unknown to them.
         """
         store: Any = (await self.server.app.start()).directory.store
         heard_of: set[str] = set()
@@ -290,8 +292,8 @@ class Stage:
         }
 
     def describe(self) -> str:
-        """Return in words how far the play is, and what everybody shows."""
-        shown = {tab.label + " waits, and" * tab.sight().is_waiting: _outline(tab.messages) for tab in self._tabs}
+        """Return in words how far the script is, and what every tab shows."""
+        shown = {tab.label + " waits, and" * tab.screen().is_waiting: _outline(tab.messages) for tab in self._tabs}
         lines = [f"the play is at {self._player.doing}", *(f"{label} shows: {each}" for label, each in shown.items())]
         return "\n".join(f"  {line}" for line in lines)
 
@@ -309,7 +311,7 @@ def _is_continuing(state: State) -> bool:
 
 
 def _left(state: State) -> set[str]:
-    """Return the ids of the answers that are being written on a branch that is not shown."""
+    """Return the ids of the running answers on branches that are not shown."""
     path = set(state.tree.active_path())
     return {str(state.tree.nodes[turn.node].id) for turn in state.chat_turns() if turn.node not in path}
 
@@ -319,7 +321,7 @@ def _is_busy(state: State) -> bool:
 
 
 def _answers_due(state: State) -> list[str]:
-    """Return the ids of the answers that are being written or waited for, oldest first."""
+    """Return the ids of the running and queued answers, oldest first."""
     return [str(state.tree.nodes[turn.node].id) for turn in state.chat_turns() if not turn.is_continuation]
 
 
@@ -338,12 +340,12 @@ def _named(message: JsonObject) -> JsonObject:
 
 
 def _outline(messages: Iterable[JsonObject]) -> str:
-    """Return who says what, from top to bottom, in few words."""
+    """Return role and beginning of every message, from top to bottom."""
     return " | ".join(f"{message['role']} {_spoken(message)['text'][:30]!r}" for message in messages) or "nothing"
 
 
 def _spoken(message: JsonObject) -> JsonObject:
-    """Return what a death must not change: who said which words and called which tools. Their fate it may (R-17)."""
+    """Return what a crash must not change: role, text and tool calls. It may change the results of calls (R-17)."""
     shown = plain(message)
     text = "".join(part["text"] for part in shown["parts"] if part["type"] == "text")
     calls = [[part["type"], part["toolCallId"]] for part in shown["parts"] if "toolCallId" in part]

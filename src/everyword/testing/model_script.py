@@ -1,4 +1,4 @@
-"""What a scripted model says, and how much of it is left when some was said before. Pure, apart from the gates."""
+"""The script of a scripted model, and what remains of it after a part was said. Pure, apart from the gates."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 from ..errors import UsageError
 from ..messages.message import UIMessage
 from ..messages.tool_calls import is_tool_part
-from .scripted import Gate
+from .scripted_responder import Gate
 
 __all__ = ["Answer", "Call", "ModelItem", "Once", "Reasoning", "Said", "read_said", "rest_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A piece of what the model thinks."""
+    """A piece of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a tool. Without an id it gets one that is the same in every run."""
+    """A tool call. Without an id it gets one that is the same in every run."""
 
     tool: str
     input: dict[str, Any] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Call:
 
 @dataclass(slots=True)
 class Once:
-    """A failure that passes: raised when it is first reached, and not again."""
+    """A temporary failure: raised the first time that it is reached, and not again."""
 
     failure: Exception
     is_spent: bool = False
@@ -44,7 +44,7 @@ Answer = ModelItem | Sequence[ModelItem] | Callable[[str], ModelItem | Sequence[
 
 @dataclass(slots=True)
 class Said:
-    """What there is of the answer to one question. `number` counts the questions from 0."""
+    """The answer to one question so far. `number` counts the questions from 0."""
 
     number: int = 0
     question: str = ""
@@ -54,7 +54,7 @@ class Said:
 
 
 def read_said(messages: Iterable[UIMessage]) -> Said:
-    """Return the last question of a conversation, and what was answered to it so far."""
+    """Return the last question of a conversation, and its answer so far."""
     said = Said(number=-1)
     for message in messages:
         if message.role == "user":
@@ -67,9 +67,9 @@ def read_said(messages: Iterable[UIMessage]) -> Said:
 
 
 def rest_of(answers: Sequence[Answer], said: Said) -> tuple[list[ModelItem], bool]:
-    """Return what is to be said in the current step, and whether the step is only begun now.
+    """Return the remaining items of the current step, and whether the step begins now.
 
-    A step ends behind its calls. What was said is not said again; gates and failures on the way to it are passed.
+    A step ends after its calls. Items that were said are left out, with the gates and failures before them.
 
     Raises:
         UsageError: the script has no answer to this question.
@@ -107,7 +107,7 @@ def _steps(items: list[ModelItem]) -> Iterable[list[ModelItem]]:
 
 
 class _Left:
-    """Takes away from a script, item by item, what was said already."""
+    """Removes from a script, item by item, what was said already."""
 
     def __init__(self, said: Said) -> None:
         self._text, self._reasoning, self._calls = len(said.text), len(said.reasoning), set(said.calls)

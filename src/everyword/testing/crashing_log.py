@@ -1,4 +1,4 @@
-"""A store that stops the world at a chosen append: what a `kill -9` looks like from inside one process."""
+"""A store that simulates `kill -9` at a chosen append, inside one process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class CrashingLog(OneBatchAtATime):
-    """Wraps a store; from append number `at` on everything through it hangs, as for a process that is no more.
+    """Wraps a store; from append number `at` on every call hangs, as if the process were dead.
 
-    With `when="before"` the batch is lost, with `when="after"` it is committed but nobody was told. Wait for
+    With `when="before"` the batch is lost, with `when="after"` it is committed but the caller never learns it. Wait for
     `crashed`, cancel everything that used this wrapper, close the wrapped store and open it anew. `appends` counts
-    what was asked for, the fatal one included.
+    the appends, including the one that crashed.
     """
 
     def __init__(self, store: LogStore, at: int | None = None, when: Literal["before", "after"] = "before") -> None:
@@ -31,45 +31,45 @@ class CrashingLog(OneBatchAtATime):
         self._at, self._when = at, when
 
     async def append_one(self, batch: Batch) -> None:
-        """Append to the wrapped store, unless this is where the process dies."""
+        """Append to the wrapped store, or crash here."""
         await self._commit(self._append_to_wrapped, batch)
 
     async def _append_to_wrapped(self, batch: Batch) -> None:
         await self.wrapped.append([batch])[0]
 
     async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
-        """Destroy an agent in the wrapped store; it counts as an append, and the process may die here too."""
+        """Destroy an agent in the wrapped store; it counts as an append, and may crash like one."""
         await self._commit(self.wrapped.destroy, agent, epoch)
 
     async def _commit(self, commit: Callable[..., Awaitable[None]], *given: Any) -> None:
-        await self._die_if_dead()
+        await self._hang_if_crashed()
         self.appends += 1
         is_last = self.appends == self._at
         if not is_last or self._when == "after":
             await commit(*given)
         if is_last:
             self.crashed.set()
-        await self._die_if_dead()
+        await self._hang_if_crashed()
 
     async def aclose(self) -> None:
-        """Leave the wrapped store as it is once dead: a dead process closes nothing."""
+        """Close the wrapped store, unless crashed: a dead process closes nothing."""
         if not self.crashed.is_set():
             await self.wrapped.aclose()
 
-    async def _die_if_dead(self) -> None:
+    async def _hang_if_crashed(self) -> None:
         if self.crashed.is_set():
             await asyncio.Event().wait()
 
-    def _mortal(self, method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
+    def _hanging(self, method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
         @wraps(method)
         async def call(*args: Any, **kwargs: Any) -> T:
-            await self._die_if_dead()
+            await self._hang_if_crashed()
             result = await method(*args, **kwargs)
-            await self._die_if_dead()
+            await self._hang_if_crashed()
             return result
 
         return call
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.wrapped, name)
-        return self._mortal(found) if inspect.iscoroutinefunction(found) else found
+        return self._hanging(found) if inspect.iscoroutinefunction(found) else found

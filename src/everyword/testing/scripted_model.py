@@ -1,4 +1,4 @@
-"""A model that says what a test wants: for agents that think, and for those that ask a model themselves."""
+"""A model that answers from a script: for `Think` agents, and for agents that call a model themselves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..messages.message import Chunk, UIMessage
-from .script import Answer, Call, ModelItem, Once, Reasoning, Said, read_said, rest_of
-from .scripted import Gate
+from .model_script import Answer, Call, ModelItem, Once, Reasoning, Said, read_said, rest_of
+from .scripted_responder import Gate
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -33,13 +33,13 @@ class ScriptedModel(_Model):
     It is a model of Pydantic AI, so `model = ScriptedModel(...)` is all that a `Think` needs; in `on_chat_message`,
     iterate over `stream(self.messages)`, or with tools over `step.run(model.stream(step.messages))`.
 
-    An answer is a text, another item, a list, or a function from the question to one. Strings are said piece by piece,
-    `Reasoning` is thought, `Call` calls a tool (what follows it is said once the call has its result), a `Gate` waits
-    until the test opens it, an exception is raised, and `Once(exception)` is raised the first time only. A chunk of
-    the AI SDK is passed on, in `stream` alone.
+    An answer is a text, another item, a list, or a function from the question to one. Strings are streamed piece by
+    piece, `Reasoning` is streamed as reasoning, `Call` calls a tool (the items after it follow when the call has its
+    result), a `Gate` waits until the test opens it, an exception is raised, and `Once(exception)` is raised the first
+    time only. A chunk of the AI SDK is passed on, in `stream` alone.
 
-    It looks at the conversation to find out where it is, as a model does: asked again after a crash, it goes on behind
-    what was said. `asked` records the questions.
+    The model reads its position from the conversation: called again after a crash, it continues behind the text that
+    was said. `asked` records the questions.
     """
 
     def __init__(self, *answers: Answer) -> None:
@@ -49,7 +49,7 @@ class ScriptedModel(_Model):
             super().__init__(self._respond, stream_function=self._stream, model_name="scripted")
 
     async def stream(self, messages: Sequence[UIMessage]) -> AsyncIterator[str | Chunk]:
-        """Yield what comes next in this conversation: text and chunks of one step."""
+        """Yield the next step of the answer in this conversation: text and chunks."""
         said = read_said(messages)
         items, is_new = self._next(said)
         thought, thoughts, is_thinking = "", 0, False
@@ -118,7 +118,7 @@ class ScriptedModel(_Model):
 
 
 async def _played(items: list[ModelItem]) -> AsyncIterator[str | Reasoning | Call | Chunk]:
-    """Yield what is to be said, waiting and failing where the script does."""
+    """Yield the items of the script; wait at gates and raise its exceptions."""
     for item in items:
         match item:
             case Gate():
@@ -134,7 +134,7 @@ async def _played(items: list[ModelItem]) -> AsyncIterator[str | Reasoning | Cal
 
 
 def _read_history(messages: list[ModelMessage]) -> Said:
-    """Return the last question of a model's history and what was answered to it; our own nudges are no questions."""
+    """Return the last question of a model's history, and its answer so far; skip prompts of everyword itself."""
     from ..agents.think.model import GO_ON
     from ..agents.think.output import OUTPUT_TOOL
 

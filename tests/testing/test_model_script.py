@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from everyword.errors import ChatError, UsageError
 from everyword.messages.message import UIMessage
 from everyword.testing import Call, Gate, Once, Reasoning
-from everyword.testing.script import ModelItem, Said, read_said, rest_of
+from everyword.testing.model_script import ModelItem, Said, read_said, rest_of
 
 WORDS = st.text("abc ", min_size=1, max_size=4)
 ITEMS = st.one_of(WORDS, WORDS.map(Reasoning), st.integers(0, 3).map(lambda n: Call(f"tool{n}")))

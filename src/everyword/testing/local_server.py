@@ -1,4 +1,4 @@
-"""An app in the test's own loop: no sockets, a store that can die at any append, and a process that can be killed."""
+"""An app in the test's own loop: no sockets, a store that can crash at any append, and a simulated `kill -9`."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from ..runtime.clock import Clock
 from ..runtime.phase import Phase
 from ..server import Everyword
 from ..server.stop_signals import StopSignals
-from .crash import CrashingLog
+from .crashing_log import CrashingLog
 from .network import Network
 
-__all__ = ["Life", "LocalServer"]
+__all__ = ["AppRun", "LocalServer"]
 
 A = TypeVar("A", bound=Agent[Any])
 ChatT = TypeVar("ChatT", bound=AIChatAgent[Any])
 ThinkT = TypeVar("ThinkT", bound=Think[Any])
 URL = "http://localhost"
 SOON = Backoff(first=0.002, most=0.05)
-"""How soon clients come back: nobody else waits in line."""
+"""How soon clients reconnect: in a test no other clients compete."""
 
 QUIET = 5
-"""Turns of the loop without a task after which none will come."""
+"""Iterations of the loop without a task after which no new one is expected."""
 
-_life: ContextVar[Life | None] = ContextVar("everyword_life", default=None)
+_current_run: ContextVar[AppRun | None] = ContextVar("everyword_app_run", default=None)
 
 
-class Life:
-    """One run of an app, with every task that it starts: `end` is what `kill -9` does to them."""
+class AppRun:
+    """One run of an app, with every task that it starts. `end` cancels them all, as `kill -9` would."""
 
     def __init__(self, app: Everyword) -> None:
         self.app = app
         self._tasks: set[asyncio.Task[Any]] = set()
         self._context = copy_context()
-        self._context.run(_life.set, self)
-        _own_tasks(asyncio.get_running_loop())
+        self._context.run(_current_run.set, self)
+        _track_tasks(asyncio.get_running_loop())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something as a part of this life."""
+        """Start a task that belongs to this run."""
         return asyncio.get_running_loop().create_task(work, context=self._context)
 
     async def start(self) -> None:
         await self.spawn(_started(self.app))
-        self.app._directory.fresh_context = self._context.copy  # agents are ours whoever loads them
+        self.app._directory.fresh_context = self._context.copy  # agents belong to this run, also if the test loads them
 
     async def stop(self) -> None:
-        """Stop in good order."""
+        """Shut down gracefully."""
         await self.spawn(self.app.aclose())
 
     async def end(self) -> None:
-        """Throw everything away that runs, as it stands; what the end of one task starts as well."""
+        """Cancel all tasks, also those that start while others end."""
         self.app._signals.deafen()
         if hasattr(self.app, "_directory"):
-            self.app._directory.phase = Phase.CLOSED  # the dead start nothing
+            self.app._directory.phase = Phase.CLOSED  # a dead process starts nothing
         quiet = 0
         while quiet < QUIET:
             left = [task for task in self._tasks if not task.done() and task is not asyncio.current_task()]
@@ -84,31 +84,33 @@ async def _started(app: Everyword) -> None:
     await app.start()
 
 
-def _own_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Have every new task of the loop counted to the life that it is started in."""
+def _track_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Assign every new task of the loop to the run that starts it."""
     before = loop.get_task_factory()
-    if getattr(before, "counts_lives", False):
+    if getattr(before, "counts_runs", False):
         return
 
     def made(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
         task: Any = before(loop, work, **options) if before is not None else asyncio.Task(work, loop=loop, **options)
         context = options.get("context")
-        life = _life.get() or (context.get(_life) if context is not None else None)
-        if life is not None:
-            life.adopt(task)
-            if context is not None and context.get(_life) is None:  # a context of its own; what it starts is ours too
-                context.run(_life.set, life)
+        run = _current_run.get() or (context.get(_current_run) if context is not None else None)
+        if run is not None:
+            run.adopt(task)
+            if (
+                context is not None and context.get(_current_run) is None
+            ):  # a context of its own; what it starts is ours too
+                context.run(_current_run.set, run)
         return task
 
-    made.counts_lives = True  # type: ignore[attr-defined]
+    made.counts_runs = True  # type: ignore[attr-defined]
     loop.set_task_factory(made)
 
 
 class LocalServer:
     """Runs agents in the test's own loop; use it as an async context manager.
 
-    Give it agent classes, or an app: that very object is served, with another store until the server is left. `store`
-    is a path, or "memory:". Clients talk to it as they do over a network, without one.
+    Pass agent classes, or an app: that object is served, with another store until the server is left. `store` is a
+    path, or "memory:". Clients use it as they do over a network.
     """
 
     def __init__(
@@ -125,28 +127,28 @@ class LocalServer:
         self._given = apps[0] if apps else Everyword(classes, **options)
         self._clock, self._path = clock, store
         self._memory = MemoryLog()
-        self._life: Life | None = None
+        self._run: AppRun | None = None
         self._store: CrashingLog | None = None
         self._networks: list[Network] = []
         self._clients: list[httpx.AsyncClient] = []
 
-    # -- life and death ---------------------------------------------------------------------------------------------
+    # -- start, stop and kill ---------------------------------------------------------------------------------------
 
     @property
     def app(self) -> Everyword:
-        """The app that runs: the one that was given, also after a restart."""
-        if self._life is None:
+        """The running app: the given one, also after a restart."""
+        if self._run is None:
             raise UsageError("unable to use the app; it does not run. Use `async with LocalServer(...)`.")
-        return self._life.app
+        return self._run.app
 
     @property
     def crashed(self) -> asyncio.Event:
-        """Set when the append was reached at which it was to die."""
+        """Set when the server has crashed at the append that `start(crash_at=...)` chose."""
         return self._crashing().crashed
 
     @property
     def appends(self) -> int:
-        """How many appends were asked for since the last start."""
+        """Number of appends since the last start."""
         return self._crashing().appends
 
     def _crashing(self) -> CrashingLog:
@@ -166,7 +168,7 @@ class LocalServer:
         await self.stop()
 
     async def start(self, *, crash_at: int | None = None, when: Literal["before", "after"] = "before") -> None:
-        """Start on what is stored. With `crash_at` it dies at that append: wait for `crashed`, then `kill`."""
+        """Start on the stored log. With `crash_at` it crashes at that append: wait for `crashed`, then `kill`."""
         app = self._given
         if app._starting is not None and not app._is_closed:
             raise UsageError("unable to serve this app; it runs already. Leave the server or the app that runs it.")
@@ -175,77 +177,77 @@ class LocalServer:
         app._store, app._starting, app._closing = self._store, None, None
         app._signals = StopSignals(app._begin_close)
         app.grace, app.clock = 0.0, self._clock
-        self._life = Life(app)
+        self._run = AppRun(app)
         try:
-            await self._life.start()
+            await self._run.start()
         except BaseException:
-            self._life = None
-            self._give_back()
+            self._run = None
+            self._restore_app()
             raise
         for network in self._networks:
-            network.app, network.spawn = app, self._life.spawn
+            network.app, network.spawn = app, self._run.spawn
 
     def _opened(self) -> LogStore:
         return self._memory if self._path == "memory:" else SqliteLog(Path(self._path))
 
     async def stop(self) -> None:
-        """Stop in good order; what is not finished stays open for the next start."""
-        if self._life is not None:
-            life, self._life = self._life, None
-            await life.stop()
-            await self._hang_up()
-            await life.end()
-            self._give_back()
+        """Shut down gracefully; unfinished turns stay open for the next start."""
+        if self._run is not None:
+            run, self._run = self._run, None
+            await run.stop()
+            await self._cut_networks()
+            await run.end()
+            self._restore_app()
 
-    def _give_back(self) -> None:
-        """Let the app be as it was given."""
+    def _restore_app(self) -> None:
+        """Restore the given app's own settings."""
         app = self._given
         app._store, app.grace, app.clock, app._signals = self._own
         app._starting = app._closing = None
 
     async def kill(self) -> None:
-        """Stop as under `kill -9`: nothing is finished, nothing is written, nobody is told."""
-        if self._life is None or self._store is None:
+        """Stop as under `kill -9`: nothing is finished, written or sent."""
+        if self._run is None or self._store is None:
             return
-        life, self._life = self._life, None
+        run, self._run = self._run, None
         store, self._store = self._store, None
         store.crashed.set()
-        await self._hang_up()
-        await life.end()
-        self._give_back()
+        await self._cut_networks()
+        await run.end()
+        self._restore_app()
         await store.wrapped.aclose()
 
     async def restart(self) -> None:
-        """Kill it, and start it again on what is stored."""
+        """Kill it, and start it again on the stored log."""
         await self.kill()
         await self.start()
 
-    async def _hang_up(self) -> None:
+    async def _cut_networks(self) -> None:
         for network in self._networks:
             network.app = None
             network.cut()
 
-    # -- talking to it ------------------------------------------------------------------------------------------------
+    # -- clients and handles ---------------------------------------------------------------------------------------
 
     def network(self) -> Network:
-        """Return a way to the app of its own, that can be cut without touching others."""
+        """Return a network to the app that can be cut alone."""
         network = Network()
-        if self._life is not None:
-            network.app, network.spawn = self._life.app, self._life.spawn
+        if self._run is not None:
+            network.app, network.spawn = self._run.app, self._run.spawn
         self._networks.append(network)
         return network
 
     def client(
         self, agent: type[Agent] | str, name: str = "test", *, network: Network | None = None, **options: Any
     ) -> ChatClient:
-        """Return a client of one agent; enter it as any other. Survives cuts, kills and restarts."""
+        """Return a client of one agent, to be used with `async with`. It survives cuts, kills and restarts."""
         way = network if network is not None else self.network()
         kind = agent if isinstance(agent, str) else agent_kind(agent)
         given = {"connect": way.connect, "transport": way.transport, "backoff": SOON, **options}
         return ChatClient(URL, kind, name, base_path=self._given.base_path, **given)
 
     def http(self, agent: type[Agent] | str, name: str = "test", **options: Any) -> httpx.AsyncClient:
-        """Return a client of httpx whose base is one agent; closed with everything else."""
+        """Return an `httpx.AsyncClient` whose base URL is one agent; it is closed with the server."""
         kind = agent if isinstance(agent, str) else agent_kind(agent)
         base = f"{URL}{self._given.base_path}/{kind}/{name}"
         client = httpx.AsyncClient(transport=self.network().transport, base_url=base, **options)

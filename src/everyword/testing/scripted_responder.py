@@ -1,4 +1,4 @@
-"""Answers from a script: a model that says what the test wants, when the test wants it."""
+"""A responder that answers from a script, with gates that the test opens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Gate", "Item", "ScriptedResponder"]
 
 
 class Gate:
-    """A point in a script where the answer waits until the test opens it; `reached` tells that it waits."""
+    """A point in a script where the answer waits until the test opens it; `reached` is set when it waits."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -39,8 +39,8 @@ Script = Sequence[Item]
 class ScriptedResponder:
     """Implements `runtime.api.Responder`. `script` is the answer to every turn, or a function from the call to one.
 
-    Strings and chunks are yielded, a `Gate` is waited for, an exception is raised. `calls` and `results` record what it
-    was asked and told.
+    Strings and chunks are yielded, a `Gate` is waited for, an exception is raised. `calls` and `results` record the
+    calls and results of its turns.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class ScriptedResponder:
                 yield item
 
     def error_text(self, exc: BaseException) -> str:
-        """Show a text that was written for clients, hide every other."""
+        """Return the text of errors that are meant for clients, and a general text for all others."""
         return public_text(exc, "The answer failed.")
 
     async def on_response(self, result: TurnResult) -> None:
-        """Record the result, and tell the test's own hook."""
+        """Record the result, and call the test's own hook."""
         self.results.append(result)
         if self._on_response is not None:
             await self._on_response(result)
