@@ -80,9 +80,11 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def serving(store: LogStore | str, agent: type[Agent]) -> AsyncIterator[Server]:
+async def serving(store: LogStore | str, agent: type[Agent], *, grace: float = 10.0) -> AsyncIterator[Server]:
+    """Serve an agent; `grace` is read when the app starts, so it cannot be set later."""
     STEPS.clear()
     app = Everyword([agent], store=store, limits=Limits(requests_per_minute=100_000))
+    app.grace = grace
     sockets = "everyword.server.uvicorn_websocket:UvicornWebSocketProtocol"
     config = uvicorn.Config(app, port=0, ws=sockets, log_level="error", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)

@@ -86,8 +86,7 @@ async def test_an_answer_forgotten_while_clients_watch_is_shown_by_none(base: An
 async def test_an_answer_forgotten_after_a_restart_is_shown_by_none(base: Any, text: str | None) -> None:
     store = MemoryLog()
     kind = agent(base, text)
-    async with serving(store, kind) as server:
-        server.app.grace = 0.0
+    async with serving(store, kind, grace=0.0) as server:
         asker = Client(server, "ann")
         await asker.connect()
         await asker.ask("r1", "hi", [])
