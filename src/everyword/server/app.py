@@ -35,7 +35,6 @@ from ..runtime.directory import Directory, Settings
 from ..runtime.method_calls import MethodCalls
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy, can_be_watched
 from .agent_urls import Address, find_address
-from .client_commands import SocketSettings
 from .close_codes import REFUSED, TRY_LATER
 from .health import ServerPages
 from .http import SOCKET, Caller, Service, answer_http, entered_as
@@ -46,6 +45,7 @@ from .permissions import Action, Authenticate, Authorize, Connecting, Permission
 from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
 from .responses import refusal
 from .setup_check import SetupCheck
+from .socket_context import SocketSettings
 from .stop_signals import StopSignals
 from .stores import Durability, drop_database, open_store
 from .sub_agent_access import SubAgentRefusal, check_sub_agent_access
@@ -326,9 +326,9 @@ class Everyword(AppHandle):
             max_frame=service.limits.frame,
             max_unread=service.limits.unread,
             unread_seconds=service.limits.unread_seconds,
-            sharing=service.sharing,
+            slices=service.sharing,
             permit=permit,
-            admissions=service.admissions,
+            open_connections=service.admissions,
             may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )

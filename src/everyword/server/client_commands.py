@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Final, assert_never
 
 from ..core.commands import AnswerToolCall, CancelTurns, ClearConversation, Command, PutMessages, Submit
@@ -12,10 +11,9 @@ from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
 from ..errors import AgentStopped, MailboxFull, MessageRefused, Rejected, public_text
 from ..events import Outcome, TurnAccepted, decode_event
-from ..ids import Millis, RequestId
+from ..ids import RequestId
 from ..principals import LOCAL
 from ..rows import TurnRow
-from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.outbox import Outbox
 from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire import frames
@@ -29,6 +27,7 @@ from ..wire.parse import (
     ChatRequest,
     ClearChat,
     ClientFrame,
+    HandshakeFrame,
     Other,
     ResumeAck,
     ResumeRequest,
@@ -37,20 +36,13 @@ from ..wire.parse import (
 )
 from .client_list_checks import is_new, is_stale, is_stored
 from .connection_hooks import ConnectionHooks
-from .open_connections import OpenConnections
-from .permissions import Action, Permit
-from .shared_slices import SharedSlices
+from .permissions import Action
+from .socket_context import SocketContext
+from .transcript_arrival import TranscriptArrival
 
-__all__ = ["ClientCommands", "Probe", "SocketSettings"]
+__all__ = ["ClientCommands"]
 
 log = logging.getLogger("everyword.server")
-
-ARRIVED_AFTER: Final = 10_000
-"""Milliseconds after which a frame that was written has reached its client, or never will."""
-
-Probe = ResumeRequest | ResumeAck
-"""A frame of the handshake: answered by the writer, in order with what it writes."""
-
 
 ACTIONS: Final[Mapping[type[ClientFrame], Action]] = {
     CancelTurn: "stop",
@@ -61,61 +53,24 @@ ACTIONS: Final[Mapping[type[ClientFrame], Action]] = {
 """What the frames do that have no answer of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketSettings:
-    """What one socket may do."""
-
-    max_frame: int = 32 * 1024 * 1024
-    max_unread: int = 4 * 1024 * 1024
-    """Bytes that may wait to be sent besides what is in the log."""
-    unread_seconds: float = 20.0
-    """How long is waited until half of that is read."""
-    permit: Permit = field(default_factory=Permit)
-    """Who it is, and what it may do."""
-    admissions: OpenConnections | None = None
-    """Where it is noted as open, to be closed when its principal expires or is revoked."""
-    may_ask: Callable[[], int] = lambda: 0
-    """Counts a turn that is asked for; returns how many milliseconds too early it is."""
-    may_call: Callable[[], int] = lambda: 0
-    """Counts a call of a method; returns how many milliseconds too early it is."""
-    sharing: SharedSlices = field(default_factory=SharedSlices)
-    """Where sockets share what they are sent alike."""
-
-
 class ClientCommands:
     """The commands of one connection. What is answered at once goes into the outbox."""
 
     def __init__(
         self,
-        directory: Directory,
-        loaded: LoadedAgent,
-        settings: SocketSettings,
-        host: ConnectionHooks | None,
-        outbox: Outbox[Probe],
+        context: SocketContext,
+        hooks: ConnectionHooks | None,
+        outbox: Outbox[HandshakeFrame],
         client_list: ClientList,
-        *,
-        serial: str,
-        owner: str,
+        arrival: TranscriptArrival,
     ) -> None:
-        self._directory, self._loaded, self._settings = directory, loaded, settings
-        self._host, self._outbox, self._client_list = host, outbox, client_list
-        self._serial, self._owner = serial, owner
-        principal = settings.permit.principal
+        self._context, self._hooks, self._outbox = context, hooks, outbox
+        self._client_list, self._arrival = client_list, arrival
+        self._loaded, self._permit = context.loaded, context.settings.permit
+        principal = self._permit.principal
         self._principal = principal.identity
-        self._by = principal.id if principal is not LOCAL else owner
-        """Who it is, for the record; where nobody is known, the client's own word for itself."""
-        self._written = (0, Millis(0))
-        """How many transcripts were written, and when the last one was."""
-
-    def has_written(self) -> None:
-        """Note that what was to be sent is on its way."""
-        if self._client_list.transcripts != self._written[0]:
-            self._written = (self._client_list.transcripts, self._directory.clock.now())
-
-    def _note_arrival(self) -> None:
-        is_written = self._client_list.transcripts == self._written[0]  # none waits for a socket that is full
-        if is_written and self._directory.clock.now() - self._written[1] > ARRIVED_AFTER:
-            self._client_list.has_arrived()
+        self._by = principal.id if principal is not LOCAL else context.owner
+        """The client's name in the log: its principal, or, without authentication, its own name for itself."""
 
     async def received(self, frame: ClientFrame) -> None:
         match frame:
@@ -130,7 +85,7 @@ class ClientCommands:
             case SetState() | CallMethod() | Other():
                 await self._meet(frame)
             case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
-                if await self._settings.permit.refuse(ACTIONS[type(frame)]) is None:
+                if await self._permit.refuse(ACTIONS[type(frame)]) is None:
                     await self._command(frame)
                 elif not isinstance(frame, CancelTurn):
                     self._show()  # the client has changed its own list already
@@ -139,27 +94,27 @@ class ClientCommands:
 
     async def _meet(self, frame: SetState | CallMethod | Other) -> None:
         """Hand over what is for the agent's own code."""
-        if self._host is None:  # a responder that is no agent: it has no state and no methods
+        if self._hooks is None:  # a responder that is no agent: it has no state and no methods
             if isinstance(frame, SetState):
                 self._outbox.post(frames.state_error("State update rejected"))
             elif isinstance(frame, CallMethod):
                 self._outbox.post(frames.rpc_error(frame.id, f"Method {frame.method} does not exist"))
         elif isinstance(frame, SetState):
-            await self._host.set_state(frame, await self._settings.permit.refuse("state"))
+            await self._hooks.set_state(frame, await self._permit.refuse("state"))
         elif isinstance(frame, CallMethod):
-            early = self._settings.may_call()
-            if (refused := await self._settings.permit.refuse("call")) is not None:
+            early = self._context.settings.may_call()
+            if (refused := await self._permit.refuse("call")) is not None:
                 self._outbox.post(frames.rpc_error(frame.id, refused.reason))
             elif early:
                 text = f"unable to call {frame.method} that often; wait {early // 1000 + 1} s"
                 self._outbox.post(frames.rpc_error(frame.id, text))
             else:
-                await self._host.connection.drain()  # no more calls are taken than replies are read
-                self._host.call(frame)
-        elif (refused := await self._settings.permit.refuse("send")) is None:
-            self._host.heard(frame.text)
+                await self._hooks.connection.drain()  # no more calls are taken than replies are read
+                self._hooks.call(frame)
+        elif (refused := await self._permit.refuse("send")) is None:
+            self._hooks.heard(frame.text)
         else:
-            log.info("%r passes over a frame of %s: %s", self._loaded.actor.agent, self._serial, refused.reason)
+            log.info("%r passes over a frame of %s: %s", self._loaded.actor.agent, self._context.serial, refused.reason)
 
     async def _command(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> None:
         actor = self._loaded.actor
@@ -167,7 +122,7 @@ class ClientCommands:
             case CancelTurn():
                 await actor.insist(CancelTurns(frame.id, by=self._by))
             case ClearChat():
-                await actor.insist(ClearConversation(origin=self._serial))
+                await actor.insist(ClearConversation(origin=self._context.serial))
             case SyncMessages():
                 await self._sync(frame)
             case AnswerCall():
@@ -181,12 +136,12 @@ class ClientCommands:
         try:
             if not frame.is_whole:
                 raise MessageRefused("unable to take the messages; one of them has no id, no role or no parts")
-            given = PutMessages(frame.messages, False, "synced", origin=self._serial, principal=self._principal)
+            given = PutMessages(frame.messages, False, "synced", origin=self._context.serial, principal=self._principal)
             await actor.ask(given)
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:
-            log.info("%r refused the messages of %s: %s", actor.agent, self._serial, exc)
+            log.info("%r refused the messages of %s: %s", actor.agent, self._context.serial, exc)
         if not await actor.inspect(lambda state: is_stored(state, frame)):
             self._show()
 
@@ -197,25 +152,25 @@ class ClientCommands:
             random_request_id(),
             auto_continue=frame.auto_continue,
             by=self._by,
-            origin=self._serial,
-            owner=self._owner,
+            origin=self._context.serial,
+            owner=self._context.owner,
             client_tools=frame.client_tools,
             principal=self._principal,
         )
 
     async def _ask_turn(self, frame: ChatRequest) -> None:
-        if (refused := await self._settings.permit.refuse("ask")) is not None:
+        if (refused := await self._permit.refuse("ask")) is not None:
             self._fail(frame.id, refused.reason)
             return
-        if self._directory.has_lost_store:
+        if self._context.directory.has_lost_store:
             self._fail(frame.id, "unable to ask; the server cannot store anything. Try again later.")
             return
-        early = self._settings.may_ask()
+        early = self._context.settings.may_ask()
         if early and not await self._is_known(frame.id):
             self._fail(frame.id, f"unable to ask that often; wait {early // 1000 + 1} s")
             return
         actor = self._loaded.actor
-        self._note_arrival()
+        self._arrival.update()
         known = await self._is_from_long_ago(frame.id)
         head, stale, new = await actor.inspect(
             lambda state: (actor.tail.head, is_stale(state, frame), is_new(state, frame))
@@ -229,8 +184,8 @@ class ClientCommands:
             policy=self._loaded.rules.policy,
             body=frame.body,
             client_tools=frame.client_tools,
-            origin=self._serial,
-            owner=self._owner,
+            origin=self._context.serial,
+            owner=self._context.owner,
             known=known,
             principal=self._principal,
         )

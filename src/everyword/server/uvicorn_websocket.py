@@ -29,7 +29,7 @@ from .frame_scanner import END, FrameScanner, OversizedMessage
 from .incoming_frames import CUT
 from .memory_budget import MemoryBudget
 from .shared_slices import SLICE, FramePiece
-from .websocket import FRAMES
+from .socket_transport import FRAMES
 
 __all__ = ["BufferingTransport", "UvicornWebSocketProtocol", "framed"]
 

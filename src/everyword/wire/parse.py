@@ -18,7 +18,7 @@ from ..messages.client_messages import read_client_messages
 from ..messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
 
 __all__ = ["AnswerCall", "BadCall", "BadRequest", "CallMethod", "CancelTurn", "ChatRequest", "ClearChat"]
-__all__ += ["ClientFrame", "Other", "ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]
+__all__ += ["ClientFrame", "HandshakeFrame", "Other", "ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]
 __all__ += ["read_trigger", "tools_problem"]
 
 JsonObject = dict[str, Any]
@@ -125,6 +125,10 @@ ClientFrame = (
     | BadCall
     | Other
 )
+
+
+HandshakeFrame = ResumeRequest | ResumeAck
+"""A frame of the resume handshake: answered by the writer of the socket, in order with what it writes."""
 
 
 def parse(text: str) -> ClientFrame:

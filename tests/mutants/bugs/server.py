@@ -137,16 +137,16 @@ BUGS = [
         "a client that joins a continuation by posting loses its beginning",
     ),
     Bug(
-        "_Socket._connection",
+        "ConnectionSender.send",
         "a client that misses frames is closed",
-        drop("close(TRY_LATER, UNREAD)", which="first"),
+        drop("self.close(TRY_LATER, UNREAD)"),
         f"{BOUNDS}::test_a_socket_that_does_not_read_what_the_agent_sends_is_closed",
         "a client misses frames of the agent, and is not told",
     ),
     Bug(
-        "_Socket._tell",
+        "SocketDelivery._deliver_events",
         "a connection without the protocol gets only what it asked for",
-        always("self._is_told", which="last"),
+        always("self._has_protocol", which="last"),
         "tests/server/test_opt_out.py"
         "::test_a_connection_without_the_protocol_gets_only_what_the_agent_sends_and_what_it_asked_for",
         "a device that speaks no protocol is told of the state",
@@ -187,7 +187,7 @@ BUGS = [
         "a client that reads slowly misses chunks",
     ),
     Bug(
-        "_Socket.serve",
+        "_Socket._until_closed",
         "what is over leaves no garbage",
         drop("del $reading, $writing, $over, $done"),
         "tests/server/test_garbage.py::test_a_turn_and_a_socket_that_are_over_leave_nothing_for_the_collector",

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.websockets import WebSocket
 
 from ...server.shared_slices import joined
-from ...server.websocket import FRAMES
+from ...server.socket_transport import FRAMES
 
 __all__ = ["Closed", "Link"]
 

@@ -12,9 +12,9 @@ from ...log.base import LogStore
 from ...runtime.api import Responder
 from ...runtime.clock import Clock
 from ...runtime.directory import Directory, Settings
-from ...server.client_commands import SocketSettings
 from ...server.presence import Presence
 from ...server.shared_slices import SharedSlices
+from ...server.socket_context import SocketSettings
 from ...server.websocket import serve_socket
 from .loop import owner_of_tasks
 from .network import Link
@@ -50,7 +50,7 @@ class ServerRun:
     def serve(self, link: Link, agent: str, owner: str) -> None:
         self.links.append(link)
         websocket = link.websocket(owner)
-        settings = SocketSettings(sharing=self.sharing)
+        settings = SocketSettings(slices=self.sharing)
         _ = self.start(serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send))
 
     async def stop(self) -> None:

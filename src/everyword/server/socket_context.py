@@ -1,0 +1,52 @@
+"""What the parts of one socket share: the agent, the client, and the client's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..ids import AgentId
+from ..runtime.directory import Directory, LoadedAgent
+from .open_connections import OpenConnections
+from .permissions import Permit
+from .shared_slices import SharedSlices
+
+__all__ = ["SocketContext", "SocketSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class SocketSettings:
+    """What one socket may do."""
+
+    max_frame: int = 32 * 1024 * 1024
+    max_unread: int = 4 * 1024 * 1024
+    """Bytes that may wait to be sent, besides events, which are in the log."""
+    unread_seconds: float = 20.0
+    """How long a caller waits for the client to read half of that."""
+    permit: Permit = field(default_factory=Permit)
+    """The client's principal, and what it may do."""
+    open_connections: OpenConnections | None = None
+    """Closes the socket when its principal expires or is revoked."""
+    may_ask: Callable[[], int] = lambda: 0
+    """Counts a requested turn; returns how many milliseconds too early it is."""
+    may_call: Callable[[], int] = lambda: 0
+    """Counts a method call; returns how many milliseconds too early it is."""
+    slices: SharedSlices = field(default_factory=SharedSlices)
+    """The slices that sockets share when they are sent the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketContext:
+    """One socket of one client to one loaded agent."""
+
+    directory: Directory
+    loaded: LoadedAgent
+    settings: SocketSettings
+    serial: str
+    """The server's name for the socket: the `origin` of what it sends. Unique over all processes."""
+    owner: str
+    """The client's name for itself (`_pk`); its tabs may share one."""
+
+    @property
+    def agent(self) -> AgentId:
+        return self.loaded.actor.agent
