@@ -8,7 +8,7 @@ take back, and never something twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -42,6 +42,8 @@ from .connection_turns import ChatSnapshot, ConnectionTurn, ConnectionTurns
 from .inactive_branches import InactiveBranches
 from .parse import ResumeAck, ResumeRequest
 from .resume_handshake import NeedsReplay, ResumeHandshake, ResumeMode
+from .transcript_frames import Transcript, TranscriptFrames
+from .turn_end import TurnEnd, recovered_frames
 
 __all__ = ["ChatView", "CommittedFrames", "ViewMemory"]
 
@@ -58,9 +60,6 @@ _CHANGES: Final = frozenset(
     }
 )
 """Events after which a conversation is another one."""
-
-Transcript = Callable[[], Sequence[tuple[NodeId, bytes, bool]]]
-"""Returns the newest committed conversation, with marks at what is being written: rendered when it is written (B4)."""
 
 
 class CommittedFrames(Protocol):
@@ -120,7 +119,7 @@ class ChatView:
         is_shown: Callable[[NodeId], bool] = lambda node: True,
         is_followed: Callable[[NodeId], bool] = lambda node: False,
     ) -> None:
-        self._transcript, self._is_shown, self._is_followed = transcript, is_shown, is_followed
+        self._is_shown, self.client_list = is_shown, memory.client_list
         self._turns = ConnectionTurns(
             memory.turns, socket=socket, owner=owner, is_present=is_present, is_shown=is_shown
         )
@@ -131,20 +130,23 @@ class ChatView:
             is_awaiting=memory.is_awaiting,
             has_probed=memory.has_probed,
         )
-        self._left = InactiveBranches(is_shown, socket)
-        self._last_ended, self._once_recovered = memory.last_ended, memory.recovered
-        self.client_list = memory.client_list
+        self._branches = InactiveBranches(is_shown, socket)
+        self._transcript = TranscriptFrames(transcript, self._turns, self.client_list, is_followed)
+        self._turn_end = TurnEnd(
+            self._turns, self._handshake, self._branches, self.client_list, self._transcript, memory.last_ended
+        )
+        self._once_recovered = memory.recovered
         self._flowing: TurnId | None = None
-        """The turn whose chunks are passed on as they come; None as soon as anything else happens."""
+        """The turn whose chunks are passed on without a decision; None as soon as another event comes."""
         self._frames: frames.ChunkFrames | None = None
-        """What makes the frames of the turn that flows."""
+        """Makes the frames of the turn in `_flowing`."""
 
     @property
     def memory(self) -> ViewMemory:
         """What this connection remembers."""
         return ViewMemory(
             list(self._turns),
-            self._last_ended,
+            self._turn_end.last_ended,
             self._once_recovered,
             self._handshake.mode,
             self._handshake.offered,
@@ -167,8 +169,8 @@ class ChatView:
                 streaming.is_passed_over = True
                 return recovers
             self._handshake.offer(streaming)
-            return [*self._placed(streaming, connect=True), frames.resuming(streaming.request), *recovers]
-        transcript = [self._messages(connect=True)]
+            return [*self._transcript.placed(streaming, connect=True), frames.resuming(streaming.request), *recovers]
+        transcript = [self._transcript.whole(connect=True)]
         if not waiting:
             return [*transcript, *recovers]
         self._handshake.park()
@@ -181,7 +183,7 @@ class ChatView:
     def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
         """Answer a probe."""
         self._flowing = None
-        return self._handshake.probed(frame, self._last_ended, self._is_forgotten)
+        return self._handshake.probed(frame, self._turn_end.last_ended, self._is_forgotten)
 
     def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
         """Return what has to be read, or None when the acknowledgement is of another turn than the running one."""
@@ -208,7 +210,7 @@ class ChatView:
             self._handshake.go_live()
             here.is_joined, here.is_hidden = True, False
             here.is_passed_over = replay.outcome is not None  # then its transcript and its end are on their way
-            return [*self._placed(here), *sent, complete]
+            return [*self._transcript.placed(here), *sent, complete]
         if replay.outcome is None:
             return []  # accepted after this connection's cursor: it is told live
         terminal = frames.terminal(
@@ -223,7 +225,7 @@ class ChatView:
             sent.append(complete)
         # A client puts what is replayed last on its screen: it must be told where it belongs.
         self.client_list.doubt(if_=len(self._turns) > 0)
-        return [*sent, terminal] if self._turns.streaming is not None else [*sent, terminal, self._messages()]
+        return [*sent, terminal] if self._turns.streaming is not None else [*sent, terminal, self._transcript.whole()]
 
     def passed(self, committed: CommittedFrames, request: RequestId) -> list[bytes]:
         """Take in an event that the replay of `request` already covers; other turns' business is still told."""
@@ -235,7 +237,7 @@ class ChatView:
             if known.request != request:
                 return self.happened(committed)
             known.has_chunks = True
-            return self._recovered(known) if known.recovers_with == event.attempt else []
+            return recovered_frames(known) if known.recovers_with == event.attempt else []
         return self._event(event, committed.seq)
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -269,13 +271,13 @@ class ChatView:
         known = self._turns.get(event.turn)
         if known is None:
             return []
-        recovered = self._recovered(known) if known.recovers_with == event.attempt else []
+        recovered = recovered_frames(known) if known.recovers_with == event.attempt else []
         is_first, known.has_chunks = not known.has_chunks, True
         if known.is_passed_over or self._handshake.is_offered(event.turn):
             return recovered
         if is_first and self._handshake.is_live and self._turns.is_mine(known.origin):
             known.is_told = True  # also on a branch that was left: the client waits for it
-        if self._left.hides(known, is_first=is_first):
+        if self._branches.hides(known, is_first=is_first):
             self.client_list.doubt()
             return recovered
         if is_first:
@@ -289,8 +291,8 @@ class ChatView:
             if is_first and self._turns.is_mine(known.origin) and not known.is_continuation:
                 self.client_list.begins(known)
         frame = committed.live or self._frame(event, committed)
-        placed = self._placed(known)
-        if not placed and not known.is_placed and self._is_followed(known.node):
+        placed = self._transcript.placed(known)
+        if not placed and not known.is_placed and self._transcript.is_followed(known.node):
             self._flowing = None  # nothing of it can be shown yet: look again at its next chunk
         return [*recovered, frame, *placed] if recovered or placed else [frame]
 
@@ -315,24 +317,24 @@ class ChatView:
             case AttemptDelayed():
                 return self._recovers(event)
             case CallAnswered():
-                told = self._updated(event.node)
+                told = self._transcript.updated(event.node)
                 client_list.doubt(if_=not told)  # no chunk says that something was approved (R-2)
                 return told
             case MessageEnded():
                 return self._message_ended(event)
             case TurnEnded():
-                return self._ended(event)
+                return self._turn_end.frames(event)
             case MessagesPut() | MessageReplaced():
                 # An answer that streams meanwhile is put behind it by the client, wherever it belongs.
                 client_list.doubt(if_=len(self._turns) > 0)
                 if not self._turns.is_mine(event.origin) or client_list.has_been_shown:
-                    return [self._messages()]
+                    return [self._transcript.whole()]
                 return _as_stored(event.messages if isinstance(event, MessagesPut) else [event])
             case LeafMoved():
                 client_list.doubt(if_=len(self._turns) > 0)
-                return [*self._left.forget(self._turns), self._messages()]
+                return [*self._branches.forget(self._turns), self._transcript.whole()]
             case MessagesRemoved():
-                return [self._messages()] if event.cause != "cap" else []
+                return [self._transcript.whole()] if event.cause != "cap" else []
             case ChatCleared():
                 return self._cleared(event)
             case StateSet():
@@ -349,18 +351,18 @@ class ChatView:
             return []
         if not self._turns.is_mine(event.origin):
             # A client that follows an answer of the branch that is left now is shown the new branch after its end.
-            return [] if any(map(self._left.follows, self._turns)) else [self._messages()]
-        if forgotten := self._left.forget(self._turns):
-            return [*forgotten, self._messages()]
+            return [] if any(map(self._branches.follows, self._turns)) else [self._transcript.whole()]
+        if forgotten := self._branches.forget(self._turns):
+            return [*forgotten, self._transcript.whole()]
         if not self.client_list.has_been_shown:
             return _as_stored(event.messages)
         # A transcript that was on its way when this connection asked has wiped the question from its screen.
-        return [self._messages()]
+        return [self._transcript.whole()]
 
     def _message_ended(self, event: MessageEnded) -> list[bytes]:
         known = self._turns.get(event.turn)
         if known is None:
-            return self._updated(event.node)  # late calls: nothing streams, and the message stays where it is
+            return self._transcript.updated(event.node)  # late calls: nothing streams, the message keeps its place
         known.is_saved = True
         if not self._is_shown(known.node):
             return []
@@ -368,69 +370,15 @@ class ChatView:
             return []  # told with the end
         if self._turns.is_mine(known.origin) and not known.is_continuation and not event.sanitized:
             return []  # who asked has it from the chunks
-        return [self._messages()]
-
-    def _ended(self, event: TurnEnded) -> list[bytes]:
-        known = self._turns.pop(event.turn)
-        if known is None:
-            return []
-        known.outcome = event.outcome
-        self.client_list.ended(event.turn)
-        client_list, shown = self.client_list, self.client_list.transcripts
-        told = [*self._told_of_end(event, known), *self._recovered(known)]
-        is_time = self._turns.are_quiet or (known.has_chunks and not known.is_hidden)
-        if client_list.is_doubted and is_time and event.reason != "cleared":
-            # Turns that overlap, end early or lie on a left branch leave the client's list in an order of its own. Now
-            # nothing streams: a client that streams keeps what it has, and puts it behind everything else.
-            client_list.is_doubted = len(self._turns) > 0
-            if client_list.transcripts == shown or event.outcome is Outcome.SKIPPED:
-                told.append(self._messages())
-        told += self._handshake.released(event, known)
-        if event.outcome is not Outcome.SKIPPED:
-            self._last_ended = known
-        return told
-
-    def _told_of_end(self, event: TurnEnded, known: ConnectionTurn) -> list[bytes]:
-        terminal = frames.terminal(
-            known.request,
-            event.outcome,
-            error=event.error,
-            message_ids=known.message_ids,
-            is_continuation=known.is_continuation,
-        )
-        if event.outcome is Outcome.SKIPPED:
-            if not self._turns.is_mine(known.origin):
-                return []
-            if known.is_continuation:
-                return self._handshake.skipped()
-            return [self._messages(), terminal] if event.reason == "dropped" else [terminal]
-        if self._handshake.is_offered(event.turn):
-            self._handshake.go_live()  # it never acknowledged: it still gets the transcript and the end
-            return [self._messages(), terminal] if known.is_saved else [terminal]
-        if event.reason == "cleared" and not known.is_joined and not self._turns.is_mine(known.origin):
-            # A client that only watches puts its half of the answer back when the turn is done, even if it was this
-            # client that cleared; after an error frame it forgets it.
-            return [frames.response(known.request, "", done=False, error=True), terminal]
-        if self._left.follows(known):
-            return [terminal, self._messages()]  # after the end: before it, a client keeps the answer that it reads
-        if known.is_joined and known.is_saved:
-            if known.is_continuation:
-                # Before the end: a client is ready with the end, and its calls must read as they are stored by then.
-                return [self._messages(), terminal]
-            # After the end: before it, a client that resumed puts the answer back to where it first stood.
-            return [terminal, self._messages()]
-        if event.outcome is Outcome.ABORTED and known.is_saved:
-            # A client that stopped has dropped what was on its way: this is how far the answer went.
-            return [*self._updated(known.node), terminal]
-        return [terminal]
+        return [self._transcript.whole()]
 
     def _cleared(self, event: ChatCleared) -> list[bytes]:
         released = self._handshake.cleared()
         self._turns.clear()
-        self._last_ended = None
+        self._turn_end.last_ended = None
         self.client_list.cleared()
         # What was on its way may have brought the old conversation back to who cleared it.
-        return [*released, self._messages()] if self._turns.is_mine(event.origin) else [*released, frames.CLEAR]
+        return [*released, self._transcript.whole()] if self._turns.is_mine(event.origin) else [*released, frames.CLEAR]
 
     # -- small words -----------------------------------------------------------------------------------------------
 
@@ -442,41 +390,9 @@ class ChatView:
         was_recovering, known.recovers_with = known.recovers_with is not None, event.attempt
         return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
 
-    @staticmethod
-    def _recovered(known: ConnectionTurn) -> list[bytes]:
-        if known.recovers_with is None:
-            return []
-        known.recovers_with = None
-        return [frames.recovering(known.request, is_recovering=False)]
-
     def _is_forgotten(self, known: ConnectionTurn) -> bool:
         """True for a turn that spoke and left nothing: a client that missed its end still shows what it said."""
-        return known.outcome is Outcome.ABORTED and known.has_chunks and not self._updated(known.node)
-
-    def _placed(self, known: ConnectionTurn, *, connect: bool = False) -> list[bytes]:
-        """Show where the answer of a turn belongs, if something stands behind it: a client puts what streams last."""
-        if known.is_placed or known.is_continuation or not self._is_followed(known.node):
-            return []
-        if not any(node == known.node for node, _, _ in self._transcript()):
-            return []  # it has said nothing that can be shown
-        return [self._messages(connect=connect)]
-
-    def _messages(self, *, connect: bool = False) -> bytes:
-        """Render the transcript, without a last answer that this connection has not seen the end of (B4)."""
-        unfinished = {i.node: i for i in self._turns if not i.is_saved and not i.is_continuation}
-        transcript = self._transcript()
-        if unfinished and transcript and not transcript[-1][2] and transcript[-1][0] in unfinished:
-            transcript = transcript[:-1]
-        bodies = [body for _, body, _ in transcript]
-        for node, _, _ in transcript if unfinished else ():
-            if node in unfinished:
-                unfinished[node].is_placed = True
-        self.client_list.shown(is_whole=bool(bodies) and not len(self._turns))
-        return frames.messages(bodies, connect=connect)
-
-    def _updated(self, node: NodeId) -> list[bytes]:
-        body = next((body for other, body, _ in self._transcript() if other == node), None)
-        return [frames.message_updated(body)] if body is not None else []
+        return known.outcome is Outcome.ABORTED and known.has_chunks and not self._transcript.updated(known.node)
 
 
 def _as_stored(messages: Iterable[Placed | MessageReplaced]) -> list[bytes]:

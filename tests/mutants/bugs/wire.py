@@ -28,7 +28,7 @@ BUGS = [
     Bug(
         "ChatView._message_ended",
         "R-3",
-        replace("self._updated(...)", "[]"),
+        replace("self._transcript.updated(...)", "[]"),
         "tests/server/test_late_calls.py::test_a_late_call_is_told_as_an_updated_message_and_as_nothing_else[second]",
         "clients do not see what became of a late call before a reload",
     ),
