@@ -23,7 +23,9 @@ async def authorize(connecting: Connecting) -> Principal | Reject | None:
     user = TOKENS.get(token)
     if user is None:
         return None
-    return Principal(user) if connecting.name == user else Reject(f"unable to let you in; {connecting.name} is not you")
+    return (
+        Principal(user) if connecting.name == user else Reject(f"unable to open the chat; {connecting.name} is not you")
+    )
 
 
 async def home(request: Request) -> PlainTextResponse:

@@ -99,7 +99,7 @@ async def _resolve(resolver: FastAPI, scope: Scope) -> Reject | None:
     await resolver(scope, _receive_empty_body, send)
     if status < 400:
         return None
-    return Reject(_detail(body) or f"unable to let you in; the sign-in was refused ({status})", status)
+    return Reject(_detail(body) or f"unable to accept the request; the sign-in was refused ({status})", status)
 
 
 async def _receive_empty_body() -> Message:
@@ -113,4 +113,4 @@ def _detail(body: bytes) -> str | None:
     except ValueError:
         return None
     detail = content.get("detail") if isinstance(content, dict) else None
-    return f"unable to let you in; {detail}" if isinstance(detail, str) else None
+    return f"unable to accept the request; {detail}" if isinstance(detail, str) else None

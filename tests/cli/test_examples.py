@@ -40,4 +40,4 @@ async def test_the_mounted_one_lets_everybody_talk_to_their_own_agents_only() ->
         client.headers["authorization"] = "Bearer open sesame"
         assert text_of(folded((await ask(client, question(text="ahoy"))).chunks)) == "ahoy "
         answer = await client.get("../bob/get-messages")
-        assert (answer.status_code, answer.text) == (403, "unable to let you in; bob is not you\n")
+        assert (answer.status_code, answer.text) == (403, "unable to open the chat; bob is not you\n")

@@ -59,7 +59,7 @@ def test_without_authorize_this_machine_is_let_in(client: str, host: str) -> Non
 def test_without_authorize_everybody_else_is_refused_and_told_how_to_open_it(stranger: HTTPConnection) -> None:
     refused = AccessPolicy(Permissions(), ()).refuse_strangers(stranger)
     assert refused is not None and refused.status == 403
-    assert "To open it on purpose" in refused.reason and "authorize=" in refused.reason
+    assert "To serve others" in refused.reason and "authorize=" in refused.reason
 
 
 @pytest.mark.parametrize("stranger", [connection("203.0.113.7"), connection(host="a.example"), connection(via="x")])
@@ -79,7 +79,7 @@ async def test_a_stranger_reaches_no_agent_over_a_real_socket(headers: dict[str,
         for method, path in [("GET", "get-messages"), ("POST", "chat"), ("GET", "events"), ("GET", "../nope/x/y")]:
             answer = await client.request(method, path, json=question() if method == "POST" else None)
             assert answer.status_code == 403
-            assert "unable to let you in" in answer.text
+            assert "unable to accept the request" in answer.text
     assert agent.turns == []  # type: ignore[attr-defined]
 
 

@@ -227,7 +227,7 @@ Talker.__name__ = "Chat"
 async def closing(app: Everyword) -> None:
     """Wait until nobody has a seat any more."""
     service = await app.start()
-    await until(lambda: not service.seats.is_taken)
+    await until(lambda: not service.readers.is_in_use)
 
 
 async def test_a_socket_that_does_not_read_its_replies_is_closed() -> None:
@@ -238,7 +238,7 @@ async def test_a_socket_that_does_not_read_its_replies_is_closed() -> None:
             client.say(type="rpc", id=f"c{number}", method="big", args=[])
         await closing(app)
         code, reason, size = await client.closed()
-        assert (code, reason) == (TRY_LATER, "unable to send any more; read faster")
+        assert (code, reason) == (TRY_LATER, "unable to send more; the client does not read fast enough")
         assert size < REPLY * calls
 
 
@@ -259,7 +259,11 @@ async def test_a_socket_that_does_not_read_what_the_agent_sends_is_closed() -> N
         caller.say(type="rpc", id="c1", method="shout", args=[200])
         assert (await caller.until(id="c1"))["success"]
         code, reason, size = await client.closed()
-        assert (code, reason, size < REPLY * 200) == (TRY_LATER, "unable to send any more; read faster", True)
+        assert (code, reason, size < REPLY * 200) == (
+            TRY_LATER,
+            "unable to send more; the client does not read fast enough",
+            True,
+        )
 
 
 async def test_a_call_that_streams_waits_for_its_client() -> None:
@@ -305,7 +309,7 @@ async def test_clients_that_resume_a_long_answer_and_do_not_read_share_it() -> N
     async with bounded(app) as url, socket(url) as asking:
         await asking.ask("r1")
         await asking.until(lambda frame: ANSWER[-1] in frame.get("body", ""))
-        sharing = (await app.start()).sharing
+        slices = (await app.start()).slices
         async with clients(url, 10) as resuming:
             for client in resuming:
                 client.say(type="cf_agent_stream_resume_ack", id="r1")
@@ -313,7 +317,7 @@ async def test_clients_that_resume_a_long_answer_and_do_not_read_share_it() -> N
                 while b"text-start" not in (await client.next())[1]:
                     pass
             assert len(TEXT) // 10 > SLICE
-            assert 1 <= len(sharing) <= len(TEXT) // SLICE + 10
+            assert 1 <= len(slices) <= len(TEXT) // SLICE + 10
             for client in resuming[:3]:
                 replayed = await client.until(id="r1", replay=True)
                 assert json.loads(replayed["body"])["delta"] == TEXT
@@ -332,13 +336,13 @@ async def test_readers_over_http_that_do_not_read_share_what_they_are_sent(path:
             await asking.until(lambda event: ANSWER[-1] in event.data)
             if path == "get-messages":
                 await asking.rest()
-            sharing = (await app.start()).sharing
+            slices = (await app.start()).slices
             async with plain(url, 8) as readers:
                 for reader in readers:
                     reader.write(f"GET /agents/chat/ann/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
                 for reader in readers:
                     await reader.read_until(b"on and on")
-                assert 1 <= len(sharing) <= 2 * len(TEXT) // SLICE
+                assert 1 <= len(slices) <= 2 * len(TEXT) // SLICE
             gate.open()
             await asking.rest()
 

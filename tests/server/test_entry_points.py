@@ -37,7 +37,7 @@ async def _refusing(connecting: Connecting) -> Reject:
 @pytest.mark.parametrize(
     ("options", "path", "headers", "sentence"),
     [
-        ({}, "/agents/chat/ann", {"x_forwarded_for": "203.0.113.7"}, "unable to let you in"),
+        ({}, "/agents/chat/ann", {"x_forwarded_for": "203.0.113.7"}, "unable to accept the request"),
         ({}, "/agents/chat/ann", {"origin": "https://evil.example"}, "unable to serve pages of"),
         ({}, "/agents/nobody/ann", {}, "unable to find an agent of kind 'nobody'"),
         ({}, "/elsewhere", {}, "unable to find this page"),

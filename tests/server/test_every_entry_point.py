@@ -66,7 +66,8 @@ FRAMES: dict[str, dict[str, Any]] = {
 
 WHERE_PATHS_ARE_MATCHED = {
     "server/agent_urls.py": "kind, name, sub-agents and resource",
-    "server/app.py": "the agents",
+    "server/admission.py": "the agents",
+    "server/app.py": "the resource of an admitted request",
     "server/http.py": "the resources of an agent",
     "server/playground.py": "the feed of the playground",
     "server/health.py": "health and metrics",
@@ -193,7 +194,7 @@ async def test_only_a_principal_comes_in_over_http(verdict: Any, caplog: pytest.
         for method, path in http_paths():
             answer = await client.request(method, path, json=question() if method == "POST" else None)
             assert (method, path, answer.status_code) == (method, path, status)
-            assert method == "HEAD" or answer.text.startswith("no" if status == 402 else "unable to let you in")
+            assert method == "HEAD" or answer.text.startswith("no" if status == 402 else "unable to accept the request")
         assert len((await app.start()).directory) == 0
     assert reached == []
     told = [record.getMessage() for record in caplog.records]
@@ -212,7 +213,7 @@ async def test_only_a_principal_comes_in_over_a_socket(verdict: Any) -> None:
                 code, reason = await client.closed()
                 refused_for_good = verdict is None or isinstance(verdict, Reject)
                 assert code == (1008 if refused_for_good else 1013)
-                assert reason.startswith("no" if isinstance(verdict, Reject) else "unable to let you in")
+                assert reason.startswith("no" if isinstance(verdict, Reject) else "unable to accept the request")
         assert len((await app.start()).directory) == 0
     assert reached == []
 
@@ -288,7 +289,7 @@ async def test_only_true_lets_a_client_through_to_a_sub_agent(verdict: Any, capl
             is_plain_no = verdict is None or verdict is False
             answer = await client.post("chat", json=question())
             assert answer.status_code == (403 if is_plain_no else 500)
-            assert answer.text.startswith("unable to let you in")
+            assert answer.text.startswith("unable to accept the request")
             told = [record.getMessage() for record in caplog.records if "on_before_sub_agent" in record.getMessage()]
             assert bool(told) != is_plain_no and all("True" in line for line in told)
         async with socket(url, name="ann/sub/leaf/x") as refused:

@@ -73,7 +73,7 @@ async def test_routes_and_agents_have_one_authentication() -> None:
             answer = await http.get("/agents/chat/ann/get-messages", headers=headers)
             assert answer.status_code == agent, answer.text
         refused = await http.get("/agents/chat/ann/get-messages", headers={"authorization": "Bearer t-eve"})
-        assert refused.text == "unable to let you in; your account is closed\n"
+        assert refused.text == "unable to accept the request; your account is closed\n"
         other = await http.get("/agents/chat/bob/get-messages", headers={"authorization": "Bearer t-ann"})
         assert other.status_code == 403
     assert closed, "what the dependency opened is closed"

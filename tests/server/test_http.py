@@ -272,7 +272,7 @@ async def test_more_readers_than_allowed_are_refused_and_seats_are_given_back() 
             for path in ("chat/stream", "events"):
                 answer = await client.get(path)
                 assert answer.status_code == 429
-                assert "1 readers do" in answer.text
+                assert "it has 1 readers" in answer.text
             gate.open()
             await reader.rest()
         async with reading(client, "GET", "events") as log:

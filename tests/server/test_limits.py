@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from everyword.errors import TooManyQueued
 from everyword.ids import AgentId, Millis
-from everyword.server.limits import MINUTE, RateLimiter, ReaderLimit, TrafficLimiter
+from everyword.server.rate_limits import MINUTE, RateLimiter, TrafficLimiter
+from everyword.server.reader_limit import ReaderLimit
 
 
 @given(st.lists(st.integers(0, 20_000), max_size=60), st.integers(1, 8))
@@ -98,19 +99,19 @@ def test_a_flow_remembers_so_many_principals_and_a_clock_may_go_back() -> None:
     assert TrafficLimiter(0, 10).wait_needed("ann", 1, 1, Millis(0)) > MINUTE
 
 
-def test_seats_are_counted_per_agent_and_given_back() -> None:
-    seats, ann, bob = ReaderLimit(1, 10), AgentId("chat/ann"), AgentId("chat/bob")
-    with seats.seat(ann, "user"):
-        with pytest.raises(TooManyQueued, match="1 readers do"):
-            seats.check(ann, "other")
-        seats.check(bob, "user")
-    assert seats.check(ann, "user") is None
+def test_readers_are_counted_per_agent_and_released() -> None:
+    readers, ann, bob = ReaderLimit(1, 10), AgentId("chat/ann"), AgentId("chat/bob")
+    with readers.hold(ann, "user"):
+        with pytest.raises(TooManyQueued, match="it has 1 readers"):
+            readers.check(ann, "other")
+        readers.check(bob, "user")
+    assert readers.check(ann, "user") is None
 
 
-def test_seats_are_counted_per_principal_over_all_agents() -> None:
-    seats, ann, bob = ReaderLimit(10, 2), AgentId("chat/ann"), AgentId("chat/bob")
-    with seats.seat(ann, "user"), seats.seat(bob, "user"):
+def test_readers_are_counted_per_principal_over_all_agents() -> None:
+    readers, ann, bob = ReaderLimit(10, 2), AgentId("chat/ann"), AgentId("chat/bob")
+    with readers.hold(ann, "user"), readers.hold(bob, "user"):
         with pytest.raises(TooManyQueued, match="you have 2, which is the limit"):
-            seats.check(ann, "user")
-        seats.check(ann, "other")
-    assert seats.check(ann, "user") is None
+            readers.check(ann, "user")
+        readers.check(ann, "other")
+    assert readers.check(ann, "user") is None

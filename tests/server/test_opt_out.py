@@ -95,7 +95,7 @@ async def test_calls_are_counted_per_minute_and_refused_with_how_long_to_wait() 
             "type": "rpc",
             "id": "4",
             "success": False,
-            "error": "unable to call dim that often; wait 41 s",
+            "error": "unable to call dim; too many calls within a minute. Wait 41 s.",
         }
         async with connect(f"{url}/agents/chat/ann") as http:
             assert (await http.post("chat", json=question())).status_code == 200, "turns are counted apart"

@@ -102,7 +102,7 @@ async def test_what_cannot_be_read_is_refused_with_a_sentence(asked: dict[str, s
 async def test_nobody_is_shown_a_conversation_that_they_may_not_use() -> None:
     async def authorize(who: Connecting) -> Principal | Reject:
         said = who.request.query_params.get("as") or who.request.headers.get("x-user")
-        return Principal(said) if said == who.name else Reject("unable to let you in; that is not yours")
+        return Principal(said) if said == who.name else Reject("unable to open the chat; that is not yours")
 
     app = chat(scripted(["x"]), authorize=authorize)
     async with serving(PlaygroundFeed(app)) as url, connect(url) as client:

@@ -15,7 +15,7 @@ from starlette.types import Message
 from everyword import AIChatAgent
 from everyword.agents import callable_method
 from everyword.server import Connecting, Limits, Principal
-from everyword.server.rate_limited_receive import refusal
+from everyword.server.refusals import refusal_frame
 from everyword.server.uvicorn_websocket import UvicornWebSocketProtocol
 from everyword.testing import Gate, ManualClock
 from tests.server.kit import chat, connect, question, scripted, serving
@@ -23,7 +23,7 @@ from tests.server.raw import RawSocket
 from tests.server.sockets import Socket, socket
 
 TRY_LATER = 1013
-SENTENCE = re.compile(r"unable to take it; you sent too much within a minute\. Wait \d+ s\.")
+SENTENCE = re.compile(r"unable to accept the data; you sent too much within a minute\. Wait \d+ s\.")
 
 
 async def whoever(connecting: Connecting) -> Principal:
@@ -233,7 +233,7 @@ LONG = "x" * 100_000
     ],
 )
 def test_a_frame_is_refused_by_what_its_ends_say(frame: Any, told: tuple[str, str | None] | None) -> None:
-    answer = refusal(json.dumps(frame), "Wait.")
+    answer = refusal_frame(json.dumps(frame), "Wait.")
     found = None if answer is None else json.loads(answer)
     assert (None if found is None else (found["type"], found.get("id"))) == told
     assert found is None or "Wait." in (found.get("error"), found.get("body"))

@@ -24,13 +24,13 @@ def slices_of(pieces: list[FramePiece]) -> list[int]:
 
 @given(texts)
 def test_frames_in_pieces_are_the_same_frames(frames: list[bytes]) -> None:
-    assert list(joined(SharedSlices().cut(list(frames)))) == frames
+    assert list(joined(SharedSlices().slice_frames(list(frames)))) == frames
 
 
 @given(texts)
 def test_a_client_reads_fragments_as_the_messages_that_they_are(frames: list[bytes]) -> None:
     client = ClientProtocol(parse_uri("ws://nowhere/"), state=OPEN, max_size=None)
-    pieces = SharedSlices().cut(list(frames))
+    pieces = SharedSlices().slice_frames(list(frames))
     for piece in pieces:
         client.receive_data(framed(piece.slice.parts) if piece.is_first and piece.is_last else _fragment(piece))
     assert client.parser_exc is None
@@ -45,21 +45,21 @@ def test_a_client_reads_fragments_as_the_messages_that_they_are(frames: list[byt
 
 @given(texts)
 def test_no_slice_is_larger_than_a_write(frames: list[bytes]) -> None:
-    pieces = SharedSlices().cut(list(frames))
+    pieces = SharedSlices().slice_frames(list(frames))
     assert all(sum(map(len, piece.slice.parts)) <= SLICE for piece in pieces)
     assert len(pieces) <= 2 * sum(map(len, frames)) // SLICE + len(frames)
 
 
 def test_cutting_takes_the_frames_out_of_the_list() -> None:
     frames = [b"a" * SLICE * 2, b"b"]
-    assert SharedSlices().cut(frames) != []
+    assert SharedSlices().slice_frames(frames) != []
     assert frames == []
 
 
 def test_clients_that_are_sent_the_same_hold_the_same_slices() -> None:
     sharing = SharedSlices()
     text = "".join(f"word {number} " for number in range(400_000))
-    replays = [sharing.cut([b"start", json.dumps(text).encode(), b"end"]) for _ in range(50)]
+    replays = [sharing.slice_frames([b"start", json.dumps(text).encode(), b"end"]) for _ in range(50)]
     assert {tuple(slices_of(replay)) for replay in replays} == {tuple(slices_of(replays[0]))}
     assert len(sharing) == len(replays[0]) == (len(text) + 2) // SLICE + 3
 
@@ -67,14 +67,14 @@ def test_clients_that_are_sent_the_same_hold_the_same_slices() -> None:
 def test_an_answer_that_grows_shares_all_but_its_end() -> None:
     sharing = SharedSlices()
     words = "".join(f"word {number} " for number in range(40_000)).encode()
-    before, after = (sharing.cut([b'{"body":"' + words[:size] + b'"}']) for size in (300_000, 310_000))
+    before, after = (sharing.slice_frames([b'{"body":"' + words[:size] + b'"}']) for size in (300_000, 310_000))
     assert slices_of(before)[:-1] == slices_of(after)[: len(before) - 1]
     assert len(before) == 5
 
 
 def test_slices_are_forgotten_with_the_last_client_that_has_to_be_sent_them() -> None:
     sharing = SharedSlices()
-    first, second = (sharing.cut([b"x" * 3 * SLICE]) for _ in range(2))
+    first, second = (sharing.slice_frames([b"x" * 3 * SLICE]) for _ in range(2))
     assert len(sharing) == 1
     del first
     assert len(sharing) == 1
@@ -86,10 +86,10 @@ def test_slices_are_forgotten_with_the_last_client_that_has_to_be_sent_them() ->
 @given(texts)
 def test_a_stream_in_slices_is_the_same_bytes(data: list[bytes]) -> None:
     sharing = SharedSlices()
-    slices: list[SharedSlice] = sharing.streamed(data)
+    slices: list[SharedSlice] = sharing.slice_stream(data)
     assert b"".join(b"".join(each.parts) for each in slices) == b"".join(data)
     assert all(len(part) < 2 * SLICE for each in slices for part in each.parts)
-    assert sharing.streamed(data) == slices
+    assert sharing.slice_stream(data) == slices
 
 
 # -- budgets ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..ids import AgentId
 from ..runtime.directory import Directory
 from .permissions import Permissions, Reject
+from .refusals import NOT_LOCAL
 
 __all__ = ["NOTHING_TO_WATCH", "AccessPolicy", "can_be_watched", "why_not_local"]
 
@@ -22,11 +23,6 @@ log = logging.getLogger("everyword.server")
 
 FORWARDING = frozenset({"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"})
 """Headers by which a proxy says that it passed a request on; so does every header that begins with `X-Forwarded`."""
-
-OPEN_ON_PURPOSE = (
-    "unable to let you in; this server has no `authorize` and so serves this machine only, and the request {why}. "
-    "To open it on purpose, pass one: Everyword(..., authorize=...)."
-)
 
 ANY_SITE = "*"
 ANY_SITE_WITHOUT_AUTHORIZE = (
@@ -79,7 +75,7 @@ class AccessPolicy:
         if self.permissions.are_given:
             return None
         why = why_not_local(connection)
-        return Reject(OPEN_ON_PURPOSE.format(why=why)) if why is not None else None
+        return Reject(NOT_LOCAL.format(why=why)) if why is not None else None
 
     def refuse_origin(self, connection: HTTPConnection) -> Reject | None:
         """Refuse pages of other sites that were not invited: their visitors' browsers would act for them."""

@@ -1,16 +1,14 @@
-"""The ASGI application: agents behind a door, on a log."""
+"""The ASGI application: its settings, its start and stop, and the way of a request or a socket to its agent."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import reprlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -18,13 +16,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from ..agents import Agent, agent_kind, responder_for
+from ..agents import Agent, responder_for
 from ..agents.handles.app_handle import AppHandle
 from ..agents.kinds import all_kinds
 from ..agents.sub_agent_classes import class_of
 from ..agents.tools.threads import DEFAULT_SIZE, ToolThreads
-from ..errors import AgentStopped, BadInput, EverywordError, TooFast, TooManyQueued, UsageError, public_text
-from ..ids import SUB, AgentId, id_problem, split_agent_id
+from ..errors import AgentStopped, EverywordError, TooFast, TooManyQueued, UsageError, public_text
+from ..ids import AgentId, id_problem, split_agent_id
 from ..log.base import LogStore
 from ..observe.api import EventHook, Observer
 from ..principals import Principal, acting_as
@@ -33,22 +31,22 @@ from ..runtime.api import Responder, StreamFunction
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.method_calls import MethodCalls
-from .access_policy import NOTHING_TO_WATCH, AccessPolicy, can_be_watched
-from .agent_urls import Address, find_address
+from .access_policy import NOTHING_TO_WATCH, AccessPolicy
+from .admission import Admission, Admitted
+from .agent_classes import index_by_all_kinds, index_by_kind
 from .close_codes import REFUSED, TRY_LATER
 from .health import ServerPages
-from .http import SOCKET, Caller, Service, answer_http, entered_as
-from .limits import Limits, RateLimiter, ReaderLimit, TrafficLimiter
-from .memory_budget import MemoryBudget
-from .open_connections import OpenConnections
-from .permissions import Action, Authenticate, Authorize, Connecting, Permissions, Permit, Reject
+from .http import Caller, answer_http
+from .lifecycle import Lifecycle
+from .limits import Limits
+from .permissions import Authenticate, Authorize, Permissions, Reject
 from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
-from .responses import refusal
+from .refusals import TRY_AGAIN, refusal_response, refuse_socket
+from .service import Service
 from .setup_check import SetupCheck
 from .socket_context import SocketSettings
-from .stop_signals import StopSignals
 from .stores import Durability, drop_database, open_store
-from .sub_agent_access import SubAgentRefusal, check_sub_agent_access
+from .sub_agent_access import SubAgentRefusal
 from .websocket import serve_socket
 
 __all__ = ["Everyword"]
@@ -98,55 +96,44 @@ class Everyword(AppHandle):
         tool_threads: int = DEFAULT_SIZE,
         observe: Sequence[Observer] = (),
     ) -> None:
-        self.classes = _by_kind(agents)
-        self._served = _by_all_kinds(self.classes)
-        self.base_path = _clean_path(base_path)
+        self.classes = index_by_kind(agents)
+        self._served = index_by_all_kinds(self.classes)
         self.limits = limits if limits is not None else Limits()
         self.grace = 10.0
         """Seconds that running turns have to finish when the process stops."""
         self.is_development = False
-        """True under `everyword dev`: clients are told what helps a developer, as the kinds of agents."""
+        """True under `everyword dev`: a 404 names the kinds of agents that are served."""
         self.clock: Clock | None = None
-        """Tells the time; None for the machine's own. Tests turn one by hand."""
+        """The clock of the agents; None for the machine's own. Tests set a manual one."""
         self._store, self._durability = store, durability
         self._retention = round(retention.total_seconds() * 1000)
-        self._door = AccessPolicy(Permissions(authenticate, authorize), origins)
+        self._admission = Admission(
+            AccessPolicy(Permissions(authenticate, authorize), origins), self._served, base_path
+        )
         self._tool_threads = ToolThreads(tool_threads)
-        self._watch = ServerPages(on_event, observe, self._tool_threads)
-        self._wrap_stream: Callable[[StreamFunction], StreamFunction] = self._watch.around
+        self._pages = ServerPages(on_event, observe, self._tool_threads)
+        self._wrap_stream: Callable[[StreamFunction], StreamFunction] = self._pages.around
         """Wraps the function that answers a turn, for observers and the test kit."""
         self._setup = SetupCheck()
-        self._starting: asyncio.Task[Service] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._signals = StopSignals(self._begin_close)
+        self._lifecycle = Lifecycle(self._open, self._close)
 
     # -- start and stop ------------------------------------------------------------------------------------------
 
     async def start(self) -> Service:
-        """Open the log and pick up what was left open; once, however many ask at the same time. Again after a close.
+        """Open the log and continue open turns; once, for any number of callers. Starts again after a close.
 
         Raises:
             LogError: the log cannot be used; another call tries again.
         """
-        if self._is_closed:
-            self._starting = self._closing = None
-        return await self.service()
-
-    @property
-    def _is_closed(self) -> bool:
-        return self._closing is not None and self._closing.done()
+        return await self._lifecycle.start()
 
     async def service(self) -> Service:
         """Start the app unless it was started. A closed app stays closed: a late request must not start it again."""
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._open(), name="start of everyword")
-        starting = self._starting
-        try:
-            return await asyncio.shield(starting)
-        except BaseException:
-            if starting.done() and self._starting is starting and (starting.cancelled() or starting.exception()):
-                self._starting = None
-            raise
+        return await self._lifecycle.service()
+
+    async def aclose(self) -> None:
+        """Start no more turns, give running ones `grace` to finish, leave the rest to the next process (R-19)."""
+        await self._lifecycle.aclose()
 
     async def _open(self) -> Service:
         settings = Settings(retention=self._retention, grace=self.grace, max_queued=self.limits.queued_turns)
@@ -159,45 +146,25 @@ class Everyword(AppHandle):
             settings=settings,
             forget=forget,
             kinds=self.kinds_of,
-            on_append=self._watch.begin(),
+            on_append=self._pages.begin(),
         )
         self._directory = directory
         try:
             await directory.open()
         except BaseException:
-            await self._watch.end()
+            await self._pages.end()
             raise
-        self._door.permissions.clock = directory.clock
-        self._signals.listen()
+        self.access_policy.permissions.clock = directory.clock
         self._setup.begin(self.classes.values())
-        limits = self.limits
-        pace, calls = RateLimiter(limits.requests_per_minute), RateLimiter(limits.calls_per_minute)
-        flow = TrafficLimiter(limits.frames_per_minute, limits.bytes_per_minute)
-        seats = ReaderLimit(limits.sockets_per_agent, limits.sockets_per_principal)
-        admissions, bodies = OpenConnections(directory.clock), MemoryBudget[asyncio.Timeout](limits.unfinished)
-        return Service(directory, limits, pace, calls, seats, flow, admissions, bodies)
+        return Service.new(directory, self.limits)
 
-    async def aclose(self) -> None:
-        """Stop starting turns, let running ones finish for a while, leave the rest to the next process (R-19)."""
-        self._signals.deafen()
-        self._begin_close()
-        if self._closing is not None:
-            await asyncio.shield(self._closing)
-
-    def _begin_close(self) -> None:
-        if self._starting is not None and self._closing is None:
-            if _has_started(self._starting):
-                self._directory.begin_drain()  # now: a turn that ends before the task runs must not start the next one
-            self._closing = asyncio.create_task(self._close(self._starting), name="end of everyword")
-
-    async def _close(self, starting: asyncio.Task[Service]) -> None:
-        await asyncio.wait({starting})
+    async def _close(self, service: Service | None) -> None:
         await self._setup.end()
         try:
-            if _has_started(starting):
-                await starting.result().directory.aclose()
+            if service is not None:
+                await service.directory.aclose()
         finally:
-            await self._watch.end()
+            await self._pages.end()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -216,7 +183,7 @@ class Everyword(AppHandle):
 
     def invite(self, *origins: str) -> None:
         """Let pages of these sites use it, besides those of the constructor."""
-        self._door.invite(origins)
+        self.access_policy.invite(origins)
 
     async def disconnect(self, *, principal: Principal | str) -> int:
         """Close every socket and stream of a principal, at once; return how many there were.
@@ -224,12 +191,17 @@ class Everyword(AppHandle):
         The stock client connects again and is asked who it is: let `authenticate` refuse it first. Turns go on.
         """
         service = await self.service()
-        return service.admissions.disconnect(principal.id if isinstance(principal, Principal) else principal)
+        return service.open_connections.disconnect(principal.id if isinstance(principal, Principal) else principal)
 
     @property
-    def door(self) -> AccessPolicy:
+    def base_path(self) -> str:
+        """Where agents are found: a slash before it and none behind it; the empty string for the root."""
+        return self._admission.base_path
+
+    @property
+    def access_policy(self) -> AccessPolicy:
         """Access control, the same for everything that is served beside the agents."""
-        return self._door
+        return self._admission.access
 
     @property
     def where(self) -> str:
@@ -243,7 +215,7 @@ class Everyword(AppHandle):
         return MethodCalls(self._running_directory)
 
     def _running_directory(self) -> Directory:
-        if self._starting is None or self._is_closed:
+        if not self._lifecycle.is_running:
             raise UsageError("unable to use an agent; the app is not running. Use `async with app:` or its lifespan.")
         return self._directory
 
@@ -268,35 +240,37 @@ class Everyword(AppHandle):
             case "lifespan":
                 await self._run_lifespan(receive, send)
             case "http":
-                scope, body = self._door.without_credentials(scope), RateLimitedBody(receive)
+                scope, body = self.access_policy.without_credentials(scope), RateLimitedBody(receive)
                 request = Request(scope, body)
-                headers = self._door.cors_headers(request)
+                headers = self.access_policy.cors_headers(request)
                 try:
                     response = await self._respond(request, body)
                 except TooFast as exc:
-                    response = refusal(
-                        429, public_text(exc, "unable to take that much"), retry_after=f"{exc.wait // 1000 + 1}"
+                    response = refusal_response(
+                        429,
+                        public_text(exc, "unable to accept so much data; try again later"),
+                        retry_after=f"{exc.wait // 1000 + 1}",
                     )
                 body.is_answered = True
                 await response(scope, body, _adding(headers, send))
             case "websocket":
-                scope, frames = self._door.without_credentials(scope), RateLimitedFrames(receive, send)
+                scope, frames = self.access_policy.without_credentials(scope), RateLimitedFrames(receive, send)
                 await self._serve_socket(WebSocket(scope, frames, send), frames, send)
             case kind:
                 raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
 
     async def _respond(self, request: Request, body: RateLimitedBody) -> ASGIApp:
-        about = await self._watch.answer(request, self._door, self._running)
+        about = await self._pages.answer(request, self.access_policy, self._running)
         if about is not None:
             return about
         is_preflight = request.method == "OPTIONS" and "origin" in request.headers
-        entered = await self._enter(request) if not is_preflight else self._door.refuse_at_sight(request)
+        entered = await self._enter(request) if not is_preflight else self.access_policy.refuse_at_sight(request)
         if isinstance(entered, Reject):
-            return refusal(entered.status, entered.reason)
+            return refusal_response(entered.status, entered.reason)
         if isinstance(entered, SubAgentRefusal):
             return entered.answer()
         if entered is None:
-            return Response(status_code=204, headers=self._door.preflight_headers(request))
+            return Response(status_code=204, headers=self.access_policy.preflight_headers(request))
         body.count_for(entered.service, entered.permit.principal)
         caller = Caller(request, entered.agent, entered.permit, entered.action)
         return await answer_http(entered.service, caller, entered.resource)
@@ -305,85 +279,43 @@ class Everyword(AppHandle):
         entered = await self._enter(websocket)
         if isinstance(entered, Reject):
             is_final = entered.status < 500 and entered is not NOTHING_TO_WATCH
-            await _turn_away(websocket, REFUSED if is_final else TRY_LATER, entered.reason)
+            await refuse_socket(websocket, REFUSED if is_final else TRY_LATER, entered.reason)
             return
         if isinstance(entered, SubAgentRefusal):
-            await _turn_away(websocket, entered.close_code, entered.close_reason)
+            await refuse_socket(websocket, entered.close_code, entered.close_reason)
             return
         if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
-            await _turn_away(websocket, REFUSED, f"unable to let you in; {problem}")
+            await refuse_socket(websocket, REFUSED, f"unable to connect; {problem}")
             return
         service, agent, permit = entered.service, entered.agent, entered.permit
         principal = permit.principal
         try:
-            service.seats.check(agent, principal.id)
+            service.readers.check(agent, principal.id)
         except TooManyQueued as exc:
-            await _turn_away(websocket, TRY_LATER, public_text(exc, "come back in a moment"))
+            await refuse_socket(websocket, TRY_LATER, public_text(exc, TRY_AGAIN))
             return
         frames.count_for(service, principal)
-        pace, calls, clock = service.pace, service.calls, service.directory.clock
+        turns, calls, clock = service.turn_rate, service.call_rate, service.directory.clock
         settings = SocketSettings(
             max_frame=service.limits.frame,
             max_unread=service.limits.unread,
             unread_seconds=service.limits.unread_seconds,
-            slices=service.sharing,
+            slices=service.slices,
             permit=permit,
-            open_connections=service.admissions,
-            may_ask=lambda: pace.wait_needed(principal.id, clock.now()),
+            open_connections=service.open_connections,
+            may_ask=lambda: turns.wait_needed(principal.id, clock.now()),
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
         # Every hook and callable of the client runs in a task that comes of this one.
-        with service.seats.seat(agent, principal.id), acting_as(principal.identity):
+        with service.readers.hold(agent, principal.id), acting_as(principal.identity):
             await serve_socket(websocket, service.directory, agent, service.presence, settings, send)
 
     async def _running(self) -> Directory:
         return (await self.service()).directory
 
-    async def _enter(self, connection: HTTPConnection) -> _Entered | Reject | SubAgentRefusal:
-        """Take a request or a socket through the door, to its agent and resource; start when nobody has yet."""
-        refused = self._door.refuse_at_sight(connection)
-        if refused is not None:
-            return refused
-        known = await self._door.permissions.authenticate(connection)
-        if isinstance(known, Reject):
-            return known
-        try:
-            address = find_address(connection.scope, self.base_path)
-        except BadInput as exc:
-            return Reject(public_text(exc, "unable to read the path"), 400)
-        cls = self._served.get(address.kind) if address is not None else None
-        if address is None or cls is None:
-            return Reject(self._not_found(address), 404)
-        connecting = Connecting(connection, cls, address.name, address.subs)
-        permit = await self._door.permissions.permit(connecting, agent_kind(cls), known)
-        if isinstance(permit, Reject):
-            return permit
-        is_socket = connection.scope["type"] == "websocket"
-        resource = SOCKET if is_socket else address.resource
-        action = await entered_as(permit, resource)
-        if isinstance(action, Reject):
-            return action
-        try:
-            service = await self.service()
-            agent = await service.directory.stored_ids.find(address.agent)
-            loads = bool(address.subs) or is_socket  # other requests are checked by path
-            if permit.principal.read_only and loads and not await can_be_watched(service.directory, agent):
-                return NOTHING_TO_WATCH
-            with acting_as(permit.principal.identity):
-                closed = await check_sub_agent_access(service.directory, connection, address, self._served)
-            return closed or _Entered(service, agent, address.resource, permit, action)
-        except EverywordError as exc:
-            log.error("%s", exc)
-            return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
-
-    def _not_found(self, address: Address | None) -> str:
-        text = "unable to find this page"
-        if address is not None:
-            text = f"unable to find an agent of kind {reprlib.repr(address.kind)}"
-        if not self.is_development:
-            return text
-        kinds = ", ".join(sorted(self.classes)) or "none"
-        return f"{text}; agents are at {self.base_path}/{{kind}}/{{name}}, and the kinds here are: {kinds}"
+    async def _enter(self, connection: HTTPConnection) -> Admitted | Reject | SubAgentRefusal:
+        kinds = sorted(self.classes) if self.is_development else None
+        return await self._admission.enter(connection, self.service, named_kinds=kinds)
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -396,75 +328,6 @@ class Everyword(AppHandle):
         await receive()
         await self.aclose()
         await send({"type": "lifespan.shutdown.complete"})
-
-
-class _Entered(NamedTuple):
-    """A client that was let in, and where it goes."""
-
-    service: Service
-    agent: AgentId
-    resource: str
-    permit: Permit
-    action: Action
-
-
-def _has_started(starting: asyncio.Task[Service]) -> bool:
-    return starting.done() and not starting.cancelled() and starting.exception() is None
-
-
-def _clean_path(given: object) -> str:
-    """Return a base path with a slash before it and none behind it: the empty string for the root."""
-    if not isinstance(given, str):
-        raise UsageError(f"unable to serve agents at {given!r}; base_path is text, such as '/agents'")
-    path = given.strip("/")
-    return f"/{path}" if path else ""
-
-
-def _check_class(given: object) -> None:
-    if not isinstance(given, type):
-        name = type(given).__name__
-        cure = f"Give the class itself: {name}" if isinstance(given, Agent) else "Give classes: Everyword([Chat])"
-        shown = object.__repr__(given) if isinstance(given, Agent) else reprlib.repr(given)
-        raise UsageError(f"unable to serve {shown}; it is {name}, not an agent class. {cure}")
-    if not issubclass(given, Agent):
-        raise UsageError(f"unable to serve {given.__name__}; it is no subclass of Agent, AIChatAgent or Think")
-
-
-def _by_kind(agents: Any) -> dict[str, type[Agent]]:
-    if isinstance(agents, type):
-        raise UsageError(f"unable to serve {agents.__name__}; give a list of classes: Everyword([{agents.__name__}])")
-    if isinstance(agents, str) or not isinstance(agents, Iterable):
-        raise UsageError(f"unable to serve {agents!r}; give a list of agent classes: Everyword([Chat])")
-    found: dict[str, type[Agent]] = {}
-    for cls in agents:
-        _check_class(cls)
-        kind = agent_kind(cls)
-        if kind == SUB:
-            raise UsageError(f"unable to serve {cls.__name__}; /{SUB}/ in a path leads to sub-agents. Rename it.")
-        if kind in found:
-            names = f"{found[kind].__name__} and {cls.__name__}"
-            raise UsageError(f"unable to serve {names}; both are of kind {kind!r}. Rename one of the classes.")
-        found[kind] = cls
-    return found
-
-
-def _by_all_kinds(agents: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
-    """Return the classes by their present kinds, and by those that they had before."""
-    found = dict(agents)
-    for cls in agents.values():
-        for former in cls.aliases:
-            if former in found:
-                raise UsageError(
-                    f"unable to serve {cls.__name__}; its alias {former!r} is a kind of {found[former].__name__}"
-                )
-            found[former] = cls
-    return found
-
-
-async def _turn_away(websocket: WebSocket, code: int, reason: str) -> None:
-    # Accepted first: a browser hides why an upgrade failed, and the stock client would try for ever.
-    await websocket.accept()
-    await websocket.close(code, reason.encode()[:120].decode(errors="ignore"))
 
 
 def _adding(headers: dict[str, str], send: Send) -> Send:

@@ -106,7 +106,7 @@ class ClientCommands:
             if (refused := await self._permit.refuse("call")) is not None:
                 self._outbox.post(frames.rpc_error(frame.id, refused.reason))
             elif early:
-                text = f"unable to call {frame.method} that often; wait {early // 1000 + 1} s"
+                text = f"unable to call {frame.method}; too many calls within a minute. Wait {early // 1000 + 1} s."
                 self._outbox.post(frames.rpc_error(frame.id, text))
             else:
                 await self._hooks.connection.drain()  # no more calls are taken than replies are read
@@ -167,7 +167,7 @@ class ClientCommands:
             return
         early = self._context.settings.may_ask()
         if early and not await self._is_known(frame.id):
-            self._fail(frame.id, f"unable to ask that often; wait {early // 1000 + 1} s")
+            self._fail(frame.id, f"unable to ask; too many questions within a minute. Wait {early // 1000 + 1} s.")
             return
         actor = self._loaded.actor
         self._arrival.update()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COME_BACK", "GOING_AWAY", "INTERNAL", "REFUSED", "TOO_BIG", "TRY_LATER", "UNREAD"]
+__all__ = ["COME_BACK", "GOING_AWAY", "INTERNAL", "REFUSED", "TOO_BIG", "TRY_LATER"]
 
 GOING_AWAY: Final = 1001
 """The agent was destroyed: the client comes back, to a new one."""
@@ -18,6 +18,3 @@ COME_BACK: Final = 1012
 """Service restart: the client reconnects by itself."""
 TRY_LATER: Final = 1013
 """Too much at once, or nothing can be stored right now: the client comes back after a while."""
-
-UNREAD: Final = "unable to send any more; read faster"
-"""Why a socket is closed whose client does not read."""

@@ -23,8 +23,9 @@ from ..messages.json_values import encode_json
 from ..runtime.directory import LoadedAgent
 from ..wire import frames
 from ..wire.parse import CallMethod, SetState
-from .close_codes import TRY_LATER, UNREAD
+from .close_codes import TRY_LATER
 from .permissions import Reject
+from .refusals import UNREAD
 
 __all__ = ["ConnectionHooks", "agent_of"]
 

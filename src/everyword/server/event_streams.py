@@ -95,15 +95,15 @@ def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
 # -- the log itself ---------------------------------------------------------------------------------------------
 
 
-async def follow_log(directory: Directory, sharing: SharedSlices, agent: AgentId, after: Seq | None) -> Pieces:
+async def follow_log(directory: Directory, shared: SharedSlices, agent: AgentId, after: Seq | None) -> Pieces:
     """Yield the agent's events after the cursor, for ever; without a usable cursor, where it stands now comes first."""
     async with directory.attach(agent) as loaded:
         cursor = after if after is not None else Seq(0)
         if after is None or after > loaded.actor.tail.head:
             # A cursor from beyond the head is of another log under this name: the reader starts afresh.
-            async with sharing.making:
+            async with shared.build_slots:
                 cursor, standing = await loaded.actor.inspect(lambda state: (loaded.actor.tail.head, _standing(state)))
-                slices = sharing.streamed([encode_sse(standing, event_id=cursor, event="snapshot")])
+                slices = shared.slice_stream([encode_sse(standing, event_id=cursor, event="snapshot")])
                 del standing
             async for piece in sent(slices):
                 yield piece
@@ -211,7 +211,7 @@ class OpenTurn:
     """The turns whose questions wait behind it."""
 
 
-async def find_open_turn(loaded: LoadedAgent, sharing: SharedSlices, request: RequestId | None) -> OpenTurn | None:
+async def find_open_turn(loaded: LoadedAgent, shared: SharedSlices, request: RequestId | None) -> OpenTurn | None:
     """Return the turn of this request if it is open; without a request, the running turn, or the next to run.
 
     Without a request, turns of branches that were left are passed over (R-5).
@@ -221,7 +221,7 @@ async def find_open_turn(loaded: LoadedAgent, sharing: SharedSlices, request: Re
         turn = state.by_request(request) if request is not None else next(iter(_shown_turns(state)), None)
         if turn is None or turn.id not in state.open:
             return None
-        return _opened(loaded, sharing, state, turn)
+        return _opened(loaded, shared, state, turn)
 
     return await loaded.actor.inspect(look)
 
@@ -238,7 +238,7 @@ def _shown_turns(state: State) -> list[TurnState]:
     )
 
 
-def _opened(loaded: LoadedAgent, sharing: SharedSlices, state: State, turn: TurnState) -> OpenTurn:
+def _opened(loaded: LoadedAgent, shared: SharedSlices, state: State, turn: TurnState) -> OpenTurn:
     chunks = few_chunks(turn)
     if turn.is_continuation and turn.fold is None:
         # It has not begun. A page folds what follows into an empty message: it needs what is continued.
@@ -247,12 +247,12 @@ def _opened(loaded: LoadedAgent, sharing: SharedSlices, state: State, turn: Turn
     told = [*map(encode_sse, few[:-1]), *(encode_sse(newest, event_id=covered) for newest in few[-1:])]
     questions = frozenset(other.id for other in _shown_turns(state) if not other.is_continuation and other is not turn)
     head = loaded.actor.tail.head
-    return OpenTurn(turn.id, turn.request, head, turn.chunks, sharing.streamed(told), questions)
+    return OpenTurn(turn.id, turn.request, head, turn.chunks, shared.slice_stream(told), questions)
 
 
 async def open_turn_frames(
     directory: Directory,
-    sharing: SharedSlices,
+    shared: SharedSlices,
     agent: AgentId,
     opened: OpenTurn,
     after: int | None,
@@ -267,7 +267,7 @@ async def open_turn_frames(
     """
     missed = None
     if after is not None:
-        missed = await _missed(directory.store, sharing, agent, opened.turn, after, opened.chunks)
+        missed = await _missed(directory.store, shared, agent, opened.turn, after, opened.chunks)
     async for piece in sent(missed if missed is not None else opened.replay):
         yield piece
     waiting = opened.waiting if goes_on else frozenset[TurnId]()
@@ -277,16 +277,16 @@ async def open_turn_frames(
 
 
 async def ended_turn_frames(
-    store: LogStore, sharing: SharedSlices, agent: AgentId, row: TurnRow, after: int | None
+    store: LogStore, shared: SharedSlices, agent: AgentId, row: TurnRow, after: int | None
 ) -> Pieces:
     """Yield a turn that has ended: what the reader does not have yet, and how it ended."""
     missed = None
     if after is not None:  # transient parts are not for those who come after the end (R-12)
-        missed = await _missed(store, sharing, agent, row.turn, after, row.chunks, transient=False)
+        missed = await _missed(store, shared, agent, row.turn, after, row.chunks, transient=False)
     if missed is None:
-        async with sharing.making:
+        async with shared.build_slots:
             message = await _stored_message(store, agent, row)
-            missed = sharing.streamed(encode_sse(body) for _, body in message)
+            missed = shared.slice_stream(encode_sse(body) for _, body in message)
             del message
     async for piece in sent(missed):
         yield piece
@@ -295,7 +295,7 @@ async def ended_turn_frames(
 
 async def _missed(
     store: LogStore,
-    sharing: SharedSlices,
+    shared: SharedSlices,
     agent: AgentId,
     turn: TurnId,
     after: int,
@@ -306,13 +306,13 @@ async def _missed(
     """Return the events of the chunks behind `after`; None when they are not all there: pruned, or of another turn."""
     if after >= chunks:
         return None
-    async with sharing.making:
+    async with shared.build_slots:
         wanted = await read_numbered(store, agent, turn, after, chunks)
         if len(wanted) != chunks - 1 - after:
             return None
         slices: list[SharedSlice] = []
         for _, together in groupby(wanted, lambda chunk: chunk.index // ALIGNED):
-            slices += sharing.streamed(chunk_event(chunk) for chunk in together if transient or not chunk.transient)
+            slices += shared.slice_stream(chunk_event(chunk) for chunk in together if transient or not chunk.transient)
         return slices
 
 

@@ -23,7 +23,7 @@ from ..runtime.directory import Directory
 from .access_policy import AccessPolicy, why_not_local
 from .loop_watchdog import hear_blocks
 from .permissions import describe_verdict
-from .responses import refusal
+from .refusals import refusal_response
 
 if TYPE_CHECKING:
     from ..observe.metrics import Metrics
@@ -84,15 +84,15 @@ class ServerPages:
     # -- pages ------------------------------------------------------------------------------------------------------
 
     async def answer(
-        self, request: Request, door: AccessPolicy, directory: Callable[[], Awaitable[Directory]]
+        self, request: Request, access: AccessPolicy, directory: Callable[[], Awaitable[Directory]]
     ) -> Response | None:
         """Return a page about the server itself; None when the path is not one of those."""
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         if request.method not in ("GET", "HEAD"):
             return None
         if path == HEALTH:
-            refused = door.refuse_strangers(request)
-            return refusal(refused.status, refused.reason) if refused is not None else await _health(directory)
+            refused = access.refuse_strangers(request)
+            return refusal_response(refused.status, refused.reason) if refused is not None else await _health(directory)
         metrics = next((each for each in self._observers if getattr(each, "path", None) == path), None)
         return await self._metrics(metrics, request, directory) if metrics is not None else None
 
@@ -107,9 +107,11 @@ class ServerPages:
         if metrics.allow is None:
             why = why_not_local(request)
             if why is not None:
-                return refusal(403, f"unable to show metrics; the request {why}. Say who may: Metrics(allow=...).")
+                return refusal_response(
+                    403, f"unable to show metrics; the request {why}. Say who may: Metrics(allow=...)."
+                )
         elif not await _is_allowed(metrics, request):
-            return refusal(403, "unable to show metrics; you may not read them")
+            return refusal_response(403, "unable to show metrics; you may not read them")
         missed = self._dispatcher.missed if self._dispatcher is not None else 0
         loaded = len(await directory())
         text = metrics.render(loaded=loaded, missed=missed, threads=self._threads)

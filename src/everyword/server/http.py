@@ -5,12 +5,11 @@ A response that is cut off changes nothing: turns are commands in a log, and eve
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
@@ -45,57 +44,28 @@ from ..wire.sse import UI_STREAM_HEADERS
 from .access_policy import NOTHING_TO_WATCH, can_be_watched
 from .connection_hooks import agent_of
 from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
-from .limits import Limits, RateLimiter, ReaderLimit, TrafficLimiter
-from .memory_budget import MemoryBudget
-from .open_connections import OpenConnections
 from .permissions import Action, Permit, Reject, describe_verdict
 from .posted_tool_answers import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
-from .presence import Presence
+from .refusals import BUSY, FAILED, refusal_response
 from .request_bodies import Question, TooLarge, read_json, read_number, read_question
-from .responses import StreamedResponse, refusal
-from .shared_slices import SharedSlices
+from .service import Service
+from .streamed_response import StreamedResponse
 
-__all__ = ["RESOURCES", "SOCKET", "Caller", "Service", "answer_http", "entered_as"]
+__all__ = ["RESOURCES", "SOCKET", "Caller", "answer_http", "entered_as"]
 
 log = logging.getLogger("everyword.server")
 
 AT_ONCE: Final = 256 * 1024
 """Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
 
-BUSY: Final = "unable to use the log right now; nothing was written. Try again in a moment."
-
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """What a read-only client may use: methods that change nothing, by their definition."""
-
-FAILED: Final = "unable to answer; the agent failed"
 
 SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
 """The AI SDK's transport asks below the path that it posts to, under its own id for the chat: `chat/{id}/stream`."""
 
 
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What all requests share."""
-
-    directory: Directory
-    limits: Limits
-    pace: RateLimiter
-    """Turns that principals ask for."""
-    calls: RateLimiter
-    """Methods that they call."""
-    seats: ReaderLimit
-    flow: TrafficLimiter
-    """What principals send."""
-    admissions: OpenConnections
-    """What principals have open."""
-    bodies: MemoryBudget[asyncio.Timeout]
-    """What requests have sent of bodies that are not whole."""
-    presence: Presence = field(default_factory=Presence)
-    sharing: SharedSlices = field(default_factory=SharedSlices)
-    """What readers are sent alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +117,12 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
     asked = SDK_PATH.fullmatch(resource)
     chat = resource[len("chat/") : asked.start(1) - 1] if asked is not None else ""
     if (problem := id_problem(chat, "the chat's id")) is not None:
-        return refusal(400, f"unable to find the chat; {problem}")
+        return refusal_response(400, f"unable to find the chat; {problem}")
     resource = _known_resource(resource)
     method, answers = caller.request.method, RESOURCES.get(resource)
     if answers is not None and method not in answers:
         allowed = ", ".join(answers)
-        return refusal(405, f"unable to {method} {resource}; use {allowed}", allow=allowed)
+        return refusal_response(405, f"unable to {method} {resource}; use {allowed}", allow=allowed)
     try:
         if caller.principal.read_only and (refused := await _refuse_change(service, caller, resource)) is not None:
             return refused
@@ -161,15 +131,15 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
         if answered is not None:
             return answered
         known = ", ".join(sorted(RESOURCES))
-        return refusal(404, f"unable to find {resource!r}; an agent has {known}")
+        return refusal_response(404, f"unable to find {resource!r}; an agent has {known}")
     except (BadInput, MessageRefused) as exc:
-        return refusal(400, _told_text(exc, "unable to use the request; it does not fit"))
+        return refusal_response(400, _told_text(exc, "unable to use the request; it does not fit"))
     except TooManyQueued as exc:
-        return refusal(429, public_text(exc, BUSY), retry_after="5")
+        return refusal_response(429, public_text(exc, BUSY), retry_after="5")
     except (AgentStopped, MailboxFull, LogError) as exc:
-        return refusal(503, _told_text(exc, BUSY, is_stopping=service.directory.is_stopping), retry_after="1")
+        return refusal_response(503, _told_text(exc, BUSY, is_stopping=service.directory.is_stopping), retry_after="1")
     except Rejected as exc:
-        return refusal(409, public_text(exc, BUSY))
+        return refusal_response(409, public_text(exc, BUSY))
 
 
 def _known_resource(resource: str) -> str:
@@ -194,10 +164,10 @@ async def _refuse_change(service: Service, caller: Caller, resource: str) -> ASG
     """Refuse a read-only request that could change something, or make an agent by looking for it."""
     method = caller.request.method
     if method not in SAFE_METHODS:
-        return refusal(403, f"unable to {method} {resource}; you may watch this agent and not change it")
+        return refusal_response(403, f"unable to {method} {resource}; you may watch this agent and not change it")
     if resource in LOADS_NOTHING_NEW or await can_be_watched(service.directory, caller.agent):
         return None
-    return refusal(NOTHING_TO_WATCH.status, NOTHING_TO_WATCH.reason)
+    return refusal_response(NOTHING_TO_WATCH.status, NOTHING_TO_WATCH.reason)
 
 
 def _told_text(exc: Exception, otherwise: str, *, is_stopping: bool = False) -> str:
@@ -224,12 +194,12 @@ async def get_messages(service: Service, caller: Caller) -> ASGIApp:
         400: There is no message of the id that `before` names, or `limit` is too large.
     """
     headers = {"content-type": "application/json", "cache-control": "no-cache"}
-    async with service.sharing.making:
+    async with service.slices.build_slots:
         asked = caller.request.query_params
         bodies = _page(await _shown(service.directory, caller.agent, reserve=asked.get("reserve") == "1"), asked)
         if sum(map(len, bodies)) <= AT_ONCE:
             return Response(b"[%b]" % b",".join(bodies), headers=headers)
-        slices = service.sharing.streamed(_json_array(bodies))
+        slices = service.slices.slice_stream(_json_array(bodies))
     return StreamedResponse(sent(slices), headers)
 
 
@@ -302,29 +272,31 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         413: The body is larger than `Limits.frame`.
         429: Too many turns in a minute, or too many are open (`Limits.requests_per_minute`, `Limits.queued_turns`).
     """
-    body = await read_json(caller.request, service.limits.frame, service.bodies)
+    body = await read_json(caller.request, service.limits.frame, service.body_budget)
     if isinstance(body, TooLarge):
         megabytes = service.limits.frame / 1024 / 1024
-        return refusal(413, f"unable to take the body; it is larger than {megabytes:g} MiB, the limit of this server")
+        return refusal_response(
+            413, f"unable to take the body; it is larger than {megabytes:g} MiB, the limit of this server"
+        )
     question = read_question(body)
-    service.seats.check_principal(caller.principal.id)
+    service.readers.check_principal(caller.principal.id)
     key = caller.request.headers.get("idempotency-key")
     request = _request_id(key) if key else random_request_id()
     directory, agent = service.directory, caller.agent
     known = await directory.store.find_turn(agent, request) if key else None
     if known is None:
-        wait = service.pace.wait_needed(caller.principal.id, directory.clock.now())
+        wait = service.turn_rate.wait_needed(caller.principal.id, directory.clock.now())
         if wait:
-            return refusal(
+            return refusal_response(
                 429, "unable to take the question; too many came in a minute", retry_after=f"{wait / 1000:.0f}"
             )
     async with directory.attach(agent) as loaded:
         own = agent_of(loaded)
         if own is not None and not isinstance(own, AIChatAgent):
-            return refusal(404, "unable to chat; this agent does not. Call its methods instead")
+            return refusal_response(404, "unable to chat; this agent does not. Call its methods instead")
         standing = await _standing(loaded, caller, question, request) if known is None else None
         if isinstance(standing, Reject):
-            return refusal(standing.status, standing.reason)
+            return refusal_response(standing.status, standing.reason)
         if standing is not None:
             return _told(service, caller, standing)
         command = Submit(
@@ -339,7 +311,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
             principal=caller.principal.identity,
         )
         if (refused := await caller.refuse("ask")) is not None:
-            return refusal(refused.status, refused.reason)
+            return refusal_response(refused.status, refused.reason)
         cursor = loaded.actor.tail.head
         events = await loaded.actor.ask(command)
         accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
@@ -348,7 +320,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
     if accepted is None:
         return await _stream(service, caller, request)
     pieces = follow_turn(directory, agent, accepted.turn, cursor)
-    return _ui_stream(service, caller, request, pieces, service.seats.seat(agent, caller.principal.id))
+    return _ui_stream(service, caller, request, pieces, service.readers.hold(agent, caller.principal.id))
 
 
 async def _standing(
@@ -376,8 +348,8 @@ async def _standing(
 def _told(service: Service, caller: Caller, standing: Standing) -> ASGIApp:
     if _responds_async(caller.request):
         return _accepted(standing.request)
-    pieces = standing_frames(service.directory, service.sharing, caller.agent, standing)
-    seat = service.seats.seat(caller.agent, caller.principal.id)
+    pieces = standing_frames(service.directory, service.slices, caller.agent, standing)
+    seat = service.readers.hold(caller.agent, caller.principal.id)
     return _ui_stream(service, caller, standing.request, pieces, seat)
 
 
@@ -415,16 +387,16 @@ async def _stream(service: Service, caller: Caller, request: RequestId | None) -
     if not await directory.store.has(agent):
         return Response(status_code=204)  # asking about an agent does not make one
     with _seated(service, caller) as seat:
-        async with directory.attach(agent) as loaded, service.sharing.making:
-            opened = await find_open_turn(loaded, service.sharing, request)
+        async with directory.attach(agent) as loaded, service.slices.build_slots:
+            opened = await find_open_turn(loaded, service.slices, request)
         if opened is not None:
             goes_on = request is None
-            frames = open_turn_frames(directory, service.sharing, agent, opened, after, goes_on=goes_on)
+            frames = open_turn_frames(directory, service.slices, agent, opened, after, goes_on=goes_on)
             return _ui_stream(service, caller, opened.request, frames, seat.pop_all())
         row = await directory.store.find_turn(agent, request) if request is not None else None
         if row is None or row.is_open or (after is not None and after >= row.chunks > 0):
             return Response(status_code=204)
-        pieces = ended_turn_frames(directory.store, service.sharing, agent, row, after)
+        pieces = ended_turn_frames(directory.store, service.slices, agent, row, after)
         return _ui_stream(service, caller, row.request, pieces, seat.pop_all())
 
 
@@ -434,9 +406,9 @@ def _seated(service: Service, caller: Caller) -> ExitStack:
     Raises:
         TooManyQueued: all seats are taken.
     """
-    service.seats.check(caller.agent, caller.principal.id)
+    service.readers.check(caller.agent, caller.principal.id)
     seat = ExitStack()
-    seat.enter_context(service.seats.seat(caller.agent, caller.principal.id))
+    seat.enter_context(service.readers.hold(caller.agent, caller.principal.id))
     return seat
 
 
@@ -445,7 +417,9 @@ def _ui_stream(
 ) -> ASGIApp:
     headers = {**UI_STREAM_HEADERS, "x-everyword-request": _header_safe(request)}
     # What was asked for in time is read to its end: a page that is cut off in an answer shows an error.
-    return StreamedResponse(pieces, headers, seat, partial(service.admissions.admit, caller.permit, outlives=True))
+    return StreamedResponse(
+        pieces, headers, seat, partial(service.open_connections.admit, caller.permit, outlives=True)
+    )
 
 
 def _request_id(said: str) -> RequestId:
@@ -468,7 +442,7 @@ async def post_stop(service: Service, caller: Caller) -> ASGIApp:
     Answers:
         200: `{"stopped": [ids]}`: what was asked to stop; an empty list when nothing was.
     """
-    body = await read_json(caller.request, service.limits.frame, service.bodies)
+    body = await read_json(caller.request, service.limits.frame, service.body_budget)
     named = None if isinstance(body, TooLarge) else body.get("requestId")
     if named is not None and not isinstance(named, str):
         raise BadInput('unable to stop; "requestId" must be a string')
@@ -508,8 +482,8 @@ async def get_events(service: Service, caller: Caller) -> ASGIApp:
     with _seated(service, caller) as seat:
         async with service.directory.attach(caller.agent):
             pass  # what cannot be loaded is refused with a status, while there is none yet
-        pieces = follow_log(service.directory, service.sharing, caller.agent, after)
-        return StreamedResponse(pieces, headers, seat.pop_all(), partial(service.admissions.admit, caller.permit))
+        pieces = follow_log(service.directory, service.slices, caller.agent, after)
+        return StreamedResponse(pieces, headers, seat.pop_all(), partial(service.open_connections.admit, caller.permit))
 
 
 RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
@@ -559,9 +533,9 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
             raise  # no fault of the agent's code: the request may be sent again
         except Exception as exc:
             log.exception("on_request of %r raised", own)
-            return refusal(500, public_text(exc, FAILED))
+            return refusal_response(500, public_text(exc, FAILED))
         await loaded.pending_states.committed()  # the answer may tell of states that are not yet
     if answer is None or callable(answer):
         return cast("ASGIApp | None", answer)
     log.error("on_request of %r returned %s; return a Starlette response, or None", own, describe_verdict(answer))
-    return refusal(500, FAILED)
+    return refusal_response(500, FAILED)

@@ -6,16 +6,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from ..ids import Millis
 from ..runtime.clock import Clock
 from .permissions import Permit
 
-__all__ = ["ENDED", "OpenConnections"]
-
-ENDED: Final = "unable to go on; your session has ended. Connect again."
-"""Why a socket is closed whose principal expired or was revoked."""
+__all__ = ["OpenConnections"]
 
 Close = Callable[[], None]
 

@@ -18,9 +18,10 @@ from starlette.requests import HTTPConnection
 from ..errors import UsageError
 from ..principals import LOCAL, Principal
 from ..runtime.clock import Clock, SystemClock
+from .refusals import EXPIRED, NOT_ALLOWED, UNCHECKED, UNKNOWN_CLIENT
 
 __all__ = ["CHANGES", "Action", "Authenticate", "Authorize", "Connecting", "Permissions", "Permit"]
-__all__ += ["UNCHECKED", "Reject", "describe_verdict"]
+__all__ += ["Reject", "describe_verdict"]
 
 log = logging.getLogger("everyword.server")
 
@@ -35,10 +36,6 @@ callable method. `send`: a frame of its own for `on_message`. `request`: an HTTP
 
 CHANGES: Final = frozenset({"ask", "stop", "answer", "edit", "clear", "state"})
 """What a read-only client never does; of `call`, `send` and `request` it does what the agent marks for it."""
-
-UNKNOWN: Final = "unable to let you in; the server does not know you. Sign in and try again."
-EXPIRED: Final = "unable to go on; your session has expired. Sign in again."
-UNCHECKED: Final = "unable to let you in; the server could not check who you are. Try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Connecting:
 class Reject:
     """A client that is refused. It is told the reason, with an HTTP status from 400 to 599."""
 
-    reason: str = "unable to let you in; you are not allowed to use this agent"
+    reason: str = NOT_ALLOWED
     status: int = 403
 
     def __post_init__(self) -> None:
@@ -158,7 +155,7 @@ class Permissions:
     def _checked(self, verdict: object, hook: str, about: str) -> Principal | Reject:
         """Return what a hook's answer means: only a Principal that has not expired comes in."""
         if verdict is None:
-            return Reject(UNKNOWN, 401)
+            return Reject(UNKNOWN_CLIENT, 401)
         if isinstance(verdict, Principal):
             return Reject(EXPIRED, 401) if Permit(verdict, clock=self.clock).is_expired else verdict
         if isinstance(verdict, Reject):

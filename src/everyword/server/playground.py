@@ -23,8 +23,8 @@ from ..principals import Principal
 from ..rows import TurnRow
 from .app import Everyword
 from .permissions import Connecting, Reject
+from .refusals import refusal_response
 from .request_bodies import read_number
-from .responses import refusal
 
 __all__ = ["FEED", "PlaygroundFeed"]
 
@@ -78,35 +78,35 @@ class PlaygroundFeed:
         if not path.startswith(f"{FEED}/"):
             await self._app(scope, receive, send)
             return
-        scope = self._app.door.without_credentials(scope)
+        scope = self._app.access_policy.without_credentials(scope)
         response = await self._respond(Request(scope, receive), path.removeprefix(f"{FEED}/"))
         await response(scope, receive, send)
 
     async def _respond(self, request: Request, resource: str) -> ASGIApp:
-        refused = self._app.door.refuse_at_sight(request)
+        refused = self._app.access_policy.refuse_at_sight(request)
         if refused is not None:
-            return refusal(refused.status, refused.reason)
+            return refusal_response(refused.status, refused.reason)
         if request.method not in ("GET", "HEAD"):
-            return refusal(405, "unable to do that; the playground only reads", allow="GET, HEAD")
+            return refusal_response(405, "unable to do that; the playground only reads", allow="GET, HEAD")
         answer = RESOURCES.get(resource)
         if answer is None:
-            return refusal(404, f"unable to find {resource!r}; the playground has {', '.join(RESOURCES)}")
+            return refusal_response(404, f"unable to find {resource!r}; the playground has {', '.join(RESOURCES)}")
         try:
-            known = await self._app.door.permissions.authenticate(request)
+            known = await self._app.access_policy.permissions.authenticate(request)
             if isinstance(known, Reject):
-                return refusal(known.status, known.reason)
+                return refusal_response(known.status, known.reason)
             return await answer(self, request, known)
         except BadInput as exc:
-            return refusal(400, str(exc))
+            return refusal_response(400, str(exc))
         except (AgentStopped, LogError) as exc:
-            return refusal(503, str(exc), retry_after="1")
+            return refusal_response(503, str(exc), retry_after="1")
 
     async def _refused(self, request: Request, agent: AgentId, known: Principal | None) -> Reject | None:
         kind, _, name = agent.partition("/")
         cls = self._app.class_of_kind(kind)
         if cls is None or not name:
             return Reject(f"unable to find an agent {agent!r}; agents are named kind/name", 404)
-        permissions = self._app.door.permissions
+        permissions = self._app.access_policy.permissions
         permit = await permissions.permit(Connecting(request, cls, name), agent_kind(cls), known)
         return permit if isinstance(permit, Reject) else await permit.refuse("read")
 
@@ -138,7 +138,7 @@ class PlaygroundFeed:
         agent = AgentId(asked.get("agent", ""))
         refused = await self._refused(request, agent, known)
         if refused is not None:
-            return refusal(refused.status, refused.reason)
+            return refusal_response(refused.status, refused.reason)
         directory = (await self._app.service()).directory
         store = directory.store
         if not await store.has(agent):
@@ -176,7 +176,7 @@ async def _preview(store: LogStore, agent: AgentId) -> str:
 async def _one(store: LogStore, agent: AgentId, seq: int) -> ASGIApp:
     found = await store.read(agent, Seq(seq - 1), 1)
     if not found or found[0].seq != seq:
-        return refusal(404, f"unable to find event {seq}; it was never written, or is pruned")
+        return refusal_response(404, f"unable to find event {seq}; it was never written, or is pruned")
     return _json({"seq": seq, "at": found[0].at, "event": msgspec.Raw(found[0].body)})
 
 

@@ -170,14 +170,14 @@ def _ending(turn: TurnState) -> bytes:
     return terminal_events(turn.outcome, chunks=turn.chunks, error=turn.error, reason=turn.reason)
 
 
-async def standing_frames(directory: Directory, sharing: SharedSlices, agent: AgentId, standing: Standing) -> Pieces:
+async def standing_frames(directory: Directory, shared: SharedSlices, agent: AgentId, standing: Standing) -> Pieces:
     """Yield what the client lacks, then the continuation from its first chunk, or how it all ended."""
-    async for piece in sent(sharing.streamed(encode_sse(encode_chunk(chunk)) for chunk in standing.missing)):
+    async for piece in sent(shared.slice_stream(encode_sse(encode_chunk(chunk)) for chunk in standing.missing)):
         yield piece
     if standing.running is None:
         yield standing.ended or DONE
         return
-    async with aclosing(open_turn_frames(directory, sharing, agent, standing.running, BEFORE_ALL)) as pieces:
+    async with aclosing(open_turn_frames(directory, shared, agent, standing.running, BEFORE_ALL)) as pieces:
         async for piece in pieces:
             yield piece
 

@@ -7,42 +7,33 @@ is counted then.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
-from typing import Final
 
 from starlette.types import Message, Receive, Send
 
 from ..errors import TooFast
-from ..events import Outcome
 from ..principals import Principal
-from ..wire import frames
-from ..wire.parse import BadRequest, CallMethod, ChatRequest, SetState, parse
 from .close_codes import TRY_LATER
-from .http import Service
-from .incoming_frames import CUT, ENDS, id_in, text_of
-from .limits import MINUTE
+from .incoming_frames import CUT, text_of
+from .rate_limits import MINUTE
+from .refusals import refusal_frame
+from .service import Service
 
 __all__ = ["RateLimitedBody", "RateLimitedFrames"]
 
 log = logging.getLogger("everyword.server")
-
-SHORT: Final = 64 * 1024
-"""Characters of a frame that is parsed to find out how to refuse it; of a longer one, only the ends are looked at."""
-
-_TYPE = re.compile(r'"type"\s*:\s*"(cf_agent_state|rpc|cf_agent_use_chat_request)"')
 
 Count = Callable[[int, int], int]
 """Counts frames and bytes; returns for how many milliseconds nothing is taken."""
 
 
 def _counter(service: Service, principal: Principal) -> Count:
-    flow, clock, who = service.flow, service.directory.clock, principal.id
+    flow, clock, who = service.traffic, service.directory.clock, principal.id
     return lambda count, size: flow.wait_needed(who, count, size, clock.now())
 
 
 def _sentence(wait: int) -> str:
-    return f"unable to take it; you sent too much within a minute. Wait {wait // 1000 + 1} s."
+    return f"unable to accept the data; you sent too much within a minute. Wait {wait // 1000 + 1} s."
 
 
 class RateLimitedBody:
@@ -111,7 +102,7 @@ class RateLimitedFrames:
                 self._is_refusing = False
                 return message
             self._note(wait)
-            told = refusal(text_of(message), _sentence(wait)) if wait <= MINUTE else None
+            told = refusal_frame(text_of(message), _sentence(wait)) if wait <= MINUTE else None
             if told is None:
                 return await self._close(_sentence(wait))
             # Waits for a client that does not read what it is told: it cannot send on meanwhile.
@@ -125,33 +116,6 @@ class RateLimitedFrames:
     async def _close(self, reason: str) -> Message:
         await self._send({"type": "websocket.close", "code": TRY_LATER, "reason": reason})
         return {"type": "websocket.disconnect", "code": TRY_LATER, "reason": reason}
-
-
-def refusal(text: str, sentence: str) -> bytes | None:
-    """Return the frame that tells a client why its own was not taken; None when the protocol has none for it."""
-    if len(text) > SHORT:
-        return _refusal_of_long(text, sentence)
-    match parse(text):
-        case SetState():
-            return frames.state_error(sentence)
-        case CallMethod() as call:
-            return frames.rpc_error(call.id, sentence)
-        case ChatRequest() | BadRequest() as asked if asked.id is not None:
-            return frames.terminal(asked.id, Outcome.ERROR, error=sentence)
-        case _:
-            return None
-
-
-def _refusal_of_long(text: str, sentence: str) -> bytes | None:
-    ends = (text[:ENDS], text[-ENDS:])
-    kinds, request = [found[1] for found in map(_TYPE.search, ends) if found is not None], id_in(text)
-    if "cf_agent_state" in kinds:
-        return frames.state_error(sentence)
-    if not kinds or request is None:
-        return None
-    if kinds[0] == "rpc":
-        return frames.rpc_error(request, sentence)
-    return frames.terminal(request, Outcome.ERROR, error=sentence)
 
 
 def _size(message: Message) -> int:

@@ -43,13 +43,13 @@ class SharedSlices:
 
     def __init__(self) -> None:
         self._slices: WeakValueDictionary[tuple[bytes, ...], SharedSlice] = WeakValueDictionary()
-        self.making = asyncio.Semaphore(AT_ONCE)
+        self.build_slots = asyncio.Semaphore(AT_ONCE)
         """Limits how many replays are built at the same time; released before the replay is sent."""
 
     def __len__(self) -> int:
         return len(self._slices)
 
-    def cut(self, frames: list[bytes]) -> list[FramePiece]:
+    def slice_frames(self, frames: list[bytes]) -> list[FramePiece]:
         """Return the frames in slices, in order. Empties the list, so that the whole frames can be freed."""
         frames.reverse()
         pieces: list[FramePiece] = []
@@ -71,7 +71,7 @@ class SharedSlices:
             pieces.append(FramePiece(self._shared(tuple(gathered))))
         return pieces
 
-    def streamed(self, data: Iterable[bytes]) -> list[SharedSlice]:
+    def slice_stream(self, data: Iterable[bytes]) -> list[SharedSlice]:
         """Return a stream of bytes in slices; its reader does not depend on where it is cut."""
         slices: list[SharedSlice] = []
         gathered: list[bytes] = []

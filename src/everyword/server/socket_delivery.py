@@ -177,12 +177,12 @@ class SocketDelivery:
         if needed is None:
             return
         loaded, slices = self._context.loaded, self._context.settings.slices
-        async with slices.making:
+        async with slices.build_slots:
             replay = await read_replay(loaded, needed.request)
             if replay.is_continuation and not (needed.is_awaited and replay.begins_empty):
                 replay = await by_number(loaded, replay)
             is_open = self._view.is_open(needed.request)
-            pieces = slices.cut(self._view.replayed(replay))
+            pieces = slices.slice_frames(self._view.replayed(replay))
         replay = replace(replay, chunks=())  # `pieces` has them
         await self._transport.send_pieces(pieces)
         self._arrival.note_written()

@@ -37,7 +37,7 @@ class SocketTransport:
             WebSocketDisconnect: the client is gone.
         """
         if sum(map(len, frames)) > SLICE:
-            await self.send_pieces(self._slices.cut(frames))
+            await self.send_pieces(self._slices.slice_frames(frames))
             return
         try:
             # Straight to the server: Starlette's `send_text` checks for each frame what is known here.

@@ -20,8 +20,8 @@ from ..runtime.directory import Directory
 from .agent_urls import Address
 from .close_codes import INTERNAL
 from .connection_hooks import agent_of
-from .permissions import UNCHECKED, Reject, describe_verdict
-from .responses import refusal
+from .permissions import Reject, describe_verdict
+from .refusals import UNCHECKED, refusal_response
 
 __all__ = ["SubAgentRefusal", "check_sub_agent_access", "find_child"]
 
@@ -47,7 +47,7 @@ class SubAgentRefusal:
 
     def answer(self) -> ASGIApp:
         """Return what an HTTP request is told."""
-        given: ASGIApp = self.response if self.response is not None else refusal(self.status, self.sentence)
+        given: ASGIApp = self.response if self.response is not None else refusal_response(self.status, self.sentence)
         return given
 
 
@@ -97,7 +97,9 @@ def _closed(own: Agent, child: SubAgentAddress, verdict: object) -> SubAgentRefu
     if verdict is True:
         return None
     if verdict is None or verdict is False:
-        return SubAgentRefusal(403, f"unable to let you in; this agent keeps its sub-agents ({child.kind}) to itself")
+        return SubAgentRefusal(
+            403, f"unable to accept the request; this agent refuses clients of its sub-agents ({child.kind})"
+        )
     if isinstance(verdict, Reject):
         return SubAgentRefusal(verdict.status, verdict.reason)
     if isinstance(verdict, Response):

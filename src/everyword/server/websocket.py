@@ -40,11 +40,11 @@ from ..wire.managed_stream_view import ManagedStreamView
 from ..wire.parse import BadCall, CallMethod, HandshakeFrame, Other, SetState, parse
 from .chat_snapshot import take_snapshot
 from .client_commands import ClientCommands
-from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER, UNREAD
+from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER
 from .connection_hooks import ConnectionHooks, agent_of
 from .incoming_frames import refusal_of, text_of
-from .open_connections import ENDED
 from .presence import Presence
+from .refusals import SESSION_ENDED, TRY_AGAIN, UNREAD
 from .socket_context import SocketContext, SocketSettings
 from .socket_delivery import SocketDelivery
 from .socket_transport import SocketTransport
@@ -89,9 +89,9 @@ async def serve_socket(
     except AgentGone:
         code, reason = GOING_AWAY, "Agent destroyed"
     except MailboxFull as exc:
-        code, reason = TRY_LATER, public_text(exc, "come back in a moment")
+        code, reason = TRY_LATER, public_text(exc, TRY_AGAIN)
     except (AgentStopped, LogError):
-        code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, "come back in a moment")
+        code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, TRY_AGAIN)
     except Exception:
         log.exception("a socket of %r failed", agent)
         code, reason = INTERNAL, "internal error"
@@ -188,7 +188,7 @@ class _Socket:
     def end(self) -> None:
         """Close the socket because its principal expired or was revoked; the stock client connects again."""
         if not self._closed.done():
-            self._closed.set_result((COME_BACK, ENDED))
+            self._closed.set_result((COME_BACK, SESSION_ENDED))
 
     def _greeting(self, view: ChatView) -> list[bytes]:
         """Return the first frames: what the chat is doing, the agent's identity, its state, the MCP servers (none)."""

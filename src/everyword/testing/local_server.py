@@ -21,7 +21,7 @@ from ..log.sqlite.store import SqliteLog
 from ..runtime.clock import Clock
 from ..runtime.phase import Phase
 from ..server import Everyword
-from ..server.stop_signals import StopSignals
+from ..server.lifecycle import Lifecycle
 from .crashing_log import CrashingLog
 from .network import Network
 
@@ -64,7 +64,7 @@ class AppRun:
 
     async def end(self) -> None:
         """Cancel all tasks, also those that start while others end."""
-        self.app._signals.deafen()
+        self.app._lifecycle.signals.deafen()
         if hasattr(self.app, "_directory"):
             self.app._directory.phase = Phase.CLOSED  # a dead process starts nothing
         quiet = 0
@@ -170,13 +170,12 @@ class LocalServer:
     async def start(self, *, crash_at: int | None = None, when: Literal["before", "after"] = "before") -> None:
         """Start on the stored log. With `crash_at` it crashes at that append: wait for `crashed`, then `kill`."""
         app = self._given
-        if app._starting is not None and not app._is_closed:
+        if app._lifecycle.is_running:
             raise UsageError("unable to serve this app; it runs already. Leave the server or the app that runs it.")
         self._store = CrashingLog(self._opened(), crash_at, when)
-        self._own = app._store, app.grace, app.clock, app._signals
-        app._store, app._starting, app._closing = self._store, None, None
-        app._signals = StopSignals(app._begin_close)
-        app.grace, app.clock = 0.0, self._clock
+        self._own = app._store, app.grace, app.clock
+        app._store, app.grace, app.clock = self._store, 0.0, self._clock
+        app._lifecycle = Lifecycle(app._open, app._close)
         self._run = AppRun(app)
         try:
             await self._run.start()
@@ -202,8 +201,8 @@ class LocalServer:
     def _restore_app(self) -> None:
         """Restore the given app's own settings."""
         app = self._given
-        app._store, app.grace, app.clock, app._signals = self._own
-        app._starting = app._closing = None
+        app._store, app.grace, app.clock = self._own
+        app._lifecycle = Lifecycle(app._open, app._close)
 
     async def kill(self) -> None:
         """Stop as under `kill -9`: nothing is finished, written or sent."""

@@ -54,7 +54,7 @@ BUGS = [
         "ReaderLimit.check_principal",
         "I-11",
         replace("self._used[$principal] >= self._per_principal", "self._used[$principal] > self._per_principal"),
-        f"{LIMITS}::test_seats_are_counted_per_principal_over_all_agents",
+        f"{LIMITS}::test_readers_are_counted_per_principal_over_all_agents",
         "one user opens one connection more than allowed",
     ),
     Bug(

@@ -83,7 +83,7 @@ BUGS = [
         "a client that may only watch deletes with DELETE",
     ),
     Bug(
-        "Everyword._enter",
+        "Admission.enter",
         "I-14",
         never("$permit.principal.read_only"),
         f"{READ_ONLY}::test_a_read_only_client_makes_and_loads_no_agent",

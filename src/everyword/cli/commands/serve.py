@@ -46,7 +46,7 @@ def run(chosen: argparse.Namespace) -> int:
         configure_logging(chosen.log_format)
         require_packages()
         app = load_app(chosen.app)
-        if isinstance(app, Everyword) and not app.door.has_authorize:
+        if isinstance(app, Everyword) and not app.access_policy.has_authorize:
             log.warning(WITHOUT_AUTHORIZE)
         return run_server(
             app, listener, chosen.host, lambda url: f"everyword {__version__} serves {chosen.app} at {url}", app

@@ -44,7 +44,7 @@ class LogReader:
     async def _read(self, run: ServerRun) -> None:
         cursor = Seq(self.seen[-1] if self.seen else 0)
         try:
-            async with aclosing(follow_log(run.directory, run.sharing, AgentId(self.agent), cursor)) as pieces:
+            async with aclosing(follow_log(run.directory, run.slices, AgentId(self.agent), cursor)) as pieces:
                 async for piece in pieces:
                     if run.is_dead:
                         return

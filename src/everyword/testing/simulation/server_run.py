@@ -37,7 +37,7 @@ class ServerRun:
         self.links: list[Link] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.directory = Directory(store, responders, clock=clock, settings=Settings(grace=0, retention=retention))
-        self._presence, self.sharing = Presence(), SharedSlices()
+        self._presence, self.slices = Presence(), SharedSlices()
         self._context = copy_context()
         self._context.run(owner_of_tasks.set, self.tasks)
         self._opening = self.start(self.directory.open())
@@ -50,7 +50,7 @@ class ServerRun:
     def serve(self, link: Link, agent: str, owner: str) -> None:
         self.links.append(link)
         websocket = link.websocket(owner)
-        settings = SocketSettings(slices=self.sharing)
+        settings = SocketSettings(slices=self.slices)
         _ = self.start(serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send))
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Answers as ASGI applications: sentences for people, and streams that end with their client."""
+"""A streamed HTTP response that ends when its client is gone."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext, suppress
 from typing import Any
 
-from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from ..errors import AgentStopped
 
-__all__ = ["StreamedResponse", "refusal"]
-
-
-def refusal(status: int, sentence: str, **headers: str) -> Response:
-    """Answer with a sentence. Plain text: the AI SDK shows a failed request's body as it is."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return PlainTextResponse(f"{sentence}\n", status, named)
+__all__ = ["StreamedResponse"]
 
 
 class StreamedResponse:

@@ -1,0 +1,53 @@
+"""What all requests and sockets of a running app share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from ..runtime.directory import Directory
+from .limits import Limits
+from .memory_budget import MemoryBudget
+from .open_connections import OpenConnections
+from .presence import Presence
+from .rate_limits import RateLimiter, TrafficLimiter
+from .reader_limit import ReaderLimit
+from .shared_slices import SharedSlices
+
+__all__ = ["Service"]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The running agents, the counters behind `Limits`, and what clients share."""
+
+    directory: Directory
+    limits: Limits
+    turn_rate: RateLimiter
+    """Turns that principals ask for."""
+    call_rate: RateLimiter
+    """Methods that principals call."""
+    traffic: TrafficLimiter
+    """Frames and bytes that principals send."""
+    readers: ReaderLimit
+    """Open sockets and event streams."""
+    open_connections: OpenConnections
+    """Open sockets and event streams by principal, to be closed when it expires or is revoked."""
+    body_budget: MemoryBudget[asyncio.Timeout]
+    """Bytes of request bodies that are not complete."""
+    presence: Presence = field(default_factory=Presence)
+    slices: SharedSlices = field(default_factory=SharedSlices)
+
+    @classmethod
+    def new(cls, directory: Directory, limits: Limits) -> Service:
+        """Return the service of an app that has just started."""
+        return cls(
+            directory,
+            limits,
+            turn_rate=RateLimiter(limits.requests_per_minute),
+            call_rate=RateLimiter(limits.calls_per_minute),
+            traffic=TrafficLimiter(limits.frames_per_minute, limits.bytes_per_minute),
+            readers=ReaderLimit(limits.sockets_per_agent, limits.sockets_per_principal),
+            open_connections=OpenConnections(directory.clock),
+            body_budget=MemoryBudget(limits.unfinished),
+        )
