@@ -30,16 +30,16 @@ def frame(data: bytes, opcode: int = 1, *, fin: bool = True) -> bytes:
     return head + MASK + bytes(byte ^ MASK[place % 4] for place, byte in enumerate(data))
 
 
-def walked(walker: FrameScanner, data: bytes, cuts: list[int] | None = None) -> Iterator[bytes | str]:
+def walked(scanner: FrameScanner, data: bytes, cuts: list[int] | None = None) -> Iterator[bytes | str]:
     """Walk over data that comes in pieces; yield what is passed on, and the text of what was cut."""
     places = [0, *sorted(cuts or []), len(data)]
     for first, last in pairwise(places):
         piece, place = data[first:last], 0
         while place < len(piece):
-            passed, place = walker.walk(piece, place, most=3)
+            passed, place = scanner.scan(piece, place, most=3)
             yield passed
-            if walker.cut_is_whole:
-                yield walker.take_cut().text
+            if scanner.has_whole_oversized:
+                yield scanner.take_oversized().text
 
 
 def parsed(data: bytes) -> list[tuple[int, bytes, bool]]:
@@ -60,60 +60,60 @@ def test_frames_within_the_limit_are_passed_on_unchanged(sent: list[list[bytes]]
         for number, fragment in enumerate(fragments):
             data += frame(fragment, 1 if number == 0 else 0, fin=number == len(fragments) - 1)
             data += frame(b"between", Opcode.PING)
-    walker = FrameScanner(limit=10**6)
-    passed = list(walked(walker, data, [min(cut, len(data)) for cut in cuts]))
+    scanner = FrameScanner(limit=10**6)
+    passed = list(walked(scanner, data, [min(cut, len(data)) for cut in cuts]))
     assert b"".join(each for each in passed if isinstance(each, bytes)) == data
-    assert (walker.announced, walker.fragments, walker.cut) == (0, 0, None)
-    assert walker.controls == sum(map(len, sent))
+    assert (scanner.announced, scanner.fragments, scanner.oversized) == (0, 0, None)
+    assert scanner.controls == sum(map(len, sent))
 
 
 @given(messages, st.integers(0, LIMIT - 1))
 def test_what_was_passed_on_of_an_unfinished_message_is_counted(fragments: list[bytes], begun: int) -> None:
-    walker, before = FrameScanner(limit=10**6), sum(map(len, fragments))
-    list(walked(walker, frame(b"before") + b"".join(frame(part, fin=False) for part in fragments)))
-    assert (walker.passed, walker.messages) == (before, 1)
+    scanner, before = FrameScanner(limit=10**6), sum(map(len, fragments))
+    list(walked(scanner, frame(b"before") + b"".join(frame(part, fin=False) for part in fragments)))
+    assert (scanner.passed, scanner.messages) == (before, 1)
     last = frame(b"x" * LIMIT, Opcode.CONT)
     cut = len(last) - LIMIT + begun
-    list(walked(walker, frame(b"?", Opcode.PING) + last[:cut]))
-    assert (walker.passed, walker.messages) == (before + begun, 1)
-    list(walked(walker, last[cut:]))
-    assert (walker.passed, walker.messages) == (0, 2)
+    list(walked(scanner, frame(b"?", Opcode.PING) + last[:cut]))
+    assert (scanner.passed, scanner.messages) == (before + begun, 1)
+    list(walked(scanner, last[cut:]))
+    assert (scanner.passed, scanner.messages) == (0, 2)
 
 
 @given(st.integers(LIMIT + 1, 5 * LIMIT), st.lists(st.integers(0, 60_000), max_size=8))
 def test_of_a_frame_beyond_the_limit_the_ends_are_kept(size: int, cuts: list[int]) -> None:
     text = "".join(chr(97 + number % 23) for number in range(size)).encode()
     data = frame(b"before") + frame(text) + frame(b"after")
-    walker = FrameScanner(LIMIT)
-    passed = list(walked(walker, data, [min(cut, len(data)) for cut in cuts]))
+    scanner = FrameScanner(LIMIT)
+    passed = list(walked(scanner, data, [min(cut, len(data)) for cut in cuts]))
     assert [each for each in passed if isinstance(each, str)] == [(text[:END] + text[-END:]).decode()]
     assert b"".join(each for each in passed if isinstance(each, bytes)) == frame(b"before") + frame(b"after")
 
 
 def test_fragments_are_cut_as_soon_as_they_are_too_large_together() -> None:
-    walker = FrameScanner(LIMIT)
+    scanner = FrameScanner(LIMIT)
     first, second, third = frame(b"a" * 6000, fin=False), frame(b"b" * 6000, 0, fin=False), frame(b"c" * 6000, 0)
-    assert walker.walk(first, 0, 10) == (first, len(first))
-    assert (walker.cut, walker.announced, walker.fragments) == (None, 6000, 1)
+    assert scanner.scan(first, 0, 10) == (first, len(first))
+    assert (scanner.oversized, scanner.announced, scanner.fragments) == (None, 6000, 1)
     ping = frame(b"?", Opcode.PING)
-    assert walker.walk(second + ping, 0, 10) == (ping, len(second) + len(ping))
-    assert walker.cut is not None and walker.cut.is_begun and not walker.cut_is_whole
-    assert walker.walk(third, 0, 10) == (b"", len(third))
-    assert walker.cut_is_whole
-    cut = walker.take_cut()
+    assert scanner.scan(second + ping, 0, 10) == (ping, len(second) + len(ping))
+    assert scanner.oversized is not None and scanner.oversized.is_begun and not scanner.has_whole_oversized
+    assert scanner.scan(third, 0, 10) == (b"", len(third))
+    assert scanner.has_whole_oversized
+    cut = scanner.take_oversized()
     assert (cut.size, cut.head, cut.tail) == (18_000, b"b" * END, b"c" * END)
 
 
 def test_a_size_is_known_before_the_first_byte_of_it_comes() -> None:
-    walker = FrameScanner(LIMIT)
+    scanner = FrameScanner(LIMIT)
     header = struct.pack("!BBQ", 0x81, 0xFF, 2**40) + MASK
-    assert walker.walk(header[:5], 0, 10) == (b"", 5)
-    assert walker.walk(header[5:], 0, 10) == (b"", len(header) - 5)
-    assert walker.cut is not None and walker.cut.size == 2**40
+    assert scanner.scan(header[:5], 0, 10) == (b"", 5)
+    assert scanner.scan(header[5:], 0, 10) == (b"", len(header) - 5)
+    assert scanner.oversized is not None and scanner.oversized.size == 2**40
 
 
 @pytest.mark.parametrize("most", [1, 7])
 def test_no_more_frames_are_walked_over_at_once_than_asked_for(most: int) -> None:
-    walker, data = FrameScanner(LIMIT), frame(b"", fin=False) + frame(b"", 0, fin=False) * 20
-    passed, place = walker.walk(data, 0, most)
-    assert (len(parsed(passed)), walker.fragments, place) == (most, most, len(passed))
+    scanner, data = FrameScanner(LIMIT), frame(b"", fin=False) + frame(b"", 0, fin=False) * 20
+    passed, place = scanner.scan(data, 0, most)
+    assert (len(parsed(passed)), scanner.fragments, place) == (most, most, len(passed))

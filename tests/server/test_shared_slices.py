@@ -11,9 +11,9 @@ from websockets.frames import Frame
 from websockets.protocol import OPEN
 from websockets.uri import parse_uri
 
+from everyword.server.frame_encoding import piece_framed
 from everyword.server.memory_budget import MemoryBudget
 from everyword.server.shared_slices import SLICE, FramePiece, SharedSlice, SharedSlices, joined
-from everyword.server.uvicorn_websocket import _fragment, framed
 
 texts = st.lists(st.integers(0, 3 * SLICE).map(lambda size: (b"%09d" % size * (size // 9 + 1))[:size]), max_size=8)
 
@@ -32,7 +32,7 @@ def test_a_client_reads_fragments_as_the_messages_that_they_are(frames: list[byt
     client = ClientProtocol(parse_uri("ws://nowhere/"), state=OPEN, max_size=None)
     pieces = SharedSlices().slice_frames(list(frames))
     for piece in pieces:
-        client.receive_data(framed(piece.slice.parts) if piece.is_first and piece.is_last else _fragment(piece))
+        client.receive_data(piece_framed(piece))
     assert client.parser_exc is None
     read: list[bytes] = []
     for event in client.events_received():

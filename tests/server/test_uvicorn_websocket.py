@@ -15,7 +15,9 @@ from websockets.frames import Frame
 from websockets.protocol import CLIENT, OPEN
 from websockets.uri import parse_uri
 
-from everyword.server.uvicorn_websocket import AT_MOST, BufferingTransport, UvicornWebSocketProtocol, framed
+from everyword.server.buffering_transport import MOST_BUFFERED, BufferingTransport
+from everyword.server.frame_encoding import framed
+from everyword.server.uvicorn_websocket import UvicornWebSocketProtocol
 from tests.server.kit import chat, scripted, serving, user
 
 
@@ -58,10 +60,10 @@ async def test_what_is_written_before_the_loop_turns_is_written_at_once_and_in_o
 async def test_no_more_than_so_much_is_kept_back() -> None:
     written, transport = gathering()
     for _ in range(3):
-        transport.write(b"x" * (AT_MOST // 2))
-    assert [len(each) for each in written.asked] == [AT_MOST]
+        transport.write(b"x" * (MOST_BUFFERED // 2))
+    assert [len(each) for each in written.asked] == [MOST_BUFFERED]
     await asyncio.sleep(0)
-    assert sum(map(len, written.asked)) == AT_MOST // 2 * 3
+    assert sum(map(len, written.asked)) == MOST_BUFFERED // 2 * 3
 
 
 async def test_what_was_kept_back_is_written_before_the_end() -> None:
@@ -165,7 +167,7 @@ async def test_frames_that_there_is_no_room_for_are_given_back() -> None:
     protocol.disconnected = protocol.close_sent = False
     protocol.conn = ClientProtocol(parse_uri("ws://nowhere/"), state=OPEN)
     protocol.transport = Narrow(protocol.writable)
-    texts = [bytes([number]) * (AT_MOST // 2) for number in range(5)]
+    texts = [bytes([number]) * (MOST_BUFFERED // 2) for number in range(5)]
     assert protocol.write_frames(texts) == texts
     protocol.writable.set()
     assert protocol.write_frames(texts) == texts[2:], "as much at a time as a transport takes"

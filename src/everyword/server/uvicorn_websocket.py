@@ -1,21 +1,19 @@
-"""WebSockets under uvicorn that gather what they write and bound what they read: `ws=` of `everyword serve`.
+"""The WebSocket protocol for uvicorn: `ws=` of `everyword serve`. It joins writes and limits incomplete messages.
 
-uvicorn hands every frame to the transport by itself, and the transport to the kernel: a system call per token and
-watcher, which is more than all the rest that a token costs. Besides, it makes every frame in a dozen steps, for
-whatever a frame may be; ours are whole texts that lack a header, and come as bytes, many at a time, by the extension
-of ASGI that `FRAMES` names. Under a server of your own, name it as
-`uvicorn --ws everyword.server.uvicorn_websocket:UvicornWebSocketProtocol`; without it everything works, and takes about
+uvicorn hands every frame to the transport by itself, and the transport to the kernel: a system call per chunk and
+socket, which costs more than everything else that a chunk costs. uvicorn also builds each frame in a dozen steps that
+allow for every kind of frame. Ours are whole texts without a header, as bytes, several at a time, through the ASGI
+extension that `FRAMES` names. To use it with another server configuration:
+`uvicorn --ws everyword.server.uvicorn_websocket:UvicornWebSocketProtocol`. Without it everything works, and takes about
 twice as long.
 
-An ASGI application sees a message when it is whole, and so cannot bound what a client begins and does not finish. This
-does, for each socket and for all of them together.
+An ASGI application sees a message when it is complete, so it cannot limit messages that a client begins and does not
+finish. This protocol does, per socket and for all sockets together.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from struct import pack
 from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.utils import ClientDisconnected
@@ -23,21 +21,21 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
+from .buffering_transport import MOST_BUFFERED, BufferingTransport
 from .close_codes import REFUSED, TOO_BIG, TRY_LATER
 from .connection_limits import ConnectionLimits
+from .frame_encoding import framed, piece_framed
 from .frame_scanner import END, FrameScanner, OversizedMessage
 from .incoming_frames import CUT
 from .memory_budget import MemoryBudget
-from .shared_slices import SLICE, FramePiece
+from .receive_limits import ReceiveLimits
+from .shared_slices import FramePiece
 from .socket_transport import FRAMES
 
-__all__ = ["BufferingTransport", "UvicornWebSocketProtocol", "framed"]
-
-AT_MOST = SLICE
-"""Bytes that are kept back at most: as much as a transport takes before it asks to be left alone for a while."""
+__all__ = ["UvicornWebSocketProtocol"]
 
 FRAMES_AT_ONCE: Final = 256
-"""Frames of one client that are parsed before everybody else has a turn."""
+"""Frames of one client that are parsed before other clients have a turn."""
 
 SWALLOWED: Final = 4
 """Messages of up to this many times the limit are read to their end and answered; larger ones close the socket."""
@@ -45,126 +43,35 @@ SWALLOWED: Final = 4
 LINGER: Final = 1.0
 """Seconds between a close for what a client sent, and the end of its connection."""
 
-# How an empty frame ends a text message of which the parser was passed nothing, or the first fragments.
+# An empty frame that ends a text message of which the parser has nothing, or the first fragments.
 _WHOLE: Final = b"\x81\x80\0\0\0\0"
 _REST: Final = b"\x80\x80\0\0\0\0"
 
 
-class BufferingTransport:
-    """A transport that writes at the end of the present turn of the event loop, or when there is enough to write.
-
-    All else is the transport's own; what is kept back is written before it is closed. A client that does not read what
-    is in the way is dropped `close_seconds` later.
-    """
-
-    def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, close_seconds: float = 10.0
-    ) -> None:
-        self._transport, self._loop, self._close_seconds = transport, loop, close_seconds
-        self._kept: list[bytes] = []
-        self._size = 0
-        self._end: asyncio.TimerHandle | None = None
-
-    def write(self, data: bytes) -> None:
-        """Write soon."""
-        if not self._kept:
-            self._loop.call_soon(self.flush)
-        self._kept.append(data)
-        self._size += len(data)
-        if self._size >= AT_MOST:
-            self.flush()
-
-    def write_now(self, data: bytes) -> None:
-        """Write behind what was kept back, without keeping anything."""
-        if self._kept:
-            self.flush()
-        self._transport.write(data)
-
-    def flush(self) -> None:
-        """Write what was kept back."""
-        if self._kept:
-            kept, self._kept, self._size = self._kept, [], 0
-            self._transport.write(b"".join(kept))
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
-        if self._end is None:
-            self._end = self._loop.call_later(self._close_seconds, self._transport.abort)
-
-    def lost(self) -> None:
-        """Note that the connection is gone."""
-        self._kept, self._size = [], 0
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
-def framed(texts: Iterable[bytes]) -> bytes:
-    """Return text frames as a server sends them: unmasked, uncompressed, whole (RFC 6455, 5.2)."""
-    pieces: list[bytes] = []
-    for text in texts:
-        pieces += (_header(0x81, len(text)), text)
-    return b"".join(pieces)
-
-
-def _header(first: int, size: int) -> bytes:
-    if size < 126:
-        return pack("!BB", first, size)
-    if size < 65_536:
-        return pack("!BBH", first, 126, size)
-    return pack("!BBQ", first, 127, size)
-
-
-def _fragment(piece: FramePiece) -> bytes:
-    """Return a part of a frame as a fragment: control frames may come between two of them."""
-    (part,) = piece.slice.parts
-    first = (0x01 if piece.is_first else 0x00) | (0x80 if piece.is_last else 0x00)
-    return _header(first, len(part)) + part
-
-
-def _fitting(texts: list[bytes]) -> int:
-    """Return how many of the texts are written at once; a text that is too long for that is left to slices."""
-    size = 0
-    for count, text in enumerate(texts):
-        size += len(text)
-        if size > AT_MOST:
-            return count
-    return len(texts)
-
-
 class UvicornWebSocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, over a transport that gathers, with bounds on what a client has begun to send."""
+    """uvicorn's protocol over a buffering transport, with limits on what a client has begun to send."""
 
     bounds: ClassVar[ConnectionLimits] = ConnectionLimits()
     unfinished: ClassVar[MemoryBudget[UvicornWebSocketProtocol]] = MemoryBudget(ConnectionLimits().unfinished)
-    """What all sockets of this class hold of messages that are not whole."""
+    """Bytes of incomplete messages, over all sockets of this class."""
 
     @classmethod
     def within(cls, bounds: ConnectionLimits) -> type[UvicornWebSocketProtocol]:
-        """Return the protocol with other bounds, and a budget of its own."""
+        """Return the protocol with other limits, and a budget of its own."""
         return type(cls.__name__, (cls,), {"bounds": bounds, "unfinished": MemoryBudget(bounds.unfinished)})
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._walker = FrameScanner(self.config.ws_max_size)
+        self._scanner = FrameScanner(self.config.ws_max_size)
+        self._receive_limits = ReceiveLimits(self.bounds, self.loop, self._refuse)
         self._is_upgraded = False
-        """Whether the request for the upgrade was read: what follows are frames."""
+        """True once the upgrade request was read: frames follow."""
         self._rest = b""
-        """What came and waits until others had their turn."""
-        self._cut: OversizedMessage | None = None
-        """The message too large that the next event stands for."""
-        self._deadline: asyncio.TimerHandle | None = None
-        """When the unfinished message must be whole."""
-        self._whole = 0
-        """How many messages had come whole when that was last looked at."""
+        """Received bytes that wait until other clients had their turn."""
+        self._oversized: OversizedMessage | None = None
+        """The oversized message that the next event of the parser stands for."""
         self._is_refused = False
-        """Whether it is closed for what it sent: nothing more of that counts."""
-        self._pings = (0, 0.0)
-        """How many pings, pongs and closes were allowed so far, and until when."""
+        """True once the socket was closed for what the client sent; everything after that is ignored."""
         self._sending = asyncio.Lock()
         """Held while a message is sent in fragments: another may not begin between them."""
 
@@ -182,14 +89,14 @@ class UvicornWebSocketProtocol(WebSocketsSansIOProtocol):
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        """Parse some frames; the rest waits, and nothing more is read before it was parsed."""
-        walker = self._walker
-        passed, place = walker.walk(data, 0, FRAMES_AT_ONCE)
+        """Parse some frames; keep the rest, and pause reading until it is parsed."""
+        scanner = self._scanner
+        passed, place = scanner.scan(data, 0, FRAMES_AT_ONCE)
         if passed:
             super().data_received(passed)
-        if walker.cut is not None:
-            self._swallow(walker)
-        if self._is_closing or not self._is_within_bounds(walker):
+        if scanner.oversized is not None:
+            self._swallow(scanner)
+        if self._is_closing or not self._is_within_limits(scanner):
             self.unfinished.release(self)
             return
         if place < len(data):
@@ -212,75 +119,52 @@ class UvicornWebSocketProtocol(WebSocketsSansIOProtocol):
     async def receive(self) -> Any:
         message = await super().receive()
         if self._rest and not self._is_closing:
-            self.transport.pause_reading()  # the application has room, but what is here comes first
+            self.transport.pause_reading()  # the application has room, but received bytes still wait here
         return message
 
-    def _swallow(self, walker: FrameScanner) -> None:
-        """Keep nothing of a message that is too large but its ends; hand those over once it is over."""
-        cut = walker.cut
-        assert cut is not None
-        if cut.is_begun and self.frames:  # its first fragments were taken before it was too large
-            cut.head, self.frames = b"".join(self.frames)[:END], []
-        if cut.size > SWALLOWED * self.config.ws_max_size:
+    def _swallow(self, scanner: FrameScanner) -> None:
+        """Keep only the ends of an oversized message, and pass them on when the message is complete."""
+        oversized = scanner.oversized
+        assert oversized is not None
+        if oversized.is_begun and self.frames:  # the parser has fragments that came before the limit was exceeded
+            oversized.head, self.frames = b"".join(self.frames)[:END], []
+        if oversized.size > SWALLOWED * self.config.ws_max_size:
             self._refuse(TOO_BIG, "unable to take a frame of this size")
-        elif walker.cut_is_whole:
-            self._cut = walker.take_cut()
-            super().data_received(_REST if self._cut.is_begun else _WHOLE)
+        elif scanner.has_whole_oversized:
+            self._oversized = scanner.take_oversized()
+            super().data_received(_REST if self._oversized.is_begun else _WHOLE)
 
     def send_receive_event_to_app(self) -> None:
-        cut, self._cut = self._cut, None
-        if cut is None or self.close_sent:
+        oversized, self._oversized = self._oversized, None
+        if oversized is None or self.close_sent:
             super().send_receive_event_to_app()
             return
         self.frames = []
-        received: Any = {"type": "websocket.receive", "text": cut.text, CUT: cut.size}
+        received: Any = {"type": "websocket.receive", "text": oversized.text, CUT: oversized.size}
         self.queue.put_nowait(received)
         if not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
 
-    # -- bounds -------------------------------------------------------------------------------------------------
+    # -- limits -------------------------------------------------------------------------------------------------
 
-    def _is_within_bounds(self, walker: FrameScanner) -> bool:
-        """Count what the client has begun; close the socket if that is too much, or another if all have too much."""
-        if walker.fragments > self.bounds.fragments + walker.announced // 1024:
-            self._refuse(REFUSED, "unable to take a message in so many fragments")
-        elif walker.controls > self._pings[0] and not self._may_ping(walker.controls):
-            self._refuse(REFUSED, "unable to answer that many pings")
+    def _is_within_limits(self, scanner: FrameScanner) -> bool:
+        """Check what the client has begun to send; close the socket, or the one that holds most of the budget."""
+        if (problem := self._receive_limits.problem(scanner)) is not None:
+            self._refuse(REFUSED, problem)
         if self._is_closing:
             return False
-        if walker.messages != self._whole:
-            self._whole = walker.messages
-            self._stop_waiting()
-        if walker.fragments and self._deadline is None:
-            self._deadline = self.loop.call_later(self.bounds.message_seconds, self._run_out)
-        largest = self.unfinished.hold(self, walker.passed)
+        self._receive_limits.set_deadline(scanner)
+        largest = self.unfinished.hold(self, scanner.passed)
         if largest is not None:
             largest._refuse(TRY_LATER, "unable to wait for the rest of a frame; too many are unfinished")
         return not self._is_closing
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _may_ping(self, seen: int) -> bool:
-        """Tell whether so many control frames are allowed by now; they are counted by the second."""
-        now, (allowed, until) = self.loop.time(), self._pings
-        if now >= until:
-            self._pings = (seen + self.bounds.pings_per_second, now + 1.0)
-            return True
-        return seen <= allowed
-
-    def _run_out(self) -> None:
-        self._deadline = None
-        self._refuse(REFUSED, "unable to wait any longer for the rest of a frame")
-
     def _refuse(self, code: int, reason: str) -> None:
-        """Close the socket; what it has begun to send is dropped, and what it still sends is not looked at.
+        """Close the socket; drop what it has begun to send, and ignore what it still sends.
 
-        The connection itself is closed a moment later: closed at once, with something unread, it would be reset, and
-        the client would not be told why.
+        The connection ends a moment later. If it ended at once with unread data, TCP would reset it, and the client
+        would not get the reason.
         """
         self.unfinished.release(self)
         self._rest, self.frames = b"", []
@@ -296,35 +180,35 @@ class UvicornWebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.transport.resume_reading()
         self.stop_keepalive()
-        self._stop_waiting()
+        self._receive_limits.stop()
         self.close_timer = self.loop.call_later(min(LINGER, self.bounds.close_seconds), self.transport.close)
 
     # -- writing ------------------------------------------------------------------------------------------------
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
-        if not self.close_sent and not self.conn.extensions:  # who agreed on compression gets it, frame by frame
+        if not self.close_sent and not self.conn.extensions:  # with compression, uvicorn builds each frame
             self.scope["extensions"][FRAMES] = {"write": self.write_frames}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        gathering: Any = BufferingTransport(cast(asyncio.Transport, transport), self.loop, self.bounds.close_seconds)
-        super().connection_made(gathering)
+        buffering: Any = BufferingTransport(cast(asyncio.Transport, transport), self.loop, self.bounds.close_seconds)
+        super().connection_made(buffering)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         cast(BufferingTransport, self.transport).lost()
         self.unfinished.release(self)
         self._rest, self.frames = b"", []
-        self._stop_waiting()
+        self._receive_limits.close()
         if isinstance(scope := getattr(self, "scope", None), dict):
-            scope["extensions"].pop(FRAMES, None)  # a method of ours in what we hold: else the collector would have to
+            scope["extensions"].pop(FRAMES, None)  # the scope refers to a method of ours: that is a reference cycle
 
     async def send(self, message: Any) -> None:
         if message["type"] == FRAMES:
             await self._send_frames(message)
             return
         if message["type"] == "websocket.close" and self.conn.state is OPEN:
-            self.writable.set()  # a client that does not read is closed as well
+            self.writable.set()  # closes a client that does not read as well
         if message["type"] == "websocket.send":
             async with self._sending:
                 await super().send(message)
@@ -332,28 +216,24 @@ class UvicornWebSocketProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
 
     async def _send_frames(self, message: Any) -> None:
-        """Write frames, or pieces of some, at the pace at which the client reads."""
+        """Write frames, or pieces of frames, as fast as the client reads."""
         if message["frames"]:
             await self._write(framed(message["frames"]))
         pieces: list[FramePiece] = message.get("pieces", [])
         pieces.reverse()
         async with self._sending:
             while pieces:
-                piece = pieces.pop()
-                is_whole = piece.is_first and piece.is_last
-                data = framed(piece.slice.parts) if is_whole else _fragment(piece)
-                del piece  # while this waits for the client, it holds only what is still to be sent
-                await self._write(data)
+                await self._write(piece_framed(pieces.pop()))  # holds only what is still to be sent
 
     def write_frames(self, texts: list[bytes]) -> list[bytes]:
-        """Write frames without waiting; return those that there is no room for yet."""
-        gathering: Any = self.transport
+        """Write frames without waiting; return those that do not fit yet."""
+        buffering: Any = self.transport
         while texts and self.writable.is_set():
             self._check_open()
-            count = 1 if len(texts) == 1 and len(texts[0]) <= AT_MOST else _fitting(texts)
+            count = 1 if len(texts) == 1 and len(texts[0]) <= MOST_BUFFERED else _fitting(texts)
             if not count:
                 break
-            gathering.write_now(framed(texts[:count]))  # all that there is to say: nothing to gather it with
+            buffering.write_now(framed(texts[:count]))  # these are all frames there are: nothing to join them with
             texts = texts[count:]
         return texts
 
@@ -366,3 +246,13 @@ class UvicornWebSocketProtocol(WebSocketsSansIOProtocol):
     def _check_open(self) -> None:
         if self.disconnected or self.close_sent or self.conn.state is not OPEN:
             raise ClientDisconnected
+
+
+def _fitting(texts: list[bytes]) -> int:
+    """Return how many of the texts are written at once; a text that is too long for that is sent in slices."""
+    size = 0
+    for count, text in enumerate(texts):
+        size += len(text)
+        if size > MOST_BUFFERED:
+            return count
+    return len(texts)

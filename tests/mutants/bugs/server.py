@@ -32,14 +32,14 @@ BUGS = [
     Bug(
         "FrameScanner._read_header",
         "I-11",
-        replace("self.announced > self._limit", "self._payload > self._limit"),
+        replace("self.announced > self._limit", "self._frame.payload > self._limit"),
         "tests/server/test_frame_scanner.py::test_fragments_are_cut_as_soon_as_they_are_too_large_together",
         "a message of any size is kept if it comes in fragments",
     ),
     Bug(
-        "UvicornWebSocketProtocol._is_within_bounds",
+        "ReceiveLimits.problem",
         "I-11",
-        never("$walker.fragments > ..."),
+        never("$scanner.fragments > ..."),
         f"{BOUNDS}::test_a_flood_of_empty_frames_closes_the_socket_and_nobody_else_waits[0]",
         "empty fragments keep the server busy for as long as a client likes",
     ),
@@ -53,7 +53,10 @@ BUGS = [
     Bug(
         "ReaderLimit.check_principal",
         "I-11",
-        replace("self._used[$principal] >= self._per_principal", "self._used[$principal] > self._per_principal"),
+        replace(
+            "self._by_principal[$principal] >= self._per_principal",
+            "self._by_principal[$principal] > self._per_principal",
+        ),
         f"{LIMITS}::test_readers_are_counted_per_principal_over_all_agents",
         "one user opens one connection more than allowed",
     ),
