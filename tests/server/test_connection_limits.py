@@ -137,11 +137,11 @@ async def test_each_frame_has_a_time_of_its_own_even_if_the_next_one_has_begun()
     async with serving(chat(scripted(["x"])), ws=Known) as url, clients(url, 1) as (client,):
         whole = frame(b'{"type":"rpc","id":"c1","method":"nope","args":[]}')
         client.write(whole[:9])
-        await until(lambda: served[0]._deadline is not None)
-        first = served[0]._deadline
+        await until(lambda: served[0]._receive_limits.deadline is not None)
+        first = served[0]._receive_limits.deadline
         client.write(whole[9:] + whole[:9])
         assert (await client.until(id="c1"))["success"] is False
-        await until(lambda: served[0]._deadline not in (None, first))
+        await until(lambda: served[0]._receive_limits.deadline not in (None, first))
         assert first is not None and first.cancelled()
 
 
@@ -454,12 +454,12 @@ async def test_beyond_what_all_bodies_may_have_the_largest_is_refused() -> None:
         body = json.dumps(question("u1", "x" * 40_000)).encode()
         service = await app.start()
         await small.push(head % len(body) + body[:-1])
-        await until(lambda: service.bodies.total == len(body) - 1)
+        await until(lambda: service.body_budget.total == len(body) - 1)
         await large.push(head % 90_000 + b" " * 80_000)
         assert b"too many others are being sent" in await large.read_until(b"Try again.\n")
         small.write(body[-1:])
         assert b"data:" in await small.read_until(b"[DONE]")
-        assert service.bodies.total == 0
+        assert service.body_budget.total == 0
 
 
 async def test_a_body_that_is_about_to_be_refused_does_no_harm_to_another() -> None:

@@ -41,7 +41,7 @@ async def _by_token(connecting: Connecting) -> Principal | Reject | None:
     [
         ("", 401, REFUSED, "does not know you"),
         ("broke", 402, REFUSED, "Your plan has ended."),
-        ("hacked", 500, TRY_LATER, "could not check who you are"),
+        ("hacked", 500, TRY_LATER, "could not check your permissions"),
         ("later", 503, TRY_LATER, "Down for maintenance."),
     ],
 )

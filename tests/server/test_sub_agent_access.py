@@ -91,15 +91,15 @@ async def test_http_turns_of_a_sub_agent_are_its_own() -> None:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("sub/leaf/closed", 403, "keeps its sub-agents"),
+        ("sub/leaf/closed", 403, "refuses clients of its sub-agents"),
         ("sub/leaf/truthy", 500, "could not check"),
         ("sub/leaf/teapot", 418, "short and stout"),
         ("sub/leaf/reject", 402, "not for you"),
         ("sub/leaf/broken", 500, "could not check"),
         ("sub/nobody/x", 404, "'nobody'"),
         ("sub/hidden/h/sub/leaf/x", 404, "'leaf'"),
-        ("sub/hidden/h/sub/chat/x", 403, "keeps its sub-agents"),
-        ("sub/leaf/closed/sub/leaf/x", 403, "keeps its sub-agents"),
+        ("sub/hidden/h/sub/chat/x", 403, "refuses clients of its sub-agents"),
+        ("sub/leaf/closed/sub/leaf/x", 403, "refuses clients of its sub-agents"),
         ("sub/leaf/a%00b", 400, "NUL"),
     ],
 )

@@ -96,7 +96,7 @@ FRAMEWORK: dict[str, tuple[str, ...]] = {
     "Version": ("of",),
     "Submission": ("of",),
     "Every": ("milliseconds",),
-    "Everyword": ("service", "door", "kinds_of", "class_of_kind"),
+    "Everyword": ("service", "access_policy", "kinds_of", "class_of_kind"),
     "AppHandle": ("class_of_kind",),
     "AgentClient": ("spawn",),
     "ChatClient": ("read_missed_answer",),

@@ -21,7 +21,7 @@ class ReceiveLimits:
     def __init__(self, limits: ConnectionLimits, loop: asyncio.AbstractEventLoop, refuse: Refuse) -> None:
         self._limits, self._loop = limits, loop
         self._refuse: Refuse | None = refuse
-        self._deadline: asyncio.TimerHandle | None = None
+        self.deadline: asyncio.TimerHandle | None = None
         """When the incomplete message must be complete."""
         self._messages = 0
         """How many messages were complete at the last check."""
@@ -41,14 +41,14 @@ class ReceiveLimits:
         if scanner.messages != self._messages:
             self._messages = scanner.messages
             self.stop()
-        if scanner.fragments and self._deadline is None:
-            self._deadline = self._loop.call_later(self._limits.message_seconds, self._run_out)
+        if scanner.fragments and self.deadline is None:
+            self.deadline = self._loop.call_later(self._limits.message_seconds, self._run_out)
 
     def stop(self) -> None:
         """Stop the deadline."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
 
     def close(self) -> None:
         """Stop the deadline and drop the reference to the socket: it would be a reference cycle."""
@@ -64,6 +64,6 @@ class ReceiveLimits:
         return seen <= allowed
 
     def _run_out(self) -> None:
-        self._deadline = None
+        self.deadline = None
         if self._refuse is not None:
             self._refuse(REFUSED, "unable to wait any longer for the rest of a frame")

@@ -24,7 +24,7 @@ NOT_ALLOWED: Final = "unable to accept the request; you are not allowed to use t
 UNKNOWN_CLIENT: Final = "unable to accept the request; the server does not know you. Sign in and try again."
 EXPIRED: Final = "unable to continue; your session has expired. Sign in again."
 SESSION_ENDED: Final = "unable to continue; your session has ended. Connect again."
-UNCHECKED: Final = "unable to accept the request; the server failed to check your permissions. Try again."
+UNCHECKED: Final = "unable to accept the request; the server could not check your permissions. Try again."
 NOT_LOCAL: Final = (
     "unable to accept the request; it {why}, and without `authorize` this server serves this machine only. "
     "To serve others, pass Everyword(..., authorize=...)."
