@@ -12,6 +12,7 @@ from typing import Any
 from ..ids import AgentId, TurnId
 from ..runtime.api import StreamFunction, TurnCall
 from ..server import Everyword
+from ..server.lifecycle import Lifecycle
 
 __all__ = ["AnswerHold", "HoldPoints", "happens_before_end", "with_hold_points"]
 
@@ -112,6 +113,7 @@ def with_hold_points(app: Everyword, points: HoldPoints) -> Everyword:
     copied = copy(app)
     unlimited = {field.name: 10**6 for field in fields(app.limits) if field.name.endswith("_per_minute")}
     copied.limits = replace(app.limits, **unlimited)
+    copied._lifecycle = Lifecycle(copied._open, copied._close)
     copied._wrap_stream = lambda stream: _held(app._wrap_stream(stream), points)
     return copied
 
