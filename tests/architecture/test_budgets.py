@@ -10,10 +10,21 @@ from tests.architecture.tree import ROOT, Module, docstring_of, parse_module, re
 FILE_LINES = 600
 FUNCTION_LINES = 60
 PUBLIC_METHODS = 20
+ATTRIBUTES = 14
 
 # "module", "module:function" or "module:Class" → why it may be larger.
 # Tables and mappings may; control flow may not.
 ALLOWED: dict[str, str] = {}
+
+# "module:Class" → why it may have more attributes than a person holds in mind.
+MANY_ATTRIBUTES: dict[str, str] = {
+    "observe.metrics:Metrics": "one attribute per metric, and nothing else",
+    "runtime.actor:Actor": "the writer of one agent: its mailbox, state and tail, and what is under way",
+    "runtime.directory:Directory": "the one registry of a process: its parts, and agents by what happens to them",
+    "runtime.reconciler:Reconciler": "one attribute per kind of work that an agent may have running",
+    "runtime.turn_runner:TurnRunner": "what its supervisor reads of one attempt, and the parts that it was given",
+    "server.app:Everyword": "the options of an app, as its users gave them, and the parts that are made of them",
+}
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -68,6 +79,29 @@ def _is_overload(node: _Function) -> bool:
     return any(isinstance(each, ast.Name) and each.id == "overload" for each in node.decorator_list)
 
 
+def crowded_classes(modules: Iterable[Module]) -> list[str]:
+    return [
+        f"{module.name}:{node.name} has {count} attributes, at most {ATTRIBUTES}"
+        for module in modules
+        for node in module.nodes()
+        if isinstance(node, ast.ClassDef)
+        and (count := len(own_attributes(node))) > ATTRIBUTES
+        and f"{module.name}:{node.name}" not in MANY_ATTRIBUTES
+    ]
+
+
+def own_attributes(node: ast.ClassDef) -> set[str]:
+    """Return the attributes that the methods of a class set on `self`."""
+    return {
+        each.attr
+        for method in node.body
+        if isinstance(method, _Function)
+        for each in ast.walk(method)
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+        if isinstance(each.value, ast.Name) and each.value.id == "self"
+    }
+
+
 def everything() -> list[Module]:
     folders = [ROOT / name for name in ("tests", "tools", "benchmarks", "examples")]
     return read_source() + [module for folder in folders if folder.is_dir() for module in read_tree(folder)]
@@ -83,6 +117,26 @@ def test_functions_stay_within_their_budget() -> None:
 
 def test_classes_stay_within_their_budget() -> None:
     assert large_classes(read_source()) == []
+
+
+def test_classes_have_few_attributes() -> None:
+    assert crowded_classes(read_source()) == []
+
+
+def test_a_class_with_many_attributes_has_a_reason_and_still_has_them() -> None:
+    assert all(len(reason.split()) >= 5 for reason in MANY_ATTRIBUTES.values())
+    granted = dict(MANY_ATTRIBUTES)
+    MANY_ATTRIBUTES.clear()
+    try:
+        over = [line.partition(" has ")[0] for line in crowded_classes(read_source())]
+    finally:
+        MANY_ATTRIBUTES.update(granted)
+    assert sorted(over) == sorted(granted)
+
+
+def test_a_class_with_too_many_attributes_is_reported() -> None:
+    body = "\n".join(f"        self.a{n} = {n}" for n in range(ATTRIBUTES + 1))
+    assert len(crowded_classes([parse_module(f"class C:\n    def __init__(self):\n{body}\n", "core.x")])) == 1
 
 
 def test_every_allowance_has_a_reason_and_is_still_needed() -> None:
