@@ -56,7 +56,7 @@ async def test_a_reader_beside_the_owner_sees_each_commit_as_the_owner_does(tmp_
     heads = {ANN: Seq(0), BOB: Seq(0)}
     epochs = {agent: (await owner.activate(agent)).epoch for agent in heads}
     for at, (agent, count) in enumerate([(ANN, 1), (BOB, 300), (ANN, 600), (ANN, 2), (BOB, 1)], 1):
-        await owner.append(Batch(agent, epochs[agent], Seq(heads[agent] + 1), Millis(at), _entries(count)))
+        await owner.append([Batch(agent, epochs[agent], Seq(heads[agent] + 1), Millis(at), _entries(count))])[0]
         heads[agent] = Seq(heads[agent] + count)
         assert await reader.head(agent) == heads[agent]
         for other in heads:
@@ -110,7 +110,7 @@ async def test_an_owner_comes_and_goes_while_somebody_reads(stored: Path) -> Non
     await owner.open()
     assert holder_of(stored) == os.getpid()
     activation = await owner.activate(ANN)
-    await owner.append(Batch(ANN, activation.epoch, Seq(before + 1), Millis(1), _entries(1)))
+    await owner.append([Batch(ANN, activation.epoch, Seq(before + 1), Millis(1), _entries(1))])[0]
     assert await reader.head(ANN) == before + 1
     await owner.aclose()
     assert holder_of(stored) is None
@@ -125,13 +125,13 @@ async def test_a_destroyed_agent_is_gone_for_a_reader_who_knew_it(stored: Path) 
     owner = SqliteLog(stored, lock_timeout=1)
     await owner.open()
     activation = await owner.activate(ANN)
-    await owner.append(Batch(ANN, activation.epoch, Seq(before + 1), Millis(1), _entries(1)))
+    await owner.append([Batch(ANN, activation.epoch, Seq(before + 1), Millis(1), _entries(1))])[0]
     assert await reader.head(ANN) == before + 1 > 1
     await owner.destroy(ANN, activation.epoch)
     assert await reader.head(ANN) == 0
     assert ANN not in await reader.agents()
     activation = await owner.activate(ANN)
-    await owner.append(Batch(ANN, activation.epoch, Seq(1), Millis(1), _entries(2)))
+    await owner.append([Batch(ANN, activation.epoch, Seq(1), Millis(1), _entries(2))])[0]
     assert await reader.head(ANN) == 2
     assert len(await reader.read(ANN, Seq(0))) == 2
     await owner.aclose()
