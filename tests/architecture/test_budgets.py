@@ -18,6 +18,7 @@ ALLOWED: dict[str, str] = {}
 
 # "module:Class" → why it may have more attributes than a person holds in mind.
 MANY_ATTRIBUTES: dict[str, str] = {
+    "log.sqlite.writer_thread:WriterThread": "what it owns from start to stop, and how it talks to the event loop",
     "observe.metrics:Metrics": "one attribute per metric, and nothing else",
     "runtime.actor:Actor": "the writer of one agent: its mailbox, state and tail, and what is under way",
     "runtime.directory:Directory": "the one registry of a process: its parts, and agents by what happens to them",

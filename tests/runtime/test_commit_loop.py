@@ -259,3 +259,75 @@ async def test_an_observer_gets_every_batch_with_its_receipt_before_it_is_commit
         assert [receipt.is_done for _, receipt in seen] == [False, True]
         store.commit("a")
         await asyncio.gather(*replies)
+
+
+async def test_a_query_that_posts_does_not_let_the_actor_decide_while_a_batch_is_under_way() -> None:
+    store, posted = Remote(), list[asyncio.Future[Any]]()
+    async with actors(store, "a") as (a,):
+
+        def post(state: State) -> None:
+            # The third comes in the next iteration, before the tick that the second one schedules.
+            asyncio.get_running_loop().call_soon(lambda: posted.append(value(a, 3)))
+            posted.append(value(a, 2))
+
+        first = value(a, 1)
+        query = asyncio.ensure_future(a.inspect(post))
+        await tick()
+        await tick()
+        store.commit("a")
+        await asyncio.gather(first, query)
+        for _ in range(3):
+            await tick()
+        assert [batch.first for call in store.calls for batch in call] == [1, 2]
+        store.commit("a")
+        await posted[0]
+        await tick()
+        store.commit("a")
+        await posted[1]
+        assert a.tail.head == 3
+
+
+@pytest.mark.parametrize("kind", ["too few receipts", "a coroutine"])
+async def test_a_store_that_breaks_its_contract_ends_the_actors_instead_of_leaving_callers_waiting(kind: str) -> None:
+    class Odd(Remote):
+        def append(self, batches: Sequence[Batch]) -> Any:
+            if kind == "too few receipts":
+                return super().append(batches)[1:]
+
+            async def old_contract() -> None: ...
+
+            made = old_contract()
+            made.close()
+            return made
+
+    async with actors(Odd(), "a", "b") as (a, b):
+        replies = [value(a, 1), value(b, 1)]
+        async with asyncio.timeout(PATIENCE):
+            for reply in replies:
+                with pytest.raises((LogUnavailable, AgentStopped)):
+                    await reply
+
+
+async def test_an_observer_that_raises_keeps_no_batch_from_being_published(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(batch: Batch, receipt: Receipt) -> None:
+        raise ZeroDivisionError
+
+    async with actors(AtOnce(), "a", on_append=broken) as (a,):
+        await value(a, 1)
+        assert a.tail.head == 1
+    assert "unable to tell observers" in caplog.text
+
+
+async def test_the_store_is_called_in_a_context_of_its_own() -> None:
+    places: list[str] = []
+
+    class Noting(AtOnce):
+        def append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
+            places.append(PLACE.get())
+            return super().append(batches)
+
+    async with actors(Noting(), "a") as (a,):
+        PLACE.set("a caller's")
+        await value(a, 1)
+        PLACE.set("nowhere")
+    assert places == ["nowhere"]

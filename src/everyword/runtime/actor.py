@@ -165,7 +165,7 @@ class Actor:
     def decide(self) -> Batch | None:
         """Answer queries and decide commands, up to the first batch that has something to commit."""
         self._is_scheduled = False
-        if not self._life.is_served:
+        if not self._life.is_served or self._under_way is not None:  # a query that posts schedules the actor once more
             return None
         while (mail := self._mailbox.take(BATCH)) is not None:
             if isinstance(mail, Query):

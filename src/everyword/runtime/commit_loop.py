@@ -15,14 +15,19 @@ be under way at once: how many transactions that makes is the store's business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import Context
 
+from ..errors import LogUnavailable
 from ..log.base import Batch, LogStore
 from ..log.receipt import Receipt
 from .actor import Actor
 
 __all__ = ["CommitLoop", "OnAppend"]
 
+
+log = logging.getLogger("everyword.runtime")
 
 OnAppend = Callable[[Batch, Receipt], None]
 """Called with each batch that the store was handed, and with its receipt. Must not raise, and must not take long."""
@@ -33,14 +38,16 @@ class CommitLoop:
 
     def __init__(self, store: LogStore, on_append: OnAppend | None = None) -> None:
         self._store, self._on_append = store, on_append
+        self._context = Context()
         self._ready: list[Actor] = []
         """Actors that have mail, in the order in which it came."""
 
     def schedule(self, actor: Actor) -> None:
         """Let the actor decide in the next tick."""
         if not self._ready:
-            # One callback for all of them: a callback each costs as much as deciding a word or two.
-            asyncio.get_running_loop().call_soon(self._tick)
+            # One callback for all of them: a callback each costs as much as deciding a word or two. In a context of its
+            # own: the store's tasks belong to no caller.
+            asyncio.get_running_loop().call_soon(self._tick, context=self._context)
         self._ready.append(actor)
 
     def _tick(self) -> None:
@@ -58,19 +65,29 @@ class CommitLoop:
                 self._commit(decided)
 
     def _commit(self, decided: list[tuple[Actor, Batch]]) -> None:
-        try:
-            receipts = self._store.append([batch for _, batch in decided])
-        except Exception as exc:  # noqa: BLE001 - against its contract; what it did is unknown, so every actor is dropped
-            receipts = [Receipt(error=exc, is_done=True) for _ in decided]
-        if self._on_append is not None:
-            for (_, batch), receipt in zip(decided, receipts, strict=True):
-                self._on_append(batch, receipt)
+        receipts = self._append([batch for _, batch in decided])
         under_way = zip([actor for actor, _ in decided], receipts, strict=True)
         try:
             _publish(under_way)
         finally:
             for actor, receipt in under_way:  # Ctrl-C while a batch is published: the others are published all the same
                 receipt.then(actor.committed, actor.context)
+
+    def _append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
+        """Hand the batches to the store; return a receipt for each, whatever the store does."""
+        try:
+            receipts = list(self._store.append(batches))
+            if len(receipts) != len(batches):
+                raise LogUnavailable(f"the store gave {len(receipts)} receipts for {len(batches)} batches")
+        except Exception as exc:  # noqa: BLE001 - against its contract; what it did is unknown, so every actor is dropped
+            return [Receipt(error=exc, is_done=True) for _ in batches]
+        if self._on_append is not None:
+            try:
+                for batch, receipt in zip(batches, receipts, strict=True):
+                    self._on_append(batch, receipt)
+            except Exception:
+                log.exception("unable to tell observers of a batch")
+        return receipts
 
 
 def _publish(under_way: Iterator[tuple[Actor, Receipt]]) -> None:

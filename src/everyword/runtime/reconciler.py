@@ -169,7 +169,7 @@ class Reconciler:
 
     def abandon(self, why: AgentStopped | None = None) -> None:
         """Raise in every caller that waits for an end: this process will not see it."""
-        self._timer.cancel()
+        self._timer.close()
         told = why or AgentStopped("unable to wait for the turn here; the agent was unloaded")
         self.waiters.abandon(told)
         self.runs.abandon(told)
@@ -202,13 +202,14 @@ class _Timer:
         self._clock, self._look, self._wake_at = clock, look, wake_at
         self._at: Millis | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def set(self, at: Millis | None) -> None:
         """Look at this time, and not when the timer was last set to; None for never."""
-        if at == self._at:
+        if at == self._at or self._is_closed:
             return
+        self._cancel()
         self._at = at
-        self.cancel()
         if at is None:
             return
         if at - self._clock.now() > NEAR:
@@ -221,7 +222,12 @@ class _Timer:
         if self._at is None or at < self._at:
             self.set(at)
 
-    def cancel(self) -> None:
+    def close(self) -> None:
+        """Never look again: the agent is unloaded or gone."""
+        self._is_closed = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
         self._task = None

@@ -33,7 +33,7 @@ LONG = b'{"id":"m2","words":"%b"}' % (b"a long answer " * 100)
 async def together(store: SqliteLog, faults: Faults, *batches: Batch) -> None:
     """Append all of them in one transaction."""
     faults.executed.clear()
-    await asyncio.gather(*(append_one(store, batch) for batch in batches))
+    await asyncio.gather(*store.append(batches))
     assert faults.executed.count("COMMIT") == 1
 
 

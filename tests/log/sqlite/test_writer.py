@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from everyword.errors import Fenced, LogUnavailable, UsageError
-from everyword.ids import AgentId, Seq
+from everyword.ids import AgentId, Millis, Seq
 from everyword.log.base import Batch
 from everyword.log.sqlite import retention
 from everyword.log.sqlite.store import SqliteLog
+from everyword.log.sqlite.write_connection import WriteConnection
 from tests.log.building import (
     FOREVER,
     A,
@@ -32,6 +33,7 @@ from tests.log.building import (
     turn_row,
 )
 from tests.log.sqlite.faults import BROKEN, DISK_FULL, Faults, look, opened
+from tests.timeouts import PATIENCE
 
 
 async def owners_of(store: SqliteLog, count: int) -> list[Owner]:
@@ -382,3 +384,25 @@ async def test_closing_goes_on_when_its_caller_is_cancelled(tmp_path: Path) -> N
         await store.aclose()
         async with opened(tmp_path, lock_timeout=0) as again:
             assert seqs(await read_all(again)) == [1]
+
+
+@pytest.mark.parametrize("place", ["sweep", "commit"])
+async def test_a_thread_that_breaks_leaves_no_caller_waiting_and_releases_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("a mistake of ours")
+
+    store = SqliteLog(tmp_path / "log.db", durability="power")
+    await store.open()
+    owner = await Owner.take(store)
+    monkeypatch.setattr(WriteConnection, place, broken)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(LogUnavailable):
+            await (store.prune(Millis(0)) if place == "sweep" else owner.append(fact("x")))
+        with pytest.raises(LogUnavailable):
+            await owner.append(fact("later"))
+        await store.aclose()
+    monkeypatch.undo()
+    async with opened(tmp_path) as again:
+        assert (await again.activate(A)).head == 0

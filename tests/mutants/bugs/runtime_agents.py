@@ -272,10 +272,10 @@ BUGS = [
         "clients see what a store with network latency has not committed yet",
     ),
     Bug(
-        "Actor._has_mail",
-        "the batches of one agent are committed in order",
-        drop("self._under_way is None"),
-        f"{COMMIT_LOOP}::test_an_actor_decides_nothing_while_its_batch_is_under_way_and_the_others_go_on",
-        "an agent is scheduled again and again while the store takes its time",
+        "Actor.decide",
+        "I-3",
+        drop("self._under_way is not None"),
+        f"{COMMIT_LOOP}::test_a_query_that_posts_does_not_let_the_actor_decide_while_a_batch_is_under_way",
+        "the receipt of one batch publishes the next one, which is not committed",
     ),
 ]

@@ -43,7 +43,7 @@ BUGS = [
         "one agent that is stopped at the wrong moment stops the writing of all",
     ),
     Bug(
-        "CommitPolicy.choose",
+        "CommitPolicy.is_to_wait",
         "commits are gathered",
         drop("$now - $before > IDLE"),
         f"{COMMIT_POLICY}::test_right_behind_a_commit_a_busy_loop_gathers_what_comes_until_it_has_nothing_else_to_do",
@@ -64,9 +64,9 @@ BUGS = [
         "every chunk waits for another iteration of the loop",
     ),
     Bug(
-        "CommitPolicy.choose",
+        "CommitPolicy.is_to_wait",
         "commits are gathered, for a moment",
-        replace("is_early and is_busy", "is_busy"),
+        replace("self._is_early and is_busy", "is_busy"),
         f"{COMMIT_POLICY}::test_a_loop_that_gathers_writes_when_a_moment_has_passed",
         "on a server that is always busy nothing is ever written",
     ),
@@ -134,7 +134,7 @@ BUGS = [
         "a task that an agent starts is a part of another request that was committed with it",
     ),
     Bug(
-        "CommitPolicy.choose",
+        "CommitPolicy.place",
         "the event loop never waits for the disk",
         replace("is_light($jobs)", "$jobs"),
         f"{COMMIT_POLICY}::test_what_is_large_is_the_threads",
@@ -174,5 +174,12 @@ BUGS = [
         replace("with $seat: ...", "return"),
         f"{COMMIT_POLICY}::test_the_writers_wait_only_for_the_end_of_a_very_long_log",
         "the write-ahead log of a busy server grows without end",
+    ),
+    Bug(
+        "WriterThread._run",
+        "every command is answered",
+        drop("self._refuse_all(...)"),
+        "tests/log/sqlite/test_writer.py::test_a_thread_that_breaks_leaves_no_caller_waiting_and_releases_the_file",
+        "after a mistake of ours in the writer's thread every agent waits for ever",
     ),
 ]

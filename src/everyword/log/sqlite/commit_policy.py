@@ -33,8 +33,6 @@ class Place(Enum):
 
     LOOP = "loop"
     THREAD = "thread"
-    LATER = "later"
-    """Ask again in the next iteration of the loop."""
 
 
 class CommitPolicy:
@@ -43,22 +41,31 @@ class CommitPolicy:
     def __init__(self, *, may_use_loop: bool) -> None:
         self._may_use_loop = may_use_loop
         self._last_commit = 0.0
+        self._is_early = False
+        """True if the last commit was less than a pause before the transaction that is chosen for."""
         self._waiting_since: float | None = None
         """When the loop was last given another iteration; None if it was not."""
 
-    def choose(self, jobs: Sequence[WriteJob], *, is_checkpointing: bool) -> Place:
-        """Choose for the jobs that wait now. While the thread checkpoints, a small transaction is the loop's: the
-        thread waits for the disk."""
+    def is_to_wait(self) -> bool:
+        """Return True if the loop is to have another iteration before the next transaction; ask again then."""
         if not self._may_use_loop:
-            return Place.THREAD
+            return False
         now, before = monotonic(), self._waiting_since
-        is_early = now - self._last_commit < PAUSE
+        self._is_early = now - self._last_commit < PAUSE
         is_busy = before is None or now - before > IDLE
-        if is_early and is_busy:
+        if self._is_early and is_busy:
             self._waiting_since = now
-            return Place.LATER
+            return True
         self._waiting_since, self._last_commit = None, now
-        return Place.LOOP if is_light(jobs) and (not is_early or is_checkpointing) else Place.THREAD
+        return False
+
+    def place(self, jobs: Sequence[WriteJob], *, is_checkpointing: bool) -> Place:
+        """Choose who makes the transaction of these jobs, after `is_to_wait` was False.
+
+        While the thread checkpoints, a small transaction is the loop's: the thread waits for the disk.
+        """
+        may_use_loop = self._may_use_loop and (not self._is_early or is_checkpointing)
+        return Place.LOOP if may_use_loop and is_light(jobs) else Place.THREAD
 
     @property
     def is_waiting(self) -> bool:

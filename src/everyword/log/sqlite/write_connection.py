@@ -27,6 +27,8 @@ __all__ = ["WriteConnection"]
 log = logging.getLogger(__name__)
 
 PAGE = 4096
+UNKNOWN_SIZE = 64 * 1024
+"""Bytes that a job of unknown size counts as."""
 SWEPT = 64
 """Pages that a slice of retention writes, about."""
 
@@ -201,5 +203,5 @@ class WriteConnection:
 
     def _count_pages(self, transaction: Transaction, jobs: Sequence[WriteJob]) -> None:
         """Count the pages that a commit wrote, about: all its chunks lie together, the rest in pages of its own."""
-        apart = sum(2 + (job.size or 0) // PAGE for job in jobs if job.has_rows)
+        apart = sum(2 + (UNKNOWN_SIZE if job.size is None else job.size) // PAGE for job in jobs if job.has_rows)
         self._checkpoints.note(2 + transaction.written // PAGE + apart)

@@ -118,11 +118,11 @@ class Writer:
         if not self._waiting or self._is_thread_writing or self._thread.is_stopping:
             self._policy.rest()
             return  # what waits while the thread writes is its next transaction
-        place = self._policy.choose(self._waiting, is_checkpointing=self._checkpoints.is_running)
-        if place is Place.LATER:
+        if self._policy.is_to_wait():
             self._commit_soon()
             return
-        jobs, is_written = self._take_waiting(), False
+        jobs, is_written = self._take_waiting(), False  # first: the thread may take from what waits, too
+        place = self._policy.place(jobs, is_checkpointing=self._checkpoints.is_running)
         try:
             if place is Place.LOOP and not self._checkpoints.is_due:
                 is_written = self._connection.try_commit(jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 from collections import deque
@@ -19,6 +20,8 @@ from .write_connection import WriteConnection
 from .write_job import WriteJob, fail_jobs
 
 __all__ = ["WriterThread"]
+
+log = logging.getLogger(__name__)
 
 
 class WriterThread:
@@ -43,6 +46,7 @@ class WriterThread:
         self._queue: queue.SimpleQueue[list[WriteJob] | None] = queue.SimpleQueue()
         files.on_lost = lambda: self._queue.put([])  # wakes the thread, which gives up
         self._sweeps: deque[WriteJob] = deque()
+        self._writing: list[WriteJob] = []
         self._stopping = threading.Event()
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -87,10 +91,30 @@ class WriterThread:
         except BaseException as exc:  # noqa: BLE001 - it is raised where `start` is awaited
             failure = exc
         self._call_in_loop(_resolve, self._started, failure)
-        if failure is None:
-            self._serve()
-        self._leave()
-        self._call_in_loop(_resolve, self._ended, None)
+        try:
+            if failure is None:
+                self._serve()
+        except BaseException as exc:
+            log.exception("the writer's thread broke; restart the server")
+            self._refuse_all(exc)
+        finally:
+            self._leave()
+            self._call_in_loop(_resolve, self._ended, None)
+
+    def _refuse_all(self, cause: BaseException) -> None:
+        """Give an error to everything that waits, and refuse everything that comes."""
+        self._stopping.set()
+        left = [job for given in self._queued() if given is not None for job in given] + self._writing
+        left += self.take_waiting()
+        fail_jobs(left, cause if isinstance(cause, Exception) else RuntimeError(repr(cause)))
+        self._call_in_loop(settle, left)
+
+    def _queued(self) -> list[list[WriteJob] | None]:
+        given: list[list[WriteJob] | None] = []
+        with suppress(queue.Empty):
+            while True:
+                given.append(self._queue.get_nowait())
+        return given
 
     def _serve(self) -> None:
         is_open = True
@@ -101,9 +125,11 @@ class WriterThread:
                 is_open = False
             writes = [job for job in jobs if job is not None and job.work is not None]
             self._sweeps.extend(job for job in jobs if job is not None and job.work is None)
+            self._writing = writes
             if writes:
                 with self._connection.lock:
                     self._connection.commit(writes)
+            self._writing = []
             if jobs:
                 self._call_in_loop(self.on_written, writes)
             elif is_open and self._sweeps:
@@ -116,10 +142,7 @@ class WriterThread:
 
     def _next_jobs(self, *, wait: bool) -> list[WriteJob | None]:
         """Return what was handed over, None as the last if there will be nothing more."""
-        given = [self._queue.get()] if wait else []
-        with suppress(queue.Empty):
-            while True:
-                given.append(self._queue.get_nowait())
+        given = ([self._queue.get()] if wait else []) + self._queued()
         jobs: list[WriteJob | None] = []
         for each in given:
             jobs += [None] if each is None else each
