@@ -5,9 +5,24 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.browser.conversation import Conversation
-from tests.browser.stock_page import Tab
+from tests.browser.stock_page import NETWORK, Tab
+from tests.browser.tcp_proxy import Link
 
-__all__ = ["HALF", "TALK", "WHOLE", "assert_in_step", "shown", "user"]
+__all__ = [
+    "HALF",
+    "TALK",
+    "WHOLE",
+    "assert_in_step",
+    "cut_off_half_way",
+    "effects_of",
+    "half_answered",
+    "metadata_of",
+    "shown",
+    "tool_calls_of",
+    "until_hits",
+    "until_tool_call",
+    "user",
+]
 
 HALF: Final = "One two "
 WHOLE: Final = "One two three four."
@@ -28,6 +43,47 @@ def _plain(part: dict[str, Any]) -> dict[str, Any]:
     """Leave out the fields in which copies of a part differ: the state of text, and tool names."""
     noise = {"text": "state", "reasoning": "state"}.get(part["type"], "toolName")
     return {key: value for key, value in part.items() if value is not None and key != noise}
+
+
+def half_answered(chat: Conversation, *, tabs: int = 1) -> list[Tab]:
+    """Open tabs, ask in the first one, and return them when all show the first half of the answer."""
+    opened = [chat.tab() for _ in range(tabs)]
+    opened[0].ask(TALK)
+    for tab in opened:
+        tab.until_answer(HALF)
+    return opened
+
+
+def cut_off_half_way(chat: Conversation) -> tuple[Tab, Link]:
+    """Return a tab whose network was cut in the middle of its answer, and the link to restore."""
+    link = chat.link()
+    tab = chat.tab(link=link)
+    tab.expect_complaints(NETWORK)
+    tab.ask(TALK)
+    tab.until_answer(HALF)
+    link.cut()
+    tab.until("window.agent.readyState !== 1")
+    return tab, link
+
+
+def tool_calls_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tool parts of messages."""
+    return [part for message in messages for part in message["parts"] if part["type"].startswith("tool-")]
+
+
+def until_tool_call(tab: Tab, state: str) -> None:
+    """Wait until the tab shows a tool call in this state."""
+    tab.until("c?.messages.some(m => m.parts.some(p => p.type.startsWith('tool-') && p.state === arg))", state)
+
+
+def until_hits(tab: Tab, hits: int) -> None:
+    """Wait until the tab shows a tool's output with so many hits."""
+    tab.until("c?.messages.some(m => m.parts.some(p => p.output?.hits === arg))", hits)
+
+
+def effects_of(chat: Conversation) -> list[str]:
+    """Return what the agent's tools have done in this conversation."""
+    return [noted["effect"] for noted in chat.server.book(f"{chat.name}/effects")["calls"]]
 
 
 def assert_in_step(chat: Conversation, *tabs: Tab) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conversation import Conversation
-from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
+from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, half_answered
 from tests.browser.server_control import KillableServer
 from tests.browser.stock_page import NETWORK, TEXT, Tab
 from tests.browser.use_chat_page import plain_tab
@@ -60,9 +60,7 @@ def test_waiting_questions_stand_behind_the_answer_that_is_being_written_in_ever
 
 
 def test_a_page_of_the_ai_sdk_that_opens_meanwhile_is_told_all_answers(chat: Conversation) -> None:
-    asker = chat.tab()
-    asker.ask(TALK)
-    asker.until_answer(HALF)
+    (asker,) = half_answered(chat)
     asker.ask(LATER)
     asker.ask(THIRD)
     while len(chat.stored) < 4:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.conversation import Conversation
-from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
+from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, cut_off_half_way, half_answered
 from tests.browser.stock_page import NETWORK
 
 pytestmark = pytest.mark.browser
@@ -13,9 +13,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.obligation("003-42", "003-44", "003-55")
 def test_a_reload_mid_stream_shows_what_was_said_and_goes_on(chat: Conversation) -> None:
-    tab = chat.tab()
-    tab.ask(TALK)
-    tab.until_answer(HALF)
+    (tab,) = half_answered(chat)
     tab.reload()
     tab.until_answer(HALF, status="streaming")
     chat.open("mid")
@@ -51,9 +49,7 @@ def test_a_reload_before_the_first_word_waits_for_it(chat: Conversation) -> None
 
 
 def test_ten_fast_reloads_mid_stream_change_nothing(chat: Conversation) -> None:
-    tab = chat.tab()
-    tab.ask(TALK)
-    tab.until_answer(HALF)
+    (tab,) = half_answered(chat)
     for _ in range(10):
         tab.reload(is_ready=False)
     chat.open("mid")
@@ -78,9 +74,7 @@ def test_reloads_around_the_end_over_a_slow_network_show_the_whole_answer(chat: 
 
 @pytest.mark.obligation("003-43")
 def test_a_turn_goes_on_when_every_tab_is_closed_and_is_there_afterwards(chat: Conversation) -> None:
-    first = chat.tab()
-    first.ask(TALK)
-    first.until_answer(HALF)
+    (first,) = half_answered(chat)
     first.close()
     chat.open("mid")
     second = chat.tab()
@@ -90,13 +84,7 @@ def test_a_turn_goes_on_when_every_tab_is_closed_and_is_there_afterwards(chat: C
 
 
 def test_a_network_cut_mid_stream_is_made_good_when_it_is_back(chat: Conversation) -> None:
-    link = chat.link()
-    tab = chat.tab(link=link)
-    tab.expect_complaints(NETWORK)
-    tab.ask(TALK)
-    tab.until_answer(HALF)
-    link.cut()
-    tab.until("window.agent.readyState !== 1")
+    tab, link = cut_off_half_way(chat)
     link.restore()
     tab.until_answer(HALF, status="streaming")
     chat.open("mid")

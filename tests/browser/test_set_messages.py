@@ -9,7 +9,7 @@ import pytest
 
 from everyword.messages.server_fields import without_fields
 from tests.browser.conversation import Conversation
-from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, shown, user
+from tests.browser.kit import WHOLE, assert_in_step, half_answered, shown, user
 from tests.browser.stock_page import Tab
 
 pytestmark = pytest.mark.browser
@@ -128,10 +128,7 @@ def test_a_question_that_is_added_while_an_answer_streams_costs_nothing_of_the_a
     chat: Conversation, kind: str, who: str
 ) -> None:
     chat.kind = kind
-    tab, other = chat.tab(), chat.tab()
-    tab.ask(TALK)
-    for each in (tab, other):
-        each.until_answer(HALF)
+    tab, other = half_answered(chat, tabs=2)
     page = tab if who == "asked" else other
     _set(page, "(before, added) => [...before, added]", ADDED)
     (other if page is tab else tab).until("c.messages.some(m => m.id === 'u-added')")

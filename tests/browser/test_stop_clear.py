@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.conversation import Conversation
-from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
+from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, cut_off_half_way, half_answered
 from tests.browser.stock_page import NETWORK
 
 pytestmark = pytest.mark.browser
@@ -13,10 +13,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.obligation("003-16", "003-52")
 def test_stopping_keeps_what_was_said_and_a_reload_changes_no_word(chat: Conversation) -> None:
-    tab, other = chat.tab(), chat.tab()
-    tab.ask(TALK)
-    tab.until_answer(HALF)
-    other.until_answer(HALF)
+    tab, other = half_answered(chat, tabs=2)
     tab.stop()
     chat.until_left("mid")
     assert chat.until_result()["status"] == "aborted"
@@ -55,9 +52,7 @@ def test_stopping_is_exact_though_words_were_on_their_way(chat: Conversation, st
 
 
 def test_stopping_after_a_reload_stops_the_turn(chat: Conversation) -> None:
-    tab = chat.tab()
-    tab.ask(TALK)
-    tab.until_answer(HALF)
+    (tab,) = half_answered(chat)
     tab.reload()
     tab.until_answer(HALF, status="streaming")
     tab.stop()
@@ -68,9 +63,7 @@ def test_stopping_after_a_reload_stops_the_turn(chat: Conversation) -> None:
 
 
 def test_stopping_from_a_tab_that_joined_by_loading_stops_the_turn_in_both(chat: Conversation) -> None:
-    first = chat.tab()
-    first.ask(TALK)
-    first.until_answer(HALF)
+    (first,) = half_answered(chat)
     second = chat.tab()
     second.until_answer(HALF, status="streaming")
     second.stop()
@@ -109,13 +102,7 @@ def test_stopping_before_the_first_word_leaves_the_question_alone(chat: Conversa
 
 
 def test_stopping_while_the_network_is_down_takes_effect_when_it_is_back(chat: Conversation) -> None:
-    link = chat.link()
-    tab = chat.tab(link=link)
-    tab.expect_complaints(NETWORK)
-    tab.ask(TALK)
-    tab.until_answer(HALF)
-    link.cut()
-    tab.until("window.agent.readyState !== 1")
+    tab, link = cut_off_half_way(chat)
     tab.stop()
     link.restore()
     chat.until_left("mid")
@@ -125,10 +112,7 @@ def test_stopping_while_the_network_is_down_takes_effect_when_it_is_back(chat: C
 
 
 def test_stopping_a_question_that_waits_never_asks_the_agent(chat: Conversation) -> None:
-    first, second = chat.tab(), chat.tab()
-    first.ask(TALK)
-    first.until_answer(HALF)
-    second.until_answer(HALF)
+    first, second = half_answered(chat, tabs=2)
     second.ask("waiting")
     second.until_status("submitted")
     first.until("c.messages.some(m => m.parts[0]?.text === 'waiting')")
@@ -143,9 +127,7 @@ def test_stopping_a_question_that_waits_never_asks_the_agent(chat: Conversation)
 
 
 def test_a_new_question_after_a_stop_is_answered(chat: Conversation) -> None:
-    tab = chat.tab()
-    tab.ask(TALK)
-    tab.until_answer(HALF)
+    (tab,) = half_answered(chat)
     tab.stop()
     tab.until_status("ready")
     tab.ask("next")
@@ -171,10 +153,7 @@ def test_clearing_empties_every_tab_and_the_store(chat: Conversation) -> None:
 
 @pytest.mark.parametrize("clearer", ["who asked", "who watches", "who joined"])
 def test_clearing_during_a_stream_brings_nothing_back(chat: Conversation, clearer: str) -> None:
-    asking, watching = chat.tab(), chat.tab()
-    asking.ask(TALK)
-    asking.until_answer(HALF)
-    watching.until_answer(HALF)
+    asking, watching = half_answered(chat, tabs=2)
     if clearer == "who joined":
         watching.reload()
         watching.until_answer(HALF, status="streaming")

@@ -10,9 +10,17 @@ import pytest
 
 from everyword.agents.think.output import REJECTED_TEXT
 from tests.browser.conversation import Conversation
-from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
+from tests.browser.kit import (
+    HALF,
+    WHOLE,
+    assert_in_step,
+    effects_of,
+    half_answered,
+    tool_calls_of,
+    until_hits,
+    until_tool_call,
+)
 from tests.browser.loop_thread import PATIENCE
-from tests.browser.stock_page import Tab
 from tests.browser.think_agents import Provided
 from tests.models import recordings as r
 from tests.models.provider import FakeProvider, Reply, serving, sse
@@ -36,22 +44,6 @@ def thinker(chat: Conversation) -> None:
     chat.kind = "thinker"
 
 
-def calls_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [part for message in messages for part in message["parts"] if part["type"].startswith("tool-")]
-
-
-def until_call(tab: Tab, state: str) -> None:
-    tab.until("c?.messages.some(m => m.parts.some(p => p.type.startsWith('tool-') && p.state === arg))", state)
-
-
-def until_hits(tab: Tab, hits: int) -> None:
-    tab.until("c?.messages.some(m => m.parts.some(p => p.output?.hits === arg))", hits)
-
-
-def effects(chat: Conversation) -> list[str]:
-    return [noted["effect"] for noted in chat.server.book(f"{chat.name}/effects")["calls"]]
-
-
 def test_steps_with_a_tool_between_them_are_one_message_in_every_tab_also_after_a_reload(chat: Conversation) -> None:
     tab, other = chat.tab(), chat.tab()
     tab.ask(SEARCH)
@@ -66,15 +58,13 @@ def test_steps_with_a_tool_between_them_are_one_message_in_every_tab_also_after_
     assert_in_step(chat, tab, other)
     question, answer = chat.stored
     assert [part["type"] for part in answer["parts"]] == ["step-start", "text", "tool-search", "step-start", "text"]
-    assert (calls_of([answer])[0]["output"], effects(chat)) == ({"query": "x", "hits": 3}, ["search"])
+    assert (tool_calls_of([answer])[0]["output"], effects_of(chat)) == ({"query": "x", "hits": 3}, ["search"])
     assert answer["metadata"]["usage"].keys() >= {"inputTokens", "outputTokens", "totalTokens"}
     assert tab.messages[-1]["metadata"] == answer["metadata"], "usage is there for the page, too"
 
 
 def test_words_that_stream_survive_a_reload_and_a_second_tab(chat: Conversation) -> None:
-    tab = chat.tab()
-    tab.ask(TALK)
-    tab.until_answer(HALF)
+    (tab,) = half_answered(chat)
     other = chat.tab()
     tab.reload()
     for each in (tab, other):
@@ -96,15 +86,15 @@ def test_a_call_waits_for_a_person_and_is_made_once_or_never(
     tab, other = chat.tab(), chat.tab()
     tab.ask(REFUND)
     for each in (tab, other):
-        until_call(each, "approval-requested")
+        until_tool_call(each, "approval-requested")
         each.until_ready()
-    assert effects(chat) == []
+    assert effects_of(chat) == []
     other.call("addToolApprovalResponse", {"id": "approve-call-1", "approved": approved})
     for each in (tab, other):
         each.until_answer("One moment. It is done.")
         each.until_ready()
     assert_in_step(chat, tab, other)
-    assert ([part["state"] for part in calls_of(chat.stored)], effects(chat)) == ([state], done)
+    assert ([part["state"] for part in tool_calls_of(chat.stored)], effects_of(chat)) == ([state], done)
     assert len(chat.stored) == 2, "the answer goes on in the same message"
 
 
@@ -116,7 +106,7 @@ def test_a_tool_of_the_page_is_run_by_the_page_and_the_answer_goes_on(chat: Conv
         each.until_ready()
     assert_in_step(chat, tab, other)
     assert [heard["input"] for heard in tab.heard("tool call")] == [{"place": "here"}]
-    assert (calls_of(chat.stored)[0]["output"], len(chat.stored)) == ({"city": "Bern"}, 2)
+    assert (tool_calls_of(chat.stored)[0]["output"], len(chat.stored)) == ({"city": "Bern"}, 2)
 
 
 @pytest.mark.parametrize(("problem", "text"), [({"crash": "secret"}, SAFE), ({"fail": "Closed."}, "Closed.")])
@@ -143,8 +133,8 @@ def test_an_object_that_never_fits_is_an_error_on_the_page_and_not_a_finished_an
     tab.ask("where?")
     tab.until_status("error")
     assert tab.error == REJECTED_TEXT
-    states = [part["state"] for part in calls_of(chat.stored)]
-    assert states == ["output-error"] * 2 == [part["state"] for part in calls_of(tab.messages)]
+    states = [part["state"] for part in tool_calls_of(chat.stored)]
+    assert states == ["output-error"] * 2 == [part["state"] for part in tool_calls_of(tab.messages)]
     tab.reload()
     tab.until_status("error")
     assert tab.error == REJECTED_TEXT

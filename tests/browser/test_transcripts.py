@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.conversation import Conversation
-from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, user
+from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, half_answered, user
 from tests.browser.stock_page import NETWORK, TEXT, Tab
 
 pytestmark = pytest.mark.browser
@@ -122,10 +122,7 @@ def test_a_second_question_from_the_same_tab_waits_for_its_turn(chat: Conversati
 
 
 def test_a_second_question_from_the_other_tab_waits_for_its_turn(chat: Conversation) -> None:
-    first, second = chat.tab(), chat.tab()
-    first.ask(TALK)
-    first.until_answer(HALF)
-    second.until_answer(HALF)
+    first, second = half_answered(chat, tabs=2)
     second.ask("second")
     first.until("c.messages.some(m => m.parts[0]?.text === 'second')")
     chat.open("mid")
@@ -223,10 +220,7 @@ POLICIES = {
 @pytest.mark.parametrize("kind", list(POLICIES))
 def test_every_policy_for_questions_at_once_leaves_all_tabs_in_step(chat: Conversation, kind: str) -> None:
     chat.kind = kind
-    tab, other = chat.tab(), chat.tab()
-    tab.ask(TALK)
-    for each in (tab, other):
-        each.until_answer(HALF)
+    tab, other = half_answered(chat, tabs=2)
     tab.ask("alpha")
     tab.until_sent("cf_agent_use_chat_request", 2)
     other.ask("beta")

@@ -6,7 +6,7 @@ import pytest
 
 from everyword.messages.server_fields import SERVER_FIELDS
 from tests.browser.conversation import Conversation
-from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step
+from tests.browser.kit import HALF, TALK, WHOLE, assert_in_step, half_answered
 
 pytestmark = pytest.mark.browser
 
@@ -72,9 +72,7 @@ def test_a_second_tab_is_in_step_while_an_answer_streams_and_afterwards(
 
 
 def test_a_tab_that_opens_mid_stream_catches_up_and_goes_on(chat: Conversation) -> None:
-    first = chat.tab()
-    first.ask(TALK)
-    first.until_answer(HALF)
+    (first,) = half_answered(chat)
     second = chat.tab()
     second.until_answer(HALF)
     chat.open("mid")
