@@ -12,17 +12,29 @@ from __future__ import annotations
 
 import ast
 import copy
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-__all__ = ["Match", "Place", "find", "parse", "parse_statements", "substitute"]
+__all__ = ["Match", "Place", "find", "parse", "parse_source", "parse_statements", "substitute"]
 
 _ANY: Final = "_any_"
 _IGNORED: Final = {"ctx", "type_comment", "kind", "type_ignores", "type_params"}
 
 _Bound: TypeAlias = ast.AST | str
+
+
+def parse_source(text: str) -> ast.Module:
+    """Parse without the collector: if it runs meanwhile, CPython 3.11 may raise SystemError (recursion depth)."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass
@@ -65,7 +77,7 @@ class Place:
 
 
 def parse_statements(text: str) -> list[ast.stmt]:
-    return ast.parse(re.sub(r"\$(\w+)", rf"{_ANY}\1", text)).body
+    return parse_source(re.sub(r"\$(\w+)", rf"{_ANY}\1", text)).body
 
 
 def parse(text: str) -> ast.AST:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from tests.mutants.changes import Change, NotThere
+from tests.mutants.patterns import parse_source
 
 __all__ = ["Changed", "SqlChange", "make", "sql"]
 
@@ -82,7 +83,7 @@ def _is_below(path: str, package: str) -> bool:
 
 
 def _changed(path: Path, name: str, change: Change) -> ast.Module:
-    module = ast.parse(path.read_text(encoding="utf-8"))
+    module = parse_source(path.read_text(encoding="utf-8"))
     (node,) = (node for found, node in _definitions(module.body, "") if found == name)
     before, names = ast.dump(node), _names(node)
     change.edit(node)
@@ -142,7 +143,7 @@ def _index(source: Path) -> dict[str, list[str]]:
     """Return the files that have a definition, by its name."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in _paths(source, "*.py"):
-        for name, _ in _definitions(ast.parse((source / path).read_text(encoding="utf-8")).body, ""):
+        for name, _ in _definitions(parse_source((source / path).read_text(encoding="utf-8")).body, ""):
             if path not in found[name]:
                 found[name].append(path)
     return found

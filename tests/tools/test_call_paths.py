@@ -30,7 +30,7 @@ def test_a_chunk_is_decided_and_stored_before_it_is_written(found: dict[str, Tra
     modules = [function.module for function in chunk.called]
     assert (chunk.begin, chunk.end) == (CHUNK_YIELDED, BYTES_WRITTEN)
     assert modules.index("core.decide") < modules.index("log.sqlite.store") < modules.index("wire.chat_view")
-    assert modules[-1] == "server.uvicorn_websocket"
+    assert modules[-1] == "server.buffering_transport"
 
 
 def test_a_request_goes_from_the_socket_to_the_handler(found: dict[str, Trace]) -> None:
@@ -45,7 +45,7 @@ def test_a_resume_stores_nothing(found: dict[str, Trace]) -> None:
     resume = found["resume"]
     assert (resume.begin, resume.end) == (FRAME_RECEIVED, BYTES_WRITTEN)
     assert resume.called[0].name.endswith(".data_received")
-    assert resume.called[-1].module == "server.uvicorn_websocket"
+    assert resume.called[-1].module == "server.buffering_transport"
     assert "log" not in packages(resume)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from everyword.ids import AgentId
 from everyword.log.sqlite.statements import SQL, many_rows
 from everyword.log.sqlite.store import SqliteLog
 
@@ -107,3 +109,21 @@ def change(folder: Path, statement: str) -> None:
             connection.execute(statement)
     finally:
         connection.close()
+
+
+async def hold_writer(store: SqliteLog, faults: Faults) -> Callable[[], None]:
+    """Let the writer's thread wait in a transaction; what is asked of the store meanwhile is the next transaction.
+
+    Call the returned function to let it go on.
+    """
+    gate = faults.gate = threading.Event()
+    held = asyncio.ensure_future(store.activate(AgentId("chat/held")))
+    held.add_done_callback(lambda done: done.exception())
+    while not store._opened[0]._is_thread_writing:  # type: ignore[index]  # noqa: ASYNC110 - a few iterations
+        await asyncio.sleep(0)
+
+    def release() -> None:
+        faults.gate = None
+        gate.set()
+
+    return release

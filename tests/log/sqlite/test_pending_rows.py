@@ -25,7 +25,7 @@ from tests.log.building import (
     read_all,
     turn_row,
 )
-from tests.log.sqlite.faults import Faults, change, look, opened
+from tests.log.sqlite.faults import Faults, change, hold_writer, look, opened
 
 LONG = b'{"id":"m2","words":"%b"}' % (b"a long answer " * 100)
 
@@ -80,10 +80,15 @@ async def test_what_is_removed_and_put_again_in_a_transaction_is_there(tmp_path:
 
 
 async def test_a_lease_taken_in_the_transaction_of_a_batch_knows_of_it(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
         owner = await Owner.take(store)
         batch = owner.batch(fact("turn.accepted", 1), chunk(1, 0), rows=[turn_row(1)], wake=Millis(7))
-        _, loaded = await asyncio.gather(append_one(store, batch), store.activate(A))
+        release = await hold_writer(store, faults)
+        receipt, loading = append_one(store, batch), asyncio.ensure_future(store.activate(A))
+        await asyncio.sleep(0)
+        release()
+        _, loaded = await receipt, await loading
         assert (loaded.head, [row.turn for row in loaded.turns]) == (2, [1])
         later = Owner(store, A, loaded)
         await later.append(fact("turn.ended", 1), rows=[ended_row(1, 2)], wake=None)

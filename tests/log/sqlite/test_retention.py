@@ -15,7 +15,7 @@ from tests.log.building import (
     A,
     B,
     Owner,
-    appended,
+    append_one,
     chunk,
     chunks,
     drain,
@@ -27,7 +27,7 @@ from tests.log.building import (
     state,
     turn_row,
 )
-from tests.log.sqlite.faults import Faults, change, look, opened
+from tests.log.sqlite.faults import Faults, change, hold_writer, look, opened
 
 LOST_MARKS = """
   SELECT * FROM mark m
@@ -148,11 +148,16 @@ async def test_events_written_after_a_sweep_are_found_by_the_next(tmp_path: Path
 
 
 async def test_a_stream_is_erased_though_its_end_is_in_the_same_transaction(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    faults = Faults()
+    async with opened(tmp_path, faults) as store:
         owner = await Owner.take(store)
         await owner.append(fact("turn.accepted", 1), rows=[turn_row(1, kind=TurnKind.RSM)])
         end = owner.batch(*chunks(1, 3), fact("turn.ended", 1), rows=[ended_row(1, 5, kind=TurnKind.RSM)])
-        assert await asyncio.gather(appended(store, end), store.erase_streams(A, Millis(9))) == [None, 1]
+        release = await hold_writer(store, faults)
+        both = append_one(store, end), asyncio.ensure_future(store.erase_streams(A, Millis(9)))
+        await asyncio.sleep(0)
+        release()
+        assert await asyncio.gather(*both) == [None, 1]
         assert seqs(await read_all(store)) == [1, 5]
 
 
