@@ -65,15 +65,18 @@ class Writer:
         """Write what was accepted, then close the file. Idempotent."""
         await self._thread.stop()
 
-    def append(self, batches: Sequence[Batch]) -> list[Receipt]:
+    def append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
         """Write the batches, now if the policy says so: nothing else comes in this tick of the commit loop."""
-        receipts: list[Receipt] = [self._add(_append_job(batch)) for batch in batches]
+        jobs = [_append_job(batch) for batch in batches]
+        if (why := self._refusal) is not None:
+            return [_refused(job, why) for job in jobs]
+        self._waiting.extend(jobs)
         try:
             if not self._policy.is_waiting:
                 self._commit()
         except BaseException as exc:  # noqa: BLE001 - Ctrl-C: raised once the caller has its receipts
             self._loop.call_soon(_raise, exc)
-        return receipts
+        return jobs
 
     def submit(
         self, work: Callable[[Transaction, Any], object], argument: object, agent: str, size: int | None = None
@@ -91,18 +94,16 @@ class Writer:
         return pruned
 
     def _queue(self, job: WriteJob) -> Receipt:
-        receipt = self._add(job)
+        if (why := self._refusal) is not None:
+            return _refused(job, why)
+        self._waiting.append(job)
         self._commit_soon()
-        return receipt
-
-    def _add(self, job: WriteJob) -> WriteJob:
-        if self._thread.is_stopping:
-            job.error, job.is_done = LogUnavailable(f"{job.attempted}; the store is closed"), True
-        elif self._files.lost is not None:
-            job.error, job.is_done = LogUnavailable(f"{job.attempted}; {self._files.lost}"), True
-        else:
-            self._waiting.append(job)
         return job
+
+    @property
+    def _refusal(self) -> str | None:
+        """Why nothing can be written any more; None while it can."""
+        return "the store is closed" if self._thread.is_stopping else self._files.lost
 
     def _commit_soon(self) -> None:
         if not self._is_due:
@@ -147,6 +148,12 @@ class Writer:
             while True:
                 taken.append(self._waiting.popleft())
         return taken
+
+
+def _refused(job: WriteJob, why: str) -> WriteJob:
+    """Return the job, done, with the error that nothing of it was written."""
+    job.error, job.is_done = LogUnavailable(f"{job.attempted}; {why}"), True
+    return job
 
 
 def _raise(exc: BaseException) -> None:
