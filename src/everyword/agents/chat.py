@@ -70,7 +70,7 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         raise UsageError(f"unable to answer; define `async def on_chat_message(self, turn)` on {type(self).__name__}")
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
-        """Called when a turn has ended, with what was stored. Called once per turn."""
+        """Called when a turn has ended, with what was stored. Called once per turn that was not skipped (R-28)."""
 
     async def on_chat_recovery(self, ctx: Recovery) -> Continue | Retry | Stop | Wait:
         """Decide about a turn whose last attempt died, stalled or failed with an error that may be temporary.

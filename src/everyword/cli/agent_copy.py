@@ -77,7 +77,7 @@ async def read_log(store: ReadOnlyLog | SqliteLog, agent: AgentId) -> list[Store
 async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]) -> int:
     """Write a log and the tables derived from it; return the number of events that were missing.
 
-    Events are numbered anew from 1: a log has gaps where retention was, and nothing refers to a seq. If the agent has
+    Events are numbered again from 1: a log has gaps where retention was, and nothing refers to a seq. If the agent has
     a log that these events begin with, the rest is added: a copy that was cut short is finished by making it again.
 
     Raises:

@@ -93,8 +93,8 @@ class EventPrinter:
             case TurnAccepted():
                 self._accepted(event, news.at)
             case AttemptStarted() if event.attempt > 1:
-                anew = "; starting over" if event.fresh else ""
-                self._remark(f"attempt {event.attempt}: {CAUSES[event.cause]}{anew}", "yellow")
+                restart = "; starting over" if event.fresh else ""
+                self._remark(f"attempt {event.attempt}: {CAUSES[event.cause]}{restart}", "yellow")
             case AttemptDelayed():
                 self._remark(f"attempt {event.attempt} is delayed: {CAUSES[event.cause]}", "yellow")
             case AttemptInterrupted():

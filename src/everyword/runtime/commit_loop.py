@@ -36,9 +36,10 @@ OnAppend = Callable[[Batch, Receipt], None]
 class CommitLoop:
     """Commits what the actors of one process decide, with one call of the store per tick."""
 
-    def __init__(self, store: LogStore, on_append: OnAppend | None = None) -> None:
-        self._store, self._on_append = store, on_append
-        self._context = Context()
+    def __init__(
+        self, store: LogStore, on_append: OnAppend | None = None, new_context: Callable[[], Context] = Context
+    ) -> None:
+        self._store, self._on_append, self._new_context = store, on_append, new_context
         self._ready: list[Actor] = []
         """Actors that have mail, in the order in which it came."""
 
@@ -47,7 +48,7 @@ class CommitLoop:
         if not self._ready:
             # One callback for all of them: a callback each costs as much as deciding a word or two. In a context of its
             # own: the store's tasks belong to no caller.
-            asyncio.get_running_loop().call_soon(self._tick, context=self._context)
+            asyncio.get_running_loop().call_soon(self._tick, context=self._new_context())
         self._ready.append(actor)
 
     def _tick(self) -> None:

@@ -28,7 +28,7 @@ class CommittedView:
         self._shown: Sequence[tuple[NodeId, Node]] = ()
         self._path: Sequence[NodeId] = ()
         self._transcript: list[Shown] | None = []
-        """The stored messages; None if they have to be collected anew."""
+        """The stored messages; None if they have to be collected again."""
         self._running: RunningAnswer | None = None
         self._revision = -1
 

@@ -130,7 +130,7 @@ class Directory:
         self._errands: set[asyncio.Task[None]] = set()
         """What runs for agents that are not loaded."""
         self._time = WakeScheduler(self)
-        self._commit_loop = CommitLoop(store, on_append)
+        self._commit_loop = CommitLoop(store, on_append, lambda: self.fresh_context())  # noqa: PLW0108 - the test kit replaces it
         self._is_open = self._is_closing = False
 
         self.fresh_context: Callable[[], contextvars.Context] = contextvars.Context
@@ -349,7 +349,7 @@ class Directory:
                 continue
             if loaded.used_at + self.settings.idle_after > now:
                 continue
-            del self._loaded[agent]  # first, so that a caller that comes now activates it anew
+            del self._loaded[agent]  # first, so that a caller that comes now activates it again
             self.stored_ids.forget(agent)
             loaded.actor.stop()
             if loaded.reconciler.wake is not None:

@@ -159,7 +159,7 @@ class TurnRunner:
     # -- trying again (R-17) --------------------------------------------------------------------------------
 
     async def _recovers(self, recovery: Recovery | None, heard_at: Millis | None) -> bool | None:
-        """Return True if the next attempt starts anew, None if there is no next attempt."""
+        """Return True if the next attempt starts from the beginning, None if there is no next attempt."""
         if recovery is None:
             return False
         if await self._actor.inspect(self._is_finished):

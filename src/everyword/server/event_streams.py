@@ -46,7 +46,7 @@ Pieces = AsyncGenerator[bytes, None]
 async def _pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGenerator[Sequence[Committed], None]:
     """Yield what is committed after the cursor, page by page; an empty page when nothing came for a while.
 
-    Goes on when the agent is loaded anew after a failure of the store. Raises AgentStopped when the process stops.
+    Goes on when the agent is loaded again after a failure of the store. Raises AgentStopped when the process stops.
     """
     while True:
         try:

@@ -30,7 +30,7 @@ Action = Literal["connect", "read", "ask", "stop", "answer", "edit", "clear", "s
 
 `connect`: open a socket, which reads the conversation and the state. `read`: the messages, a stream or the log over
 HTTP. `ask`: a question, an edited one, another answer. `stop`: end a turn. `answer`: give a tool's result, or approve
-a call. `edit`: store messages (`setMessages`). `clear`: start the conversation anew. `state`: set the state. `call`: a
+a call. `edit`: store messages (`setMessages`). `clear`: clear the conversation. `state`: set the state. `call`: a
 callable method. `send`: a frame of its own for `on_message`. `request`: an HTTP request for `on_request`.
 """
 

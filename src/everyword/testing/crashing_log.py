@@ -20,7 +20,7 @@ class CrashingLog(OneBatchAtATime):
     """Wraps a store; from append number `at` on every call hangs, as if the process were dead.
 
     With `when="before"` the batch is lost, with `when="after"` it is committed but the caller never learns it. Wait for
-    `crashed`, cancel everything that used this wrapper, close the wrapped store and open it anew. `appends` counts
+    `crashed`, cancel everything that used this wrapper, close the wrapped store and open it again. `appends` counts
     the appends, including the one that crashed.
     """
 

@@ -311,7 +311,7 @@ class ChatView:
                     known.node, known.owner, known.origin = event.node, event.owner, event.origin
                 return []
             case AttemptStarted():
-                # What was shown of it counts no more, if it begins anew.
+                # If the attempt starts from the beginning, what was shown before does not count.
                 client_list.doubt(if_=event.fresh and self._turns.get(event.turn) is not None)
                 return self._recovers(event) if event.attempt > 1 else []
             case AttemptDelayed():

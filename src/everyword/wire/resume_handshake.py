@@ -29,7 +29,7 @@ class NeedsReplay:
 
     request: RequestId
     is_awaited: bool = False
-    """The client has asked for something to resume, and begins its copy of the message anew (P-41)."""
+    """The client has asked for something to resume, and starts its copy of the message again (P-41)."""
 
 
 class ResumeHandshake:
@@ -108,7 +108,7 @@ class ResumeHandshake:
         is_awaited, self.is_awaiting = self.is_awaiting, False
         if (
             known := self._turns.of_request(frame.id)
-        ) is not None:  # a client that acknowledges twice begins anew twice
+        ) is not None:  # a client that acknowledges twice starts again twice
             is_awaited = known.is_awaited = known.is_awaited or is_awaited
         return NeedsReplay(frame.id, is_awaited)
 

@@ -70,7 +70,7 @@ class ChatHandle(Handle[C_co]):
         return result
 
     async def clear_history(self) -> None:
-        """Start anew: running turns stop, waiting ones are skipped, nothing old comes back."""
+        """Clear the conversation: running turns stop, waiting ones are skipped, and old messages do not come back."""
         await self._do("clear_history", None)
 
     async def abort_request(self, request_id: str) -> None:

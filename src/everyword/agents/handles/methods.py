@@ -60,7 +60,7 @@ def name_of_method(cls: type[Any], method: object) -> str:
 
 
 def is_framework_name(cls: type[Any], name: str) -> bool:
-    """Tell whether a name is one of the framework's, also where a class defines it anew."""
+    """Tell whether a name is one of the framework's, also where a class overrides it."""
     return any(name in vars(base) for base in cls.__mro__ if f"{base.__module__}.".startswith(FRAMEWORK_PREFIX))
 
 

@@ -31,7 +31,7 @@ class StreamJoiner:
     to `feed`: single chunks, compacted ones, and replays. A replay begins with another `start`, and ends at the next
     chunk behind the cursor or when `replayed` is called. Applied to what the reader has, the returned chunks fold to
     the message of a reader that saw the whole stream. If no chunks can do that, because a text was replaced, the
-    message is sent anew: a `start` from `replayed`, or in answer to a replay, tells the reader to begin afresh.
+    message is sent again: a `start` from `replayed`, or in answer to a replay, tells the reader to start again.
 
     A replay, together with what follows it, must be complete (R-11). The joiner takes `seen` over and applies chunks
     to it. `base` is the message that a continuation extends.

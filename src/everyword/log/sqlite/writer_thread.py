@@ -98,16 +98,24 @@ class WriterThread:
             log.exception("the writer's thread broke; restart the server")
             self._refuse_all(exc)
         finally:
-            self._leave()
-            self._call_in_loop(_resolve, self._ended, None)
+            try:
+                self._leave()
+            finally:
+                self._call_in_loop(_resolve, self._ended, None)
 
     def _refuse_all(self, cause: BaseException) -> None:
-        """Give an error to everything that waits, and refuse everything that comes."""
+        """Refuse everything that comes, and give an error to everything that waits.
+
+        The second in the event loop: it may be about to add a job that it has checked before.
+        """
         self._stopping.set()
+        self._call_in_loop(self._fail_waiting, cause if isinstance(cause, Exception) else RuntimeError(repr(cause)))
+
+    def _fail_waiting(self, cause: Exception) -> None:
         left = [job for given in self._queued() if given is not None for job in given] + self._writing
         left += self.take_waiting()
-        fail_jobs(left, cause if isinstance(cause, Exception) else RuntimeError(repr(cause)))
-        self._call_in_loop(settle, left)
+        fail_jobs(left, cause)
+        settle(left)
 
     def _queued(self) -> list[list[WriteJob] | None]:
         given: list[list[WriteJob] | None] = []

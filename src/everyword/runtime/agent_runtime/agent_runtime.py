@@ -133,7 +133,7 @@ class AgentRuntime:
             await loaded.actor.insist(CancelTurns(request))
 
     async def clear(self) -> None:
-        """Start the conversation anew."""
+        """Clear the conversation: stop every turn, and continue with an empty list of messages."""
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.insist(ClearConversation())
 

@@ -133,7 +133,7 @@ class ManagedStreamsAccess:
             return await loaded.actor.inspect(_messages)
 
     async def clear(self) -> None:
-        """Start anew: streams that are open end, jobs that fill them are cancelled, everything stored of them goes."""
+        """Clear the conversation: end open streams, cancel the jobs that fill them, and delete what they stored."""
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.insist(ClearConversation(cancels=GENERATE))
         await self.erase(self._directory.clock.now())
