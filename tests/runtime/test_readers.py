@@ -14,7 +14,7 @@ from everyword.events import Chunk
 from everyword.ids import Attempt, MessageId, Millis, RequestId, Seq, TurnId
 from everyword.log.memory import MemoryLog
 from everyword.runtime.directory import LoadedAgent
-from everyword.runtime.outbox import Outbox
+from everyword.runtime.outbox import ConnectionOutbox
 from everyword.runtime.subscription import PAGE, PAGE_BYTES
 from everyword.runtime.tail import Committed, Tail
 from everyword.testing import ScriptedResponder
@@ -226,7 +226,7 @@ async def test_an_unreadable_event_is_reported_and_skipped(caplog: pytest.LogCap
 async def test_a_direct_frame_never_overtakes_what_was_committed_before_it() -> None:
     async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
         async with loaded.subscribe(Seq(0)) as subscription:
-            outbox = Outbox(subscription)
+            outbox = ConnectionOutbox(subscription)
             outbox.post(b"first")
             await stream(loaded, 3)
             outbox.post(b"second")
@@ -241,7 +241,7 @@ async def test_a_direct_frame_never_overtakes_what_was_committed_before_it() -> 
 async def test_a_client_that_does_not_read_its_direct_frames_is_told_to_come_back() -> None:
     async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
         async with loaded.subscribe() as subscription:
-            outbox = Outbox(subscription, limit=2, max_bytes=100)
+            outbox = ConnectionOutbox(subscription, limit=2, max_bytes=100)
             outbox.post(b"a")
             outbox.post(b"b")
             with pytest.raises(MailboxFull, match="1013"):
@@ -255,7 +255,7 @@ async def test_a_client_that_does_not_read_its_direct_frames_is_told_to_come_bac
 async def test_one_direct_frame_may_be_larger_than_what_may_wait() -> None:
     async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
         async with loaded.subscribe() as subscription:
-            outbox = Outbox(subscription, max_bytes=100)
+            outbox = ConnectionOutbox(subscription, max_bytes=100)
             outbox.post(b"x" * 101)
             with pytest.raises(MailboxFull):
                 outbox.post(b"y")
@@ -267,7 +267,7 @@ async def test_one_direct_frame_may_be_larger_than_what_may_wait() -> None:
 async def test_who_has_much_to_post_waits_until_half_of_it_is_read_or_nobody_reads() -> None:
     async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
         async with loaded.subscribe() as subscription:
-            outbox = Outbox(subscription, max_bytes=100)
+            outbox = ConnectionOutbox(subscription, max_bytes=100)
             outbox.post(b"x" * 50)
             await outbox.drain()
             outbox.post(b"y" * 10)

@@ -13,7 +13,7 @@ from everyword import AIChatAgent
 from everyword.errors import UsageError
 from everyword.server import Connecting, Everyword, Principal, Reject
 from everyword.server.access_policy import AccessPolicy
-from everyword.server.agent_urls import Address, find_address
+from everyword.server.agent_urls import ResourceAddress, find_address
 from everyword.server.permissions import Permissions
 from everyword.server.playground import PlaygroundFeed
 from everyword.testing import Gate
@@ -230,18 +230,18 @@ async def test_an_invited_page_can_read_why_it_was_refused() -> None:
 @pytest.mark.parametrize(
     ("path", "root", "expected"),
     [
-        ("/agents/chat/ann/get-messages", "", Address("chat", "ann", "get-messages")),
-        ("/agents/chat/ann/chat/stream/", "", Address("chat", "ann", "chat/stream")),
-        ("/agents/chat/ann", "", Address("chat", "ann", "")),
-        ("/agents/chat/a%2Fb/chat", "", Address("chat", "a/b", "chat")),
-        ("/agents/chat/a%252Fb/chat?x=/y", "", Address("chat", "a%2Fb", "chat")),
-        ("/mount/agents/chat/ann/chat", "/mount", Address("chat", "ann", "chat")),
-        ("//agents/chat/ann/get-messages", "", Address("chat", "ann", "get-messages")),
-        ("//mount/agents/chat/ann", "/mount", Address("chat", "ann", "")),
-        ("/agents/chat/ann//get-messages", "", Address("chat", "ann", "get-messages")),
-        ("/agents/chat/ann//sub/leaf/bob", "", Address("chat", "ann", "", (("leaf", "bob"),))),
-        ("/agents/chat/ann//", "", Address("chat", "ann", "")),
-        ("/m%C3%BCnt/agents/chat/ann/chat", "/münt", Address("chat", "ann", "chat")),
+        ("/agents/chat/ann/get-messages", "", ResourceAddress("chat", "ann", "get-messages")),
+        ("/agents/chat/ann/chat/stream/", "", ResourceAddress("chat", "ann", "chat/stream")),
+        ("/agents/chat/ann", "", ResourceAddress("chat", "ann", "")),
+        ("/agents/chat/a%2Fb/chat", "", ResourceAddress("chat", "a/b", "chat")),
+        ("/agents/chat/a%252Fb/chat?x=/y", "", ResourceAddress("chat", "a%2Fb", "chat")),
+        ("/mount/agents/chat/ann/chat", "/mount", ResourceAddress("chat", "ann", "chat")),
+        ("//agents/chat/ann/get-messages", "", ResourceAddress("chat", "ann", "get-messages")),
+        ("//mount/agents/chat/ann", "/mount", ResourceAddress("chat", "ann", "")),
+        ("/agents/chat/ann//get-messages", "", ResourceAddress("chat", "ann", "get-messages")),
+        ("/agents/chat/ann//sub/leaf/bob", "", ResourceAddress("chat", "ann", "", (("leaf", "bob"),))),
+        ("/agents/chat/ann//", "", ResourceAddress("chat", "ann", "")),
+        ("/m%C3%BCnt/agents/chat/ann/chat", "/münt", ResourceAddress("chat", "ann", "chat")),
         ("/agents/chat/ann/chat", "/mount", None),
         ("/agents//ann/chat", "", None),
         ("/agents/chat//chat", "", None),
@@ -250,13 +250,15 @@ async def test_an_invited_page_can_read_why_it_was_refused() -> None:
         ("//", "", None),
     ],
 )
-def test_an_address_is_read_from_the_raw_path_below_the_mount(path: str, root: str, expected: Address | None) -> None:
+def test_an_address_is_read_from_the_raw_path_below_the_mount(
+    path: str, root: str, expected: ResourceAddress | None
+) -> None:
     scope = {"raw_path": path.encode(), "path": "unused", "root_path": root}
     assert find_address(scope, "/agents") == expected
 
 
 def test_an_address_is_read_from_the_path_where_there_is_no_raw_one() -> None:
-    assert find_address({"path": "/a/b/chat/ann ä/events"}, "/a/b") == Address("chat", "ann ä", "events")
+    assert find_address({"path": "/a/b/chat/ann ä/events"}, "/a/b") == ResourceAddress("chat", "ann ä", "events")
 
 
 async def test_a_stream_is_not_held_open_for_a_client_that_was_never_let_in() -> None:

@@ -19,7 +19,7 @@ from everyword.errors import ChatError
 from everyword.ids import AgentId, MessageId, RequestId
 from everyword.log.base import Activation
 from everyword.log.memory import MemoryLog
-from everyword.runtime.phase import Phase
+from everyword.runtime.phase import ShutdownPhase
 from everyword.server import Limits
 from everyword.testing import Gate
 from tests.server.kit import (
@@ -494,7 +494,7 @@ async def test_a_question_is_stored_while_the_server_stops_and_asked_to_come_bac
             assert (await client.post("chat", json=question("u2"), headers=later)).status_code == 202
             gate.open()
             assert ending(await reader.rest()) == {"type": "finish"}
-        app._directory.phase = Phase.CLOSED  # as it is in the moment before the web server stops listening
+        app._directory.phase = ShutdownPhase.CLOSED  # as it is in the moment before the web server stops listening
         answer = await client.post("chat", json=question("u3"), headers=later)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         await closing

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from everyword import AIChatAgent, Connecting, Everyword, Principal
 from everyword.cli.playground import playground
 from everyword.observe import Metrics
-from everyword.runtime.phase import Phase
+from everyword.runtime.phase import ShutdownPhase
 from tests.server.kit import PATIENCE, chat, connect, question, scripted, serving
 from tests.server.sockets import socket
 from tests.server.test_every_entry_point import ABOUT_THE_SERVER, PLAYGROUND, http_paths
@@ -187,7 +187,7 @@ async def test_a_path_of_the_agents_own_is_refused_while_the_server_stops() -> N
     app = chat(Chat)
     async with serving(app) as url, connect(f"{url}/agents/chat/ann") as client:
         directory = (await app.start()).directory
-        directory.phase = Phase.CLOSED
+        directory.phase = ShutdownPhase.CLOSED
         answer = await client.post("own", json=question())
-        directory.phase = Phase.SERVING
+        directory.phase = ShutdownPhase.SERVING
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

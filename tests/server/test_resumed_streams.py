@@ -7,7 +7,7 @@ from typing import Any
 
 from everyword import AIChatAgent, Think, Turn, tool
 from everyword.testing import Call, Gate, LocalServer, ManualClock, ScriptedModel
-from everyword.testing.observers import Page, plain
+from everyword.testing.observers import AiSdkPage, plain
 
 
 class Bank(Think):
@@ -29,7 +29,7 @@ async def test_a_continuation_that_has_not_begun_is_told_behind_the_message_that
         await chat.send("hi")
         (call,) = chat.pending_approvals
         await chat.approve(call["toolCallId"])
-        page = await Page("a page", server, "bank", "test").open()
+        page = await AiSdkPage("a page", server, "bank", "test").open()
         reply = chat.follow()
         clock.advance(1)
         await reply
@@ -55,7 +55,7 @@ async def test_an_answer_of_a_branch_that_was_left_is_not_told() -> None:
         await gate.reached.wait()
         new = chat.edit(chat.messages[0].id, "hello")
         await chat.stop("nothing")  # taken in behind the edit
-        page = await Page("a page", server, "chat", "test").open()
+        page = await AiSdkPage("a page", server, "chat", "test").open()
         gate.open()
         await old
         await new

@@ -7,7 +7,17 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import AgentGone, UsageError
 from ..messages.message import Chunk
-from ..runtime.api import Call, DeclaredJob, FiberRecord, JobCall, Rules, RunRecord, StreamItem, TurnCall, TurnResult
+from ..runtime.api import (
+    DeclaredJob,
+    FiberRecord,
+    JobCall,
+    MethodCall,
+    Rules,
+    RunRecord,
+    StreamItem,
+    TurnCall,
+    TurnResult,
+)
 from .agent import Agent
 from .agent_tools.runs import HasAgentTools
 from .agent_tools.types import AgentToolResult, AgentToolRun
@@ -67,10 +77,10 @@ class AgentResponder(Generic[AgentT]):
         set_current_agent(self.agent)
         await self.agent.on_agent_tool_finish(AgentToolRun.of(record), AgentToolResult.of(record))
 
-    async def answer_call(self, call: Call) -> bytes:
+    async def answer_call(self, call: MethodCall) -> bytes:
         return await answer_call(self.agent, call)
 
-    def answer_stream(self, call: Call) -> AsyncIterator[StreamItem]:
+    def answer_stream(self, call: MethodCall) -> AsyncIterator[StreamItem]:
         return answer_stream(self.agent, call)
 
     def retire(self, why: AgentGone) -> None:

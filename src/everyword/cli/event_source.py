@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..client.address import Address
+from ..client.address import AgentAddress
 from ..client.backoff import Backoff
 from ..codec.compact import replay_from_fold
 from ..core.state import State
@@ -163,7 +163,7 @@ def events_url(url: str, agent: str) -> str:
     kind, _, name = agent.partition("/")
     if not name:
         raise UsageError(f"unable to find {agent!r} on a server; give kind/name, as in chat/ann")
-    return Address(url, kind, name).http("events")
+    return AgentAddress(url, kind, name).http("events")
 
 
 def _read(told: SseEvent) -> tuple[Seq, CurrentState | Happened]:

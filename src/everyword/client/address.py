@@ -8,13 +8,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from ..errors import UsageError
 
-__all__ = ["Address"]
+__all__ = ["AgentAddress"]
 
 _SCHEMES = {"http": "http", "ws": "http", "https": "https", "wss": "https"}
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class AgentAddress:
     """The address of one agent of a server. `agent` is the name of its class, or that name in kebab case."""
 
     url: str

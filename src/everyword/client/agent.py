@@ -13,9 +13,9 @@ from uuid import uuid4
 import msgspec
 
 from ..errors import CallFailed, ConnectionLost, StateRefused
-from .address import Address
-from .connection import Connection, Fields, Options
-from .protocol.agent import AgentProtocol, Call
+from .address import AgentAddress
+from .connection import Fields, Options, ReconnectingConnection
+from .protocol.agent import AgentProtocol, PendingCall
 from .protocol.chat import ChatProtocol
 
 __all__ = ["AgentClient"]
@@ -42,10 +42,10 @@ class AgentClient:
         chat: ChatProtocol | None = None,
         **options: Any,
     ) -> None:
-        self.address = Address(url, agent, name, base_path)
+        self.address = AgentAddress(url, agent, name, base_path)
         self.options = Options(headers=headers or {}, query=query or {}, **options)
         self.protocol = AgentProtocol(chat)
-        self.connection = Connection(self.address, self.protocol, uuid4().hex, self.options)
+        self.connection = ReconnectingConnection(self.address, self.protocol, uuid4().hex, self.options)
         self._callbacks: list[Callable[[Any], Awaitable[None] | None]] = []
         self._readers: list[deque[Frame]] = []
         self._reported_state = 0
@@ -147,13 +147,13 @@ class AgentClient:
         if result is not None:
             yield result
 
-    def _begin(self, method: str, args: tuple[Any, ...]) -> tuple[str, Call]:
+    def _begin(self, method: str, args: tuple[Any, ...]) -> tuple[str, PendingCall]:
         call_id = uuid4().hex
         call = self.protocol.call(call_id, method, list(args))
         self.connection.flush()
         return call_id, call
 
-    def _result(self, method: str, call: Call) -> Any:
+    def _result(self, method: str, call: PendingCall) -> Any:
         if call.is_lost:
             raise ConnectionLost(f"unable to get the result of {method}(); the connection was lost while it ran")
         if call.error is not None:

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from ..ids import Millis
 
-__all__ = ["Backoff", "Clock", "SystemClock"]
+__all__ = ["Backoff", "ClientClock", "MonotonicClock"]
 
 
-class Clock(Protocol):
+class ClientClock(Protocol):
     """A clock that can wait. `everyword.testing.ManualClock` is one for tests."""
 
     def now(self) -> Millis:
@@ -25,7 +25,7 @@ class Clock(Protocol):
         ...
 
 
-class SystemClock:
+class MonotonicClock:
     """The monotonic clock of the machine."""
 
     def now(self) -> Millis:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ClientError, TurnedAway, Unreachable
 from ..extras import missing
 from ..ids import Millis
-from .address import Address
-from .backoff import Backoff, Clock, SystemClock
+from .address import AgentAddress
+from .backoff import Backoff, ClientClock, MonotonicClock
 from .protocol.agent import AgentProtocol
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-__all__ = ["Connection", "Fields", "Options"]
+__all__ = ["Fields", "Options", "ReconnectingConnection"]
 
 Fields = Mapping[str, str] | Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
 """Headers or query fields, or a function that is called before every connect: tokens may be short-lived."""
@@ -36,7 +36,7 @@ class Options:
     headers: Fields = field(default_factory=dict)
     query: Fields = field(default_factory=dict)
     backoff: Backoff = field(default_factory=Backoff)
-    clock: Clock = field(default_factory=SystemClock)
+    clock: ClientClock = field(default_factory=MonotonicClock)
     random: Callable[[], float] = random
     connect_timeout: float = 10.0
     connect: Callable[[str, Mapping[str, str]], Awaitable[Any]] | None = None
@@ -45,13 +45,13 @@ class Options:
     """The httpx transport for HTTP requests; None for the default."""
 
 
-class Connection:
+class ReconnectingConnection:
     """Keeps a protocol connected until it is closed or the server refuses it.
 
     Callers wait for a condition with `until`, which checks it after every event.
     """
 
-    def __init__(self, address: Address, protocol: AgentProtocol, own_id: str, options: Options) -> None:
+    def __init__(self, address: AgentAddress, protocol: AgentProtocol, own_id: str, options: Options) -> None:
         self.is_open = False
         self.failure: ClientError | None = None
         self._address, self._protocol, self._own_id, self._options = address, protocol, own_id, options

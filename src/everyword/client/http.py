@@ -12,7 +12,7 @@ from ..extras import missing
 from ..ids import Millis
 from ..messages.message import UIMessage
 from ..messages.sse import SseParser
-from .address import Address
+from .address import AgentAddress
 from .connection import Options, fields
 from .protocol.sse_turn import SseTurn
 
@@ -27,7 +27,7 @@ JsonObject = dict[str, Any]
 class Http:
     """HTTP requests to one agent, with the headers and the query of its client."""
 
-    def __init__(self, address: Address, options: Options) -> None:
+    def __init__(self, address: AgentAddress, options: Options) -> None:
         self._address, self._options = address, options
         self._client: httpx.AsyncClient | None = None
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..agents import AIChatAgent, ToolContext, Turn, tool
 from ..errors import ChatError
 from ..messages.message import Chunk, UIMessage
-from .scripts import Call, Pause, Step, Thought, script_for
+from .scripts import DemoToolCall, Pause, Step, Thought, script_for
 from .words import CREW
 
 __all__ = ["Demo"]
@@ -117,7 +117,7 @@ class _Performance:
                         yield chunk
                 case Pause(words):
                     await self._wait(0 if self._is_behind else words)
-                case Call():
+                case DemoToolCall():
                     async for chunk in self.play(await self._call(step)):
                         yield chunk
                 case ChatError():
@@ -150,7 +150,7 @@ class _Performance:
             self._thinking = 0
         return chunk
 
-    async def _call(self, call: Call) -> list[Step]:
+    async def _call(self, call: DemoToolCall) -> list[Step]:
         try:
             output = await self._turn.call_tool(call.tool, **call.given)
         except ChatError:

@@ -11,7 +11,7 @@ from ..errors import ChatError
 from ..messages.message import Chunk
 from . import words as w
 
-__all__ = ["Call", "Pause", "Step", "Thought", "script_for"]
+__all__ = ["DemoToolCall", "Pause", "Step", "Thought", "script_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Thought:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DemoToolCall:
     """Call a tool, then play `then` or `failed`. Words may contain `{place}` of its output."""
 
     tool: str
@@ -38,7 +38,7 @@ class Call:
     failed: Sequence[Step] = ()
 
 
-Step = str | Thought | Chunk | Call | Pause | ChatError
+Step = str | Thought | Chunk | DemoToolCall | Pause | ChatError
 """One step of a script: text, a chunk, a call, a pause or an error."""
 
 
@@ -77,7 +77,7 @@ def _plan() -> list[Step]:
 _SCRIPTS: list[tuple[str, list[Step]]] = [
     (
         "tools?|weather|forecast",
-        [*_words(w.TOOL_BEFORE), Call("forecast", {"place": "the harbour"}, then=_words(w.TOOL_AFTER))],
+        [*_words(w.TOOL_BEFORE), DemoToolCall("forecast", {"place": "the harbour"}, then=_words(w.TOOL_AFTER))],
     ),
     ("errors?|fail|failure", [*_words(w.ERROR_BEFORE), ChatError(w.ERROR_TEXT)]),
     ("plan|think|reason", _plan()),
@@ -85,7 +85,7 @@ _SCRIPTS: list[tuple[str, list[Step]]] = [
         "charter|pay|approval|approve",
         [
             *_words(w.CHARTER_BEFORE),
-            Call(
+            DemoToolCall(
                 "charter", {"boat": "Everyword", "price": 120}, then=_words(w.CHARTER_YES), failed=_words(w.CHARTER_NO)
             ),
         ],
@@ -94,10 +94,10 @@ _SCRIPTS: list[tuple[str, list[Step]]] = [
         "where",
         [
             *_words(w.WHERE_BEFORE),
-            Call("where", then=_words(w.WHERE_AFTER), failed=_words(w.WHERE_FAILED)),
+            DemoToolCall("where", then=_words(w.WHERE_AFTER), failed=_words(w.WHERE_FAILED)),
         ],
     ),
     ("survey|data|progress", _survey()),
-    ("crew|agents?|team", [*_words(w.CREW_BEFORE), Call("ask_crew", then=_words(w.CREW_AFTER))]),
+    ("crew|agents?|team", [*_words(w.CREW_BEFORE), DemoToolCall("ask_crew", then=_words(w.CREW_AFTER))]),
     ("long|story|slow", _words(w.LONG)),
 ]

@@ -31,7 +31,7 @@ from .commit_loop import CommitLoop, OnAppend
 from .declared_schedules import reconcile_declared
 from .load_failures import LoadFailures
 from .pending_states import PendingStates
-from .phase import Phase
+from .phase import ShutdownPhase
 from .reconciler import Reconciler
 from .stored_ids import Kinds, StoredIds
 from .subscription import Subscription
@@ -116,7 +116,7 @@ class Directory:
     ) -> None:
         self.store, self.clock = store, clock if clock is not None else SystemClock()
         self.settings = settings if settings is not None else Settings()
-        self.phase = Phase.SERVING
+        self.phase = ShutdownPhase.SERVING
         self._responders = responders
         self._loaded: dict[AgentId, LoadedAgent] = {}
         self._loading: dict[AgentId, asyncio.Task[LoadedAgent]] = {}
@@ -139,12 +139,12 @@ class Directory:
     @property
     def is_stopping(self) -> bool:
         """Whether the process was told to stop: it begins nothing new."""
-        return self.phase is not Phase.SERVING
+        return self.phase is not ShutdownPhase.SERVING
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing is written here any more."""
-        return self.phase is Phase.CLOSED
+        return self.phase is ShutdownPhase.CLOSED
 
     # -- using agents ----------------------------------------------------------------------------------------
 
@@ -436,8 +436,8 @@ class Directory:
 
     def begin_drain(self) -> None:
         """Begin nothing new from now on; `aclose` does the rest."""
-        if self.phase is Phase.SERVING:
-            self.phase = Phase.DRAINING
+        if self.phase is ShutdownPhase.SERVING:
+            self.phase = ShutdownPhase.DRAINING
 
     async def aclose(self) -> None:
         """Start nothing new, let what runs finish for a while, interrupt the rest, close the store (R-19)."""
@@ -464,7 +464,7 @@ class Directory:
 
     async def _interrupt(self) -> None:
         """End what still runs as if the process had been killed, but for a note that it was not."""
-        self.phase = Phase.CLOSED
+        self.phase = ShutdownPhase.CLOSED
         tasks = self._tasks(lambda reconciler: reconciler.tasks)
         actors = [each.task for each in (*self._loaded.values(), *self._departing) if each.task is not None]
         # Without an await in between: code that sees its sub-agent stop must not record that as an error.

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import AgentGone, AgentStopped, EverywordError, LogError, UsageError
 from ..ids import AgentId, parent_id
 from ..trace_context import current_trace, run_in_trace
-from .api.calls import AnswersCalls, Call, StreamItem
+from .api.calls import AnswersCalls, MethodCall, StreamItem
 from .call_errors import describe_failure, revive_failure
 from .directory import Directory, LoadedAgent, own_context, starting_agents
 
@@ -32,7 +32,7 @@ class MethodCalls:
     def __init__(self, running: Callable[[], Directory]) -> None:
         self._running = running
 
-    async def call(self, call: Call) -> bytes:
+    async def call(self, call: MethodCall) -> bytes:
         """Run a method in the loaded agent, as its own code; return its result as JSON.
 
         The result is given out when the states that the call set are committed. The method goes on if the caller is
@@ -59,7 +59,7 @@ class MethodCalls:
                     raise
                 await directory.loaded_again(call.agent)
 
-    async def stream(self, call: Call) -> AsyncIterator[StreamItem]:
+    async def stream(self, call: MethodCall) -> AsyncIterator[StreamItem]:
         """Run an async generator in the loaded agent; closing the iterator closes it at its next value."""
         call = replace(call, starting=starting_agents(), trace=current_trace())
         directory = self._running()
@@ -102,7 +102,7 @@ class MethodCalls:
 class _Answer:
     """One call while it runs in its agent."""
 
-    def __init__(self, directory: Directory, loaded: LoadedAgent, call: Call) -> None:
+    def __init__(self, directory: Directory, loaded: LoadedAgent, call: MethodCall) -> None:
         self._loaded, self._call = loaded, call
         self._done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._task = _spawn(directory, loaded, call, self._run())
@@ -137,7 +137,7 @@ class _Answer:
 class _Feed:
     """One stream while it runs in its agent, at most one value ahead of its reader."""
 
-    def __init__(self, directory: Directory, loaded: LoadedAgent, call: Call) -> None:
+    def __init__(self, directory: Directory, loaded: LoadedAgent, call: MethodCall) -> None:
         self._loaded, self._call = loaded, call
         self._item: StreamItem | None = None
         self._failure: EverywordError | None = None
@@ -191,7 +191,7 @@ class _Feed:
         self._changed.set()
 
 
-def _spawn(directory: Directory, loaded: LoadedAgent, call: Call, work: Any) -> asyncio.Task[None]:
+def _spawn(directory: Directory, loaded: LoadedAgent, call: MethodCall, work: Any) -> asyncio.Task[None]:
     """Run a call as the agent's own work, in a context of its own: nothing of the caller's but what the call says."""
     context = own_context(directory, call.starting)
     return loaded.reconciler.begin(work, f"{call.method} of {call.agent}", context=context, is_wait=call.is_wait)
@@ -203,7 +203,7 @@ def _callee(loaded: LoadedAgent) -> AnswersCalls:
     return loaded.responder
 
 
-async def _failure_of(loaded: LoadedAgent, call: Call, exc: Exception) -> EverywordError:
+async def _failure_of(loaded: LoadedAgent, call: MethodCall, exc: Exception) -> EverywordError:
     """Return the error for the caller, once the states that were set before it are committed."""
     if not isinstance(exc, EverywordError):
         log.warning("%s of %r raised", call.method, loaded.actor.agent, exc_info=exc)
@@ -213,7 +213,7 @@ async def _failure_of(loaded: LoadedAgent, call: Call, exc: Exception) -> Everyw
     return revive_failure(described)
 
 
-def _lost(loaded: LoadedAgent, call: Call) -> AgentStopped:
+def _lost(loaded: LoadedAgent, call: MethodCall) -> AgentStopped:
     agent = loaded.actor.agent
     if loaded.is_destroyed:
         return AgentGone(f"unable to finish {call.method} of {agent!r}; the agent was destroyed meanwhile")

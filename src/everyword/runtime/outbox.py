@@ -16,13 +16,13 @@ from ..ids import Seq
 from .subscription import Subscription
 from .tail import Committed
 
-__all__ = ["Outbox"]
+__all__ = ["ConnectionOutbox"]
 
 
 T = TypeVar("T")
 
 
-class Outbox(Generic[T]):
+class ConnectionOutbox(Generic[T]):
     """What one connection is to be sent, in order. One task reads it; any may post.
 
     `T` is what the direct lane carries besides frames: questions that are answered in order with the events.

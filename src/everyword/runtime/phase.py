@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Phase"]
+__all__ = ["ShutdownPhase"]
 
 
-class Phase(enum.Enum):
+class ShutdownPhase(enum.Enum):
     """What may begin and what may be written (R-19)."""
 
     SERVING = enum.auto()

@@ -23,7 +23,7 @@ from .clock import Clock
 from .committed_view import CommittedView
 from .fiber_runner import FiberSupervisor
 from .job_runner import JobSupervisor
-from .phase import Phase
+from .phase import ShutdownPhase
 from .response_hooks import ResponseHooks
 from .turn_results import TurnWaiters
 from .turn_supervisor import TurnSupervisor
@@ -45,7 +45,7 @@ class Reconciler:
         clock: Clock,
         rules: Rules,
         *,
-        phase: Callable[[], Phase],
+        phase: Callable[[], ShutdownPhase],
         wake_at: Callable[[Millis], None],
         on_commit: Callable[[], None],
         runs: AgentToolRuns,
@@ -104,14 +104,14 @@ class Reconciler:
         self.fibers.retire(work.fibers)
         self.turns.reconcile(state, work)
         phase = self._phase()
-        if phase is not Phase.CLOSED:
+        if phase is not ShutdownPhase.CLOSED:
             for turn in work.hooks:
                 self.hooks.call(state, turn, recovered=self.turns.is_inherited(turn))
         self._is_start_awaited = not self._has_started and bool(work.jobs or work.fibers)
-        if phase is Phase.SERVING and self._has_started:
+        if phase is ShutdownPhase.SERVING and self._has_started:
             self.jobs.start(work.jobs, state.jobs)
             self.fibers.hand_back(work.fibers)
-        self.runs.reconcile(state, work, may_start=phase is not Phase.CLOSED)
+        self.runs.reconcile(state, work, may_start=phase is not ShutdownPhase.CLOSED)
 
     def has_started(self) -> None:
         """Note that the agent's own code has started, and begin with what has waited for it."""

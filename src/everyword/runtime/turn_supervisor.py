@@ -19,7 +19,7 @@ from .actor import Actor
 from .api import Evaluate, Responder
 from .clock import Clock
 from .mailbox import Envelope
-from .phase import Phase
+from .phase import ShutdownPhase
 from .turn_runner import TurnRunner, TurnStart
 
 __all__ = ["TurnSupervisor"]
@@ -40,7 +40,7 @@ class TurnSupervisor:
         clock: Clock,
         rules: Rules,
         *,
-        phase: Callable[[], Phase],
+        phase: Callable[[], ShutdownPhase],
         last_word_of_runs: Callable[[TurnId], Awaitable[Millis | None]],
         look_again: Callable[[], None],
     ) -> None:
@@ -107,7 +107,9 @@ class TurnSupervisor:
         was under way.
         """
         phase, is_begun = self._phase(), self._actor.begun == turn.id
-        return phase is Phase.SERVING or (phase is Phase.DRAINING and (turn.accepted.trusted or is_begun))
+        return phase is ShutdownPhase.SERVING or (
+            phase is ShutdownPhase.DRAINING and (turn.accepted.trusted or is_begun)
+        )
 
     def _start(self, accepted: TurnState) -> None:
         if not self._may_begin(accepted):
@@ -173,7 +175,7 @@ class TurnSupervisor:
     def _runner_done(self, task: asyncio.Task[None]) -> None:
         runner = self._runners.pop(task)
         if task.cancelled():
-            if not runner.is_cancelled and self._phase() is Phase.SERVING:
+            if not runner.is_cancelled and self._phase() is ShutdownPhase.SERVING:
                 self._look_again()  # the answer's own code cancelled it: that is a failed attempt
             return
         exc = task.exception()

@@ -21,7 +21,7 @@ from ..errors import BadInput, EverywordError, UsageError, public_text
 from ..ids import AgentId
 from ..principals import acting_as
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy, can_be_watched
-from .agent_urls import Address, find_address
+from .agent_urls import ResourceAddress, find_address
 from .http import SOCKET, entered_as
 from .permissions import Action, Connecting, Permit, Reject
 from .service import Service
@@ -94,7 +94,7 @@ class Admission:
             log.error("%s", exc)
             return Reject("unable to answer; the log cannot be used right now. Try again.", 503)
 
-    def _not_found(self, address: Address | None, named_kinds: Sequence[str] | None) -> str:
+    def _not_found(self, address: ResourceAddress | None, named_kinds: Sequence[str] | None) -> str:
         text = "unable to find this page"
         if address is not None:
             text = f"unable to find an agent of kind {reprlib.repr(address.kind)}"

@@ -13,13 +13,13 @@ from urllib.parse import quote, unquote_to_bytes
 from ..errors import BadInput
 from ..ids import SUB, AgentId, agent_id, can_name_a_root, id_problem, sub_agent_id
 
-__all__ = ["Address", "find_address"]
+__all__ = ["ResourceAddress", "find_address"]
 
 S = TypeVar("S", str, bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ResourceAddress:
     """One agent, and which of its resources: `chat/stream`, or the empty string for the agent itself.
 
     `kind` and `name` are those of the root; `subs` lead from there to the agent, outermost first.
@@ -38,7 +38,7 @@ class Address:
         return agent
 
 
-def find_address(scope: Any, base_path: str) -> Address | None:
+def find_address(scope: Any, base_path: str) -> ResourceAddress | None:
     """Return what the request is about, None when its path is not below `base_path` of wherever we are mounted.
 
     Raises:
@@ -58,7 +58,7 @@ def find_address(scope: Any, base_path: str) -> Address | None:
     if not can_name_a_root(rest[1]):
         raise BadInput(f"unable to find an agent named {rest[1]!r}; `/{SUB}/` in a name leads to sub-agents")
     subs, further = _subs(_from_first(rest[2:]))
-    return Address(rest[0], rest[1], "/".join(further).rstrip("/"), subs)
+    return ResourceAddress(rest[0], rest[1], "/".join(further).rstrip("/"), subs)
 
 
 def _subs(segments: list[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:

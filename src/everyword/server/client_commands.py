@@ -14,7 +14,7 @@ from ..events import Outcome, TurnAccepted, decode_event
 from ..ids import RequestId
 from ..principals import LOCAL
 from ..rows import TurnRow
-from ..runtime.outbox import Outbox
+from ..runtime.outbox import ConnectionOutbox
 from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire import frames
 from ..wire.client_list import ClientList
@@ -60,7 +60,7 @@ class ClientCommands:
         self,
         context: SocketContext,
         hooks: ConnectionHooks | None,
-        outbox: Outbox[HandshakeFrame],
+        outbox: ConnectionOutbox[HandshakeFrame],
         client_list: ClientList,
         arrival: TranscriptArrival,
     ) -> None:

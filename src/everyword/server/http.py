@@ -47,7 +47,7 @@ from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log
 from .permissions import Action, Permit, Reject, describe_verdict
 from .posted_tool_answers import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
 from .refusals import BUSY, FAILED, refusal_response
-from .request_bodies import Question, TooLarge, read_json, read_number, read_question
+from .request_bodies import PostedQuestion, TooLarge, read_json, read_number, read_question
 from .service import Service
 from .streamed_response import StreamedResponse
 
@@ -324,7 +324,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
 
 
 async def _standing(
-    loaded: LoadedAgent, caller: Caller, question: Question, request: RequestId
+    loaded: LoadedAgent, caller: Caller, question: PostedQuestion, request: RequestId
 ) -> Standing | Reject | None:
     """Take the answers that the posted messages give; return what goes on because of them, or went on before."""
     messages = question.messages

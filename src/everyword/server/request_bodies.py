@@ -18,7 +18,7 @@ from ..messages.client_messages import read_client_messages
 from ..wire.parse import read_trigger, tools_problem
 from .memory_budget import MemoryBudget
 
-__all__ = ["Question", "TooLarge", "read_json", "read_number", "read_question"]
+__all__ = ["PostedQuestion", "TooLarge", "read_json", "read_number", "read_question"]
 
 JsonObject = dict[str, Any]
 
@@ -34,7 +34,7 @@ TOO_LARGE = TooLarge()
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PostedQuestion:
     """A request for a turn, as the AI SDK's HTTP transport sends it."""
 
     messages: Sequence[JsonObject]
@@ -99,7 +99,7 @@ async def _whole(request: Request, limit: int, budget: MemoryBudget[asyncio.Time
         raise BadInput("unable to read the body; the client is gone") from None
 
 
-def read_question(body: JsonObject) -> Question:
+def read_question(body: JsonObject) -> PostedQuestion:
     """Take a question from its body: `messages`, `trigger`, `clientTools`, and the application's own fields.
 
     Raises:
@@ -115,7 +115,7 @@ def read_question(body: JsonObject) -> Question:
     if (problem := tools_problem(tools)) is not None:
         raise BadInput(f"unable to answer; {problem}")
     rest = {name: value for name, value in body.items() if name not in _OWN_FIELDS}
-    return Question(
+    return PostedQuestion(
         messages=messages,
         trigger=read_trigger(body.get("trigger")),
         body=to_raw(rest or None),

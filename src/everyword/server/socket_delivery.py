@@ -17,7 +17,7 @@ from starlette.websockets import WebSocketDisconnect
 from ..core.replay import TurnReplay
 from ..events import RunEnded, RunStarted
 from ..ids import Seq
-from ..runtime.outbox import Outbox
+from ..runtime.outbox import ConnectionOutbox
 from ..runtime.replay_reader import by_number, read_replay
 from ..runtime.subscription import PAGE, PAGE_BYTES, Subscription
 from ..runtime.tail import Committed
@@ -44,7 +44,7 @@ class SocketDelivery:
         self,
         context: SocketContext,
         transport: SocketTransport,
-        outbox: Outbox[HandshakeFrame],
+        outbox: ConnectionOutbox[HandshakeFrame],
         subscription: Subscription,
         view: ChatView,
         arrival: TranscriptArrival,

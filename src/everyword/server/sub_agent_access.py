@@ -17,7 +17,7 @@ from ..agents.sub_agent_classes import SubAgentAddress, known_child
 from ..errors import AgentStopped, LogError
 from ..ids import AgentId, agent_id, sub_agent_id
 from ..runtime.directory import Directory
-from .agent_urls import Address
+from .agent_urls import ResourceAddress
 from .close_codes import INTERNAL
 from .connection_hooks import agent_of
 from .permissions import Reject, describe_verdict
@@ -57,7 +57,7 @@ def find_child(parent: type[Agent], kind: str, served: Mapping[str, type[Agent]]
 
 
 async def check_sub_agent_access(
-    directory: Directory, connection: HTTPConnection, address: Address, served: Mapping[str, type[Agent]]
+    directory: Directory, connection: HTTPConnection, address: ResourceAddress, served: Mapping[str, type[Agent]]
 ) -> SubAgentRefusal | None:
     """Ask every agent on the way to the leaf, from the root down; None when all of them let the client pass."""
     agent, cls = agent_id(address.kind, address.name), served[address.kind]

@@ -30,7 +30,7 @@ from ..errors import (
 )
 from ..ids import AgentId, split_agent_id
 from ..runtime.directory import Directory
-from ..runtime.outbox import Outbox
+from ..runtime.outbox import ConnectionOutbox
 from ..runtime.random_ids import random_request_id
 from ..runtime.subscription import Subscription
 from ..wire import frames
@@ -114,7 +114,9 @@ class _Socket:
 
     def __init__(self, websocket: WebSocket, context: SocketContext, subscription: Subscription) -> None:
         self._websocket, self._context = websocket, context
-        self._outbox: Outbox[HandshakeFrame] = Outbox(subscription, max_bytes=context.settings.max_unread)
+        self._outbox: ConnectionOutbox[HandshakeFrame] = ConnectionOutbox(
+            subscription, max_bytes=context.settings.max_unread
+        )
         self._closed: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
         """Set when the server closes the socket: the agent's own code asked for it, or the principal expired."""
         own = agent_of(context.loaded)
@@ -218,7 +220,7 @@ class ConnectionSender:
     """What a `Connection` can do to its socket: send, close, and wait until the client has read."""
 
     def __init__(
-        self, outbox: Outbox[HandshakeFrame], closed: asyncio.Future[tuple[int, str]], unread_seconds: float
+        self, outbox: ConnectionOutbox[HandshakeFrame], closed: asyncio.Future[tuple[int, str]], unread_seconds: float
     ) -> None:
         self._outbox, self._closed, self._unread_seconds = outbox, closed, unread_seconds
 

@@ -19,7 +19,7 @@ from ..log.base import LogStore
 from ..log.memory import MemoryLog
 from ..log.sqlite.store import SqliteLog
 from ..runtime.clock import Clock
-from ..runtime.phase import Phase
+from ..runtime.phase import ShutdownPhase
 from ..server import Everyword
 from ..server.lifecycle import Lifecycle
 from .crashing_log import CrashingLog
@@ -66,7 +66,7 @@ class AppRun:
         """Cancel all tasks, also those that start while others end."""
         self.app._lifecycle.signals.deafen()
         if hasattr(self.app, "_directory"):
-            self.app._directory.phase = Phase.CLOSED  # a dead process starts nothing
+            self.app._directory.phase = ShutdownPhase.CLOSED  # a dead process starts nothing
         quiet = 0
         while quiet < QUIET:
             left = [task for task in self._tasks if not task.done() and task is not asyncio.current_task()]

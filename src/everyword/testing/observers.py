@@ -21,7 +21,7 @@ from ..messages.tool_calls import is_open, is_tool_part
 from .local_server import LocalServer
 from .network import Network
 
-__all__ = ["PATIENT", "Page", "Screen", "Stream", "Tab", "find_difference", "in_stream", "plain", "settled_since"]
+__all__ = ["PATIENT", "AiSdkPage", "Screen", "Stream", "Tab", "find_difference", "in_stream", "plain", "settled_since"]
 
 PATIENT: Final = 50
 """How often an observer is looked at before what it shows counts as final."""
@@ -125,7 +125,7 @@ class Stream:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
-class Page:
+class AiSdkPage:
     """A page of the AI SDK: reads the messages when it opens, then one event stream of the running and waiting turns.
 
     It folds the stream as `useChat` does: a `start` with another id begins another message, which takes the place of
@@ -144,7 +144,7 @@ class Page:
         self._http = server.http(kind, name)
         self._reading: asyncio.Task[None] | None = None
 
-    async def open(self) -> Page:
+    async def open(self) -> AiSdkPage:
         self._messages = (await self._http.get("get-messages", params={"reserve": "1"})).json()
         answer = await self._http.send(self._http.build_request("GET", "chat/stream"), stream=True)
         self._reading = asyncio.create_task(self._read(answer), name=self.label)

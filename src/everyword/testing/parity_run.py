@@ -13,7 +13,7 @@ from ..messages.message import UIMessage
 from .actions import ScriptAction
 from .hold_points import HoldPoints
 from .local_server import LocalServer
-from .observers import PATIENT, JsonObject, Page, Stream, Tab, find_difference, in_stream, plain, settled_since
+from .observers import PATIENT, AiSdkPage, JsonObject, Stream, Tab, find_difference, in_stream, plain, settled_since
 from .script_player import ScriptPlayer
 
 __all__ = ["ParityRun"]
@@ -49,7 +49,7 @@ class ParityRun:
             Stream("an event stream that reconnects", self._tabs[2]),
         ]
         self._player = ScriptPlayer(self._live, self._other, points, is_strict=is_strict)
-        self._pages: dict[Page, list[str]] = {}
+        self._pages: dict[AiSdkPage, list[str]] = {}
         """Pages of the AI SDK, each with the ids of the messages that its stream must contain."""
 
     def _tab(self, label: str) -> Tab:
@@ -106,19 +106,19 @@ class ParityRun:
             await self._player.is_waiting.wait()
         await asyncio.gather(self._live.handled(), self._other.handled())
 
-    async def _open_page(self) -> Page:
+    async def _open_page(self) -> AiSdkPage:
         await self._wait_until_held()
-        page = Page("a page of the AI SDK", self.server, self._kind, NAME)
+        page = AiSdkPage("a page of the AI SDK", self.server, self._kind, NAME)
         self._pages[page] = []
         await page.open()
         self._pages[page] = await self._inspect(_answers_due)
         return page
 
-    async def _close_page(self, page: Page) -> None:
+    async def _close_page(self, page: AiSdkPage) -> None:
         del self._pages[page]
         await page.close()
 
-    async def _find_disagreement(self, page: Page, *, is_late_new: bool) -> str | None:
+    async def _find_disagreement(self, page: AiSdkPage, *, is_late_new: bool) -> str | None:
         """Wait until all tabs and the page show the same messages in the same order, and as much of them.
 
         Returns the difference that remains, or None. Only the tab that started a continuation sees it until it ends
@@ -212,7 +212,7 @@ class ParityRun:
             if outcome == "error" and request in stream.seen:
                 self._same(stream.label, [error], [stream.failures.get(request)], "error text")
 
-    async def _check_page(self, page: Page, stored: list[JsonObject]) -> None:
+    async def _check_page(self, page: AiSdkPage, stored: list[JsonObject]) -> None:
         """Check what a page shows of the final conversation; questions that were sent later are not in its stream."""
         if page.problem is not None:
             raise AssertionError(f"{self.where}: {page.label} was sent what it cannot use: {page.problem}")

@@ -20,7 +20,7 @@ STATE = "tests/agents/state/test_shared_state.py"
 
 BUGS = [
     Bug(
-        "Outbox.poll",
+        "ConnectionOutbox.poll",
         "B5",
         drop("self.direct[0][0] <= self._subscription.cursor"),
         f"{READERS}::test_a_direct_frame_never_overtakes_what_was_committed_before_it",

@@ -69,7 +69,7 @@ BUGS = [
     Bug(
         "TurnSupervisor._may_begin",
         "R-19",
-        always("$phase is Phase.SERVING"),
+        always("$phase is ShutdownPhase.SERVING"),
         f"{LIFETIMES}::test_shutdown_lets_running_turns_finish_and_starts_no_other",
         "a server that shuts down starts new turns",
     ),

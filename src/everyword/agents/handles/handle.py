@@ -11,7 +11,7 @@ from ...errors import UsageError
 from ...events import Identity
 from ...ids import AgentId, split_agent_id, sub_agent_id
 from ...principals import Principal, acting_for
-from ...runtime.api import Call
+from ...runtime.api import MethodCall
 from ...runtime.method_calls import MethodCalls
 from ..callables import CallResult
 from ..execution_context import waiting_agents
@@ -136,10 +136,10 @@ class Handle(Generic[A_co]):
             )
         return self._result_of(self._make_call(name, encode_arguments(types, args, named)), types)
 
-    async def _result_of(self, call: Call, types: MethodTypes) -> Any:
+    async def _result_of(self, call: MethodCall, types: MethodTypes) -> Any:
         return decode_value(await self._calls.call(call), types.result, f"the result of {types.name}")
 
-    async def _streamed(self, call: Call, types: MethodTypes) -> AsyncGenerator[Any, None]:
+    async def _streamed(self, call: MethodCall, types: MethodTypes) -> AsyncGenerator[Any, None]:
         items: Any = self._calls.stream(call)
         async with aclosing(items):
             async for item in items:
@@ -152,12 +152,12 @@ class Handle(Generic[A_co]):
             raise UsageError(f"unable to call {name!r} so; a handle has it itself. Use `await handle.{name}(…)`.")
         return method_types(method_named(self._cls, name), self._cls)
 
-    def _make_call(self, method: str, arguments: bytes, **options: Any) -> Call:
+    def _make_call(self, method: str, arguments: bytes, **options: Any) -> MethodCall:
         principal = self._principal if self._principal is not None else acting_for()
-        return Call(self._agent, method, arguments, principal, waiting_agents(), **options)
+        return MethodCall(self._agent, method, arguments, principal, waiting_agents(), **options)
 
     async def _do(self, operation: str, result: Any, given: dict[str, Any] | None = None, **options: Any) -> Any:
-        """Run an operation of the framework in the agent; `options` are fields of `Call`."""
+        """Run an operation of the framework in the agent; `options` are fields of `MethodCall`."""
         what = f"what {operation} is given"
         call = self._make_call(PREFIX + operation, b"[[],%b]" % encode_value(given or {}, what), **options)
         return decode_value(await self._calls.call(call), result, f"the result of {operation}")

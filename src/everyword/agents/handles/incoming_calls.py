@@ -11,7 +11,7 @@ import msgspec
 
 from ...errors import UsageError
 from ...principals import act_for
-from ...runtime.api import Call, StreamItem
+from ...runtime.api import MethodCall, StreamItem
 from ..callables import CallResult
 from ..execution_context import set_current_agent, set_waiting_agents
 from .methods import method_named
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["answer_call", "answer_stream"]
 
 
-async def answer_call(agent: Agent, call: Call) -> bytes:
+async def answer_call(agent: Agent, call: MethodCall) -> bytes:
     """Run a method of the agent in this task; return its result as JSON."""
     begin, types = _prepared(agent, call)
     result = begin()
@@ -36,7 +36,7 @@ async def answer_call(agent: Agent, call: Call) -> bytes:
     return encode_value(result, f"the result of {types.name if types is not None else call.method}")
 
 
-async def answer_stream(agent: Agent, call: Call) -> AsyncIterator[StreamItem]:
+async def answer_stream(agent: Agent, call: MethodCall) -> AsyncIterator[StreamItem]:
     """Run an async generator of the agent in this task; give its values as JSON."""
     begin, types = _prepared(agent, call)
     values = begin()
@@ -53,7 +53,7 @@ async def answer_stream(agent: Agent, call: Call) -> AsyncIterator[StreamItem]:
             yield StreamItem(encode_value(value, what))
 
 
-def _prepared(agent: Agent, call: Call) -> tuple[Callable[[], Any], MethodTypes | None]:
+def _prepared(agent: Agent, call: MethodCall) -> tuple[Callable[[], Any], MethodTypes | None]:
     set_current_agent(agent)
     act_for(call.principal)
     set_waiting_agents(call.answering)

@@ -21,7 +21,7 @@ from ..tools.discovery import tools_of
 from ..tools.steps import Step, Steps, ToolRunner, is_waiting
 from ..turn import Turn
 from .context import StepContext, TurnContext
-from .model import Question, ask, no_usage, resolved_model
+from .model import ModelInput, ask, no_usage, resolved_model
 from .output import OUTPUT_TOOL, REJECTED_TEXT, ExpectedOutput, expected_type
 from .toolsets import opened_tools
 
@@ -202,7 +202,7 @@ class _AnswerLoop:
         messages, instructions = context.messages, context.instructions
         if self._agent.name_speakers:
             messages, instructions = with_speakers(messages), "\n\n".join(filter(None, [instructions, NAMED]))
-        question = Question(
+        question = ModelInput(
             model=resolved_model(context.model),
             messages=messages,
             instructions=instructions,

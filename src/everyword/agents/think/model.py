@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.usage import RunUsage
 
-__all__ = ["Question", "ask", "import_pydantic_ai", "inferred_model", "no_usage", "resolved_model"]
+__all__ = ["ModelInput", "ask", "import_pydantic_ai", "inferred_model", "no_usage", "resolved_model"]
 
 GO_ON: Final = (
     "Your last message was cut off before it was complete. Go on exactly where it stops, without repeating any of it "
@@ -32,7 +32,7 @@ _named: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Model]] = WeakKey
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ModelInput:
     """What a model is sent: the same question is always the same bytes.
 
     `output` is the definition of the tool whose call ends the answer; with it, plain text is not asked for.
@@ -93,7 +93,7 @@ def inferred_model(name: str) -> Model:
     return model
 
 
-def ask(question: Question, usage: RunUsage) -> AsyncIterator[Chunk]:
+def ask(question: ModelInput, usage: RunUsage) -> AsyncIterator[Chunk]:
     """Yield the step's chunks and a `finish` with everything counted so far; `usage` grows by what it took.
 
     Leaving early closes the provider's connection. Failures are those of `from_pydantic_ai`.
@@ -101,7 +101,7 @@ def ask(question: Question, usage: RunUsage) -> AsyncIterator[Chunk]:
     return from_pydantic_ai(_events(question, usage))
 
 
-async def _events(question: Question, usage: RunUsage) -> AsyncIterator[Any]:
+async def _events(question: ModelInput, usage: RunUsage) -> AsyncIterator[Any]:
     direct = import_pydantic_ai("pydantic_ai.direct")
     request = direct.model_request_stream(
         question.model,
@@ -118,7 +118,7 @@ async def _events(question: Question, usage: RunUsage) -> AsyncIterator[Any]:
     yield SimpleNamespace(event_kind="agent_run_result", result=result)
 
 
-def _history(question: Question) -> list[ModelMessage]:
+def _history(question: ModelInput) -> list[ModelMessage]:
     history = to_pydantic_ai(question.messages)
     if history and history[-1].kind == "response":
         # The last message is the answer itself: an attempt died in the middle, or the answer is to be continued.
@@ -127,7 +127,7 @@ def _history(question: Question) -> list[ModelMessage]:
     return history
 
 
-def _parameters(question: Question) -> ModelRequestParameters:
+def _parameters(question: ModelInput) -> ModelRequestParameters:
     models, kinds = import_pydantic_ai("pydantic_ai.models"), import_pydantic_ai("pydantic_ai.messages")
     output = question.output
     parameters: ModelRequestParameters = models.ModelRequestParameters(

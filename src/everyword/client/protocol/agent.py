@@ -13,15 +13,15 @@ import msgspec
 
 from .agent_state import AgentState
 from .chat import ChatProtocol
-from .outbox import Outbox
+from .outbox import ClientOutbox
 
-__all__ = ["AgentProtocol", "Call"]
+__all__ = ["AgentProtocol", "PendingCall"]
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Call:
+class PendingCall:
     """One call of a method of the agent."""
 
     frame: str
@@ -51,12 +51,12 @@ class AgentProtocol:
         self.chat = chat
         self.identity: JsonObject | None = None
         self.state = AgentState()
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, PendingCall] = {}
         self.others: list[JsonObject | str] = []
         """Frames that belong neither to the agent's protocol nor to the chat's. The reader empties the list."""
         self.frames = 0
         """Number of frames received on this connection."""
-        self._outbox = Outbox("state")
+        self._outbox = ClientOutbox("state")
 
     # -- the connection --------------------------------------------------------------------------------------------
 
@@ -100,10 +100,10 @@ class AgentProtocol:
         """Tell whether the server has processed a change of the state; it may have refused it."""
         return self._outbox.is_confirmed(change)
 
-    def call(self, call_id: str, method: str, args: list[Any]) -> Call:
+    def call(self, call_id: str, method: str, args: list[Any]) -> PendingCall:
         """Call a method; the returned call is filled when its answer arrives."""
         frame = msgspec.json.encode({"type": "rpc", "id": call_id, "method": method, "args": args}).decode()
-        call = self.calls[call_id] = Call(frame)
+        call = self.calls[call_id] = PendingCall(frame)
         return call
 
     def forget(self, call_id: str) -> None:

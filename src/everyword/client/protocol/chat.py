@@ -20,7 +20,7 @@ from ...messages.message import UIMessage
 from ...messages.tool_calls import ApprovalAnswer, tool_parts
 from .answer_streams import AnswerStreams
 from .message_list import MessageList, answer_to
-from .outbox import Outbox
+from .outbox import ClientOutbox
 from .requests import Ended, Request, Requests
 from .resume_handshake import ResumeHandshake
 
@@ -53,7 +53,7 @@ class ChatProtocol:
         """Why chunks were left out: they did not fit their message."""
         self.resume = ResumeHandshake()
         self._clear: _PendingClear | None = None
-        self._outbox = Outbox("confirm")
+        self._outbox = ClientOutbox("confirm")
 
     # -- the connection --------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class ChatProtocol:
 
     def frames_to_send(self) -> list[str]:
         """Return, once, the frames that are to be sent now."""
-        return cast(list[str], self._outbox.frames_to_send())  # only frames of `Outbox.keep` may be bytes
+        return cast(list[str], self._outbox.frames_to_send())  # only frames of `ClientOutbox.keep` may be bytes
 
     def probe(self) -> str:
         """Ask whether there is a turn to resume; `resume.answers` gets the answer under the id that this returns."""

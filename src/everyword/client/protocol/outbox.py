@@ -8,10 +8,10 @@ import msgspec
 
 from .unconfirmed_frames import UnconfirmedFrames
 
-__all__ = ["Outbox"]
+__all__ = ["ClientOutbox"]
 
 
-class Outbox:
+class ClientOutbox:
     """Frames to send, in order.
 
     Questions and commands are sent again on every new connection until they are confirmed. Kept frames are sent once,

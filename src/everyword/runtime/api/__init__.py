@@ -7,7 +7,7 @@ from ...core.state import Rules
 from ...events import Outcome
 from ..recovery import Continue, Decision, Recovery, Retry, Stop, Wait
 from .agent_tool_runs import AnswersRuns, HasRunHook, RunAnswer, RunCall, RunChunk, RunQuestion, RunRecord, RunRequest
-from .calls import AnswersCalls, Call, StreamItem
+from .calls import AnswersCalls, MethodCall, StreamItem
 from .fibers import FiberRecord, FiberWork, RecoversFibers, RunningFiber
 from .jobs import DeclaredJob, DeclaresJobs, JobCall, JobRecord, RunsJobs
 from .responder import CanBeDestroyed, HasStartHook, Responder, StreamFunction
@@ -18,7 +18,6 @@ from .versions import VersionedPlace, VersionRecord
 __all__ = [
     "AnswersCalls",
     "AnswersRuns",
-    "Call",
     "CanBeDestroyed",
     "CancelToken",
     "Continue",
@@ -33,6 +32,7 @@ __all__ = [
     "JobCall",
     "JobRecord",
     "ManagedRecord",
+    "MethodCall",
     "Outcome",
     "Policy",
     "RecoversFibers",

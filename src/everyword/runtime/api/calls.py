@@ -9,11 +9,11 @@ from typing import Protocol, runtime_checkable
 from ...events import Identity
 from ...ids import AgentId
 
-__all__ = ["AnswersCalls", "Call", "StreamItem"]
+__all__ = ["AnswersCalls", "MethodCall", "StreamItem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MethodCall:
     """One call of a method. Every field has a JSON form: the agent may live in another process."""
 
     agent: AgentId
@@ -50,10 +50,10 @@ class StreamItem:
 class AnswersCalls(Protocol):
     """A responder whose agent can be called."""
 
-    async def answer_call(self, call: Call) -> bytes:
+    async def answer_call(self, call: MethodCall) -> bytes:
         """Run the method that a call names, in the present task; return its result as JSON."""
         ...
 
-    def answer_stream(self, call: Call) -> AsyncIterator[StreamItem]:
+    def answer_stream(self, call: MethodCall) -> AsyncIterator[StreamItem]:
         """Run the async generator that a call names; give its values as JSON."""
         ...
