@@ -1,4 +1,4 @@
-"""Access control for sockets and HTTP: which clients are admitted, and pages of which sites (I-14)."""
+"""Access control for sockets and HTTP: which clients, and pages of which sites, are admitted (I-14)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["NOTHING_TO_WATCH", "AccessPolicy", "can_be_watched", "why_not_local"
 log = logging.getLogger("everyword.server")
 
 FORWARDING = frozenset({"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"})
-"""Headers by which a proxy says that it passed a request on; so does every header that begins with `X-Forwarded`."""
+"""Headers that a proxy adds to a forwarded request. Headers that begin with `X-Forwarded` count as well."""
 
 ANY_SITE = "*"
 ANY_SITE_WITHOUT_AUTHORIZE = (
@@ -31,7 +31,7 @@ ANY_SITE_WITHOUT_AUTHORIZE = (
 )
 
 FROM_CREDENTIALS = ("session", "user", "auth")
-"""What Starlette's middleware leaves in the scope, made from cookies or from `Authorization`."""
+"""Keys that Starlette's middleware adds to the scope, derived from cookies or from `Authorization`."""
 
 LONGEST_HOST = 300
 SHOWN_ORIGIN = 100
@@ -41,7 +41,7 @@ NOTHING_TO_WATCH = Reject("unable to find this agent; it does not exist yet, and
 
 
 class AccessPolicy:
-    """Refuses clients at sight, by where they come from. Who gets past it is asked who it is, and what it may do.
+    """Refuses clients by their address and origin, before `authenticate` and `authorize` are called.
 
     Raises:
         UsageError: `origins` has `"*"`, and there is no `authorize`.
@@ -54,7 +54,7 @@ class AccessPolicy:
         self.invite([origins] if isinstance(origins, str) else origins)
 
     def invite(self, origins: Sequence[str]) -> None:
-        """Let pages of these origins in, too."""
+        """Admit pages of these origins, too."""
         if ANY_SITE in origins:
             if not self.permissions.are_given:
                 raise UsageError(ANY_SITE_WITHOUT_AUTHORIZE)
@@ -63,11 +63,11 @@ class AccessPolicy:
 
     @property
     def has_authorize(self) -> bool:
-        """Whether an `authorize` decides. Without one, requests that seem to come from this machine are admitted."""
+        """True if there is an `authorize`. Without one, requests that seem to come from this machine are admitted."""
         return self.permissions.are_given
 
     def refuse_at_sight(self, connection: HTTPConnection) -> Reject | None:
-        """Refuse what can be refused without asking `authorize`."""
+        """Refuse a request if that can be decided without `authorize`."""
         return self.refuse_strangers(connection) or _refuse_malformed(connection) or self.refuse_origin(connection)
 
     def refuse_strangers(self, connection: HTTPConnection) -> Reject | None:
@@ -78,7 +78,7 @@ class AccessPolicy:
         return Reject(NOT_LOCAL.format(why=why)) if why is not None else None
 
     def refuse_origin(self, connection: HTTPConnection) -> Reject | None:
-        """Refuse pages of other sites that were not invited: their visitors' browsers would act for them."""
+        """Refuse pages of other sites that are not in `origins`: a visitor's browser would act for the page."""
         origin = _origin_of(connection)
         if origin is None or _is_same_origin(connection, origin) or self._is_invited(origin):
             return None
@@ -86,9 +86,9 @@ class AccessPolicy:
         return Reject(f"unable to serve pages of {shown}; add it to Everyword(..., origins=[...]) if it is yours")
 
     def without_credentials(self, scope: Scope) -> Scope:
-        """Return the scope without cookies and passwords where nothing but `"*"` lets the page in.
+        """Return the scope; without cookies and passwords if the page is admitted only because of `"*"`.
 
-        A browser adds cookies and passwords by itself, to requests of any page. A bearer token was added by the page.
+        A browser adds cookies and passwords by itself, to requests of any page. A bearer token is added by the page.
         """
         if not self._takes_any_site:
             return scope
@@ -102,7 +102,7 @@ class AccessPolicy:
         return {**{name: scope[name] for name in scope if name not in FROM_CREDENTIALS}, "headers": kept}
 
     def cors_headers(self, connection: HTTPConnection) -> dict[str, str]:
-        """Return what lets an invited page read the answer; nothing for everybody else."""
+        """Return the headers that let a page of `origins` read the response; none for other pages."""
         origin = _origin_of(connection)
         if origin is None or not self._is_invited(origin):
             return {}
@@ -115,7 +115,7 @@ class AccessPolicy:
 
     @staticmethod
     def preflight_headers(connection: HTTPConnection) -> dict[str, str]:
-        """Return what a browser asks before it lets an invited page send the real request."""
+        """Return the headers of the response to a preflight request of a page of `origins`."""
         return {
             "access-control-allow-methods": "GET, POST, HEAD, OPTIONS",
             "access-control-allow-headers": connection.headers.get("access-control-request-headers", "*"),
@@ -130,13 +130,13 @@ class AccessPolicy:
 
 
 async def can_be_watched(directory: Directory, agent: AgentId) -> bool:
-    """Tell whether an agent is stored or in use: a read-only client makes none."""
+    """Tell whether an agent is stored or loaded. A read-only client cannot create one."""
     return directory.peek(agent) is not None or await directory.store.has(agent)
 
 
 def _origin_of(connection: HTTPConnection) -> str | None:
     given = connection.headers.getlist("origin")
-    return ", ".join(given) if given else None  # more than one is no origin, and so none that was invited
+    return ", ".join(given) if given else None  # several Origin headers match no origin
 
 
 def _is_same_origin(connection: HTTPConnection, origin: str) -> bool:
@@ -146,7 +146,7 @@ def _is_same_origin(connection: HTTPConnection, origin: str) -> bool:
 
 
 def _matches(pattern: str, origin: str) -> bool:
-    """Tell whether an origin is the given one; `:*` at the end stands for any port, or none."""
+    """Tell whether an origin matches; `:*` at the end of the pattern matches any port, or none."""
     if not pattern.endswith(":*"):
         return pattern.rstrip("/").lower() == origin.rstrip("/").lower()
     parts = _split(origin)
@@ -154,10 +154,10 @@ def _matches(pattern: str, origin: str) -> bool:
 
 
 def _split(origin: str) -> SplitResult | None:
-    """Return an origin in parts; None when it is not a URL, as `null` is not."""
+    """Return the parts of an origin; None if it is not a URL, for example `null`."""
     try:
         parts = urlsplit(origin)
-        _ = parts.port  # raises when it is not one
+        _ = parts.port  # raises ValueError if the port is not a number
     except ValueError:
         return None
     return parts if parts.scheme else None
@@ -174,7 +174,7 @@ def _is_added_by_browser(name: bytes, value: bytes) -> bool:
 
 
 def _refuse_malformed(connection: HTTPConnection) -> Reject | None:
-    """Refuse a Host, an Origin or a query that cannot be read: code behind the door would fail over it."""
+    """Refuse a Host, an Origin or a query that cannot be parsed: code of the app would fail on it."""
     hosts, origin = connection.headers.getlist("host"), _origin_of(connection)
     if len(hosts) > 1 or not all(_is_readable_host(host) for host in hosts):
         return Reject("unable to read the Host header; it is not a host with or without a port", 400)
@@ -193,7 +193,7 @@ def _is_readable_host(host: str) -> bool:
 
 
 def why_not_local(connection: HTTPConnection) -> str | None:
-    """Return why a request does not come from this machine, as the rest of a sentence; None when it does."""
+    """Return why a request does not come from this machine, as the end of a sentence; None if it does."""
     client = connection.client
     if client is None or not _is_loopback(client.host):
         return f"comes from {client.host if client is not None else 'an unknown address'}"

@@ -1,4 +1,4 @@
-"""What readers are sent: the stream of one turn, or the log itself. A reader is a cursor; nothing here queues."""
+"""Event streams of one turn, or of the log. A reader is only a cursor into the log; nothing is queued for it here."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .shared_slices import SLICE, SharedSlice, SharedSlices
 __all__ = ["OpenTurn", "ended_turn_frames", "find_open_turn", "follow_log", "follow_turn", "open_turn_frames", "sent"]
 
 IDLE = 15.0
-"""Seconds of silence after which a comment is sent, so that no proxy between takes the stream for dead."""
+"""Seconds without an event after which a comment is sent, so that a proxy does not close the stream as idle."""
 
 ALIGNED = 1024
-"""Missed chunks are cut where their index is a multiple of this: whatever readers have, they share most of the rest."""
+"""Missed chunks are sliced at multiples of this index, so that readers with different cursors share most slices."""
 
 JsonObject = dict[str, Any]
 Pieces = AsyncGenerator[bytes, None]
@@ -44,9 +44,9 @@ Pieces = AsyncGenerator[bytes, None]
 
 
 async def _pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGenerator[Sequence[Committed], None]:
-    """Yield what is committed after the cursor, page by page; an empty page when nothing came for a while.
+    """Yield the events after the cursor, page by page, and an empty page after IDLE seconds without one.
 
-    Goes on when the agent is loaded again after a failure of the store. Raises AgentStopped when the process stops.
+    Continues when the agent is loaded again after a failure of the store. Raises AgentStopped when the process stops.
     """
     while True:
         try:
@@ -56,7 +56,7 @@ async def _pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGene
                     cursor = subscription.cursor
                     yield page
         except AgentGone:
-            raise  # the log that it was at is no more
+            raise  # the agent was destroyed, and its log with it
         except (AgentStopped, LogError):
             if directory.is_stopping:
                 raise AgentStopped(f"unable to read {agent!r} any further; the server stops. Come back soon.") from None
@@ -72,14 +72,14 @@ async def _next(subscription: Subscription) -> Sequence[Committed]:
 
 
 async def sent(slices: list[SharedSlice]) -> Pieces:
-    """Yield slices, and let go of each before the next."""
+    """Yield the slices; each is released before the next one is read."""
     slices.reverse()
     while slices:
         yield b"".join(slices.pop().parts)
 
 
 def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Join frames to pieces worth sending."""
+    """Join frames to pieces of about SLICE bytes."""
     gathered: list[bytes] = []
     size = 0
     for frame in frames:
@@ -96,11 +96,11 @@ def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def follow_log(directory: Directory, shared: SharedSlices, agent: AgentId, after: Seq | None) -> Pieces:
-    """Yield the agent's events after the cursor, for ever; without a usable cursor, where it stands now comes first."""
+    """Yield the agent's events after the cursor, for ever. Without a valid cursor, begin with a snapshot."""
     async with directory.attach(agent) as loaded:
         cursor = after if after is not None else Seq(0)
         if after is None or after > loaded.actor.tail.head:
-            # A cursor from beyond the head is of another log under this name: the reader starts afresh.
+            # A cursor after the head belongs to an earlier log of this name: the reader starts again.
             async with shared.build_slots:
                 cursor, standing = await loaded.actor.inspect(lambda state: (loaded.actor.tail.head, _standing(state)))
                 slices = shared.slice_stream([encode_sse(standing, event_id=cursor, event="snapshot")])
@@ -123,7 +123,7 @@ def _log_frame(committed: Committed) -> bytes:
 
 
 def _standing(state: State) -> bytes:
-    """Return what a reader of the whole log would know by now: the tree, the open turns, how recent ones ended."""
+    """Return the snapshot: the message tree, the open turns, and the recent turns that did not complete."""
     standing = {
         "generation": state.generation,
         "leaf": state.tree.leaf,
@@ -160,10 +160,10 @@ def _open_turn(turn: TurnState) -> JsonObject:
 async def follow_turn(
     directory: Directory, agent: AgentId, turn: TurnId, cursor: Seq, waiting: AbstractSet[TurnId] = frozenset()
 ) -> Pieces:
-    """Yield the turn's chunks after the cursor, then those of the turns that wait behind it, and the last one's ending.
+    """Yield the turn's chunks after the cursor, then the chunks of the `waiting` turns, then the end of the last turn.
 
-    The cursor lies before the turn's end. Turns run one after the other, so that their chunks do not mix. How a turn
-    ended is only told of the last: the AI SDK stops reading at an error or an abort.
+    The cursor is before the turn's end. Turns run one after the other, so their chunks do not mix. Only the end of the
+    last turn is sent, because the AI SDK stops reading at an error or an abort.
     """
     left = {turn, *waiting}
     async with aclosing(_pages(directory, agent, cursor)) as pages:
@@ -181,7 +181,7 @@ async def follow_turn(
 
 
 def _turn_frame(committed: Committed) -> bytes:
-    """Return what the event is in its turn's stream, built once for everybody who watches; most are nothing."""
+    """Return the event as a frame of its turn's stream, built once for all readers; most kinds of events have none."""
     frame = committed.frames.get("sse")
     if frame is None:
         match committed.event:
@@ -197,9 +197,9 @@ def _turn_frame(committed: Committed) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
-    """An open turn as committed at `head`: how many chunks it has, and the message so far in few of them, to be sent.
+    """An open turn as committed at `head`: the number of its chunks, and a replay of the message so far in few chunks.
 
-    The last of them carries the id of what they cover (R-13).
+    The last chunk of the replay has the id of the newest chunk that the replay covers (R-13).
     """
 
     turn: TurnId
@@ -208,13 +208,13 @@ class OpenTurn:
     chunks: int
     replay: list[SharedSlice]
     waiting: AbstractSet[TurnId] = frozenset()
-    """The turns whose questions wait behind it."""
+    """The turns whose questions wait for this turn to end."""
 
 
 async def find_open_turn(loaded: LoadedAgent, shared: SharedSlices, request: RequestId | None) -> OpenTurn | None:
     """Return the turn of this request if it is open; without a request, the running turn, or the next to run.
 
-    Without a request, turns of branches that were left are passed over (R-5).
+    Without a request, turns of branches that are not shown are skipped (R-5).
     """
 
     def look(state: State) -> OpenTurn | None:
@@ -227,9 +227,9 @@ async def find_open_turn(loaded: LoadedAgent, shared: SharedSlices, request: Req
 
 
 def _shown_turns(state: State) -> list[TurnState]:
-    """Return the open turns of the branch that is shown, in the order in which they run.
+    """Return the open turns of the shown branch, in the order in which they run.
 
-    A continuation goes before the questions behind it; one that waits for another answer lets them pass.
+    A continuation runs before the questions after it, unless it waits for another answer; then they run first.
     """
     path = set(state.tree.active_path())
     return sorted(
@@ -241,7 +241,7 @@ def _shown_turns(state: State) -> list[TurnState]:
 def _opened(loaded: LoadedAgent, shared: SharedSlices, state: State, turn: TurnState) -> OpenTurn:
     chunks = few_chunks(turn)
     if turn.is_continuation and turn.fold is None:
-        # It has not begun. A page folds what follows into an empty message: it needs what is continued.
+        # The continuation has no chunks yet. A page folds them into an empty message, so it needs the message so far.
         chunks = message_chunks(state.tree.nodes[turn.node].body, None, None)
     few, covered = [body for _, body in chunks], turn.chunks - 1 if turn.chunks else None
     told = [*map(encode_sse, few[:-1]), *(encode_sse(newest, event_id=covered) for newest in few[-1:])]
@@ -259,11 +259,11 @@ async def open_turn_frames(
     *,
     goes_on: bool = False,
 ) -> Pieces:
-    """Yield an open turn: what the reader does not have yet, then what is committed from there on.
+    """Yield an open turn: the part that the reader does not have yet, then each chunk when it is committed.
 
-    Behind chunk `after` the very events that live readers got; without it, the whole message so far in few chunks. If
-    it `goes_on`, so do the turns whose questions wait: the AI SDK resumes once, when a page is opened, and begins
-    another message at each `start` with another id.
+    After chunk `after`, a reader gets the same events as live readers; without `after`, the message so far in few
+    chunks. With `goes_on`, the turns whose questions wait follow: the AI SDK resumes only once, when a page is opened,
+    and begins another message at each `start` with another id.
     """
     missed = None
     if after is not None:
@@ -279,9 +279,9 @@ async def open_turn_frames(
 async def ended_turn_frames(
     store: LogStore, shared: SharedSlices, agent: AgentId, row: TurnRow, after: int | None
 ) -> Pieces:
-    """Yield a turn that has ended: what the reader does not have yet, and how it ended."""
+    """Yield a turn that has ended: the part that the reader does not have yet, then its end."""
     missed = None
-    if after is not None:  # transient parts are not for those who come after the end (R-12)
+    if after is not None:  # readers that come after the end get no transient parts (R-12)
         missed = await _missed(store, shared, agent, row.turn, after, row.chunks, transient=False)
     if missed is None:
         async with shared.build_slots:
@@ -303,7 +303,7 @@ async def _missed(
     *,
     transient: bool = True,
 ) -> list[SharedSlice] | None:
-    """Return the events of the chunks behind `after`; None when they are not all there: pruned, or of another turn."""
+    """Return the events of the chunks after `after`; None if some are missing: pruned, or of another turn."""
     if after >= chunks:
         return None
     async with shared.build_slots:
@@ -317,7 +317,7 @@ async def _missed(
 
 
 async def _stored_message(store: LogStore, agent: AgentId, row: TurnRow) -> Chunks:
-    """Return the chunks of the message that the turn left; none when it left none, or the message is gone."""
+    """Return the stored message of the turn as chunks; no chunks if there is none, or it was deleted."""
     if row.kind.is_bare:
         return []
     body = next((message.body for message in (await store.conversation(agent))[1] if message.node == row.node), None)

@@ -1,4 +1,4 @@
-"""The server's own pages for those who run it: whether it is well, and its metrics. And who hears what it commits."""
+"""The pages for operators (health check and metrics), and the delivery of committed events to observers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ log = logging.getLogger("everyword.server")
 
 HEALTH: Final = "/healthz"
 PATIENCE: Final = 2.0
-"""Seconds after which a store that has not answered is busy, which is no illness."""
+"""A store that has not answered after this many seconds counts as busy, and busy counts as healthy."""
 
 
 class ServerPages:
-    """Everybody who watches one app."""
+    """The observers of one app, its health check and its metrics."""
 
     def __init__(self, on_event: EventHook | None, observers: Sequence[Observer], threads: ToolThreads) -> None:
         self._hooks = [on_event] if on_event is not None else []
@@ -47,10 +47,10 @@ class ServerPages:
         self._dispatcher: EventDispatcher | None = None
         self._unhear: Callable[[], None] | None = None
 
-    # -- hearing ----------------------------------------------------------------------------------------------------
+    # -- observers --------------------------------------------------------------------------------------------------
 
     def begin(self) -> OnAppend | None:
-        """Start to deliver events; return the function that takes each batch, or None if nothing observes."""
+        """Start to deliver events; return the function that takes each batch, or None without hooks and observers."""
         observers = [*self._observers, TurnLog()] if TurnLog.is_wanted() else self._observers
         if self._observers and self._unhear is None:
             self._unhear = hear_blocks(self._loop_blocked)
@@ -86,7 +86,7 @@ class ServerPages:
     async def answer(
         self, request: Request, access: AccessPolicy, directory: Callable[[], Awaitable[Directory]]
     ) -> Response | None:
-        """Return a page about the server itself; None when the path is not one of those."""
+        """Return the health check or the metrics; None for any other path."""
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         if request.method not in ("GET", "HEAD"):
             return None
@@ -97,11 +97,11 @@ class ServerPages:
         return await self._metrics(metrics, request, directory) if metrics is not None else None
 
     async def _metrics(self, found: Any, request: Request, directory: Callable[[], Awaitable[Directory]]) -> Response:
-        """Show the metrics of `everyword.observe.Metrics`, if the app has them, at the path that they were given.
+        """Return the metrics of `everyword.observe.Metrics`, if the app has them, at their `path`.
 
         Answers:
-            200: The text format of Prometheus.
-            403: The client may not read them.
+            200: The metrics in Prometheus' text format.
+            403: The client may not read the metrics.
         """
         metrics: Metrics = found
         if metrics.allow is None:
@@ -119,13 +119,13 @@ class ServerPages:
 
 
 async def _is_allowed(metrics: Metrics, request: Request) -> bool:
-    """Ask `Metrics(allow=...)`; only True allows, and a hook that fails allows nobody."""
+    """Call `Metrics(allow=...)`. Only True allows; a hook that fails refuses the client."""
     assert metrics.allow is not None
     try:
         given = metrics.allow(request)
         allowed: object = await given if inspect.isawaitable(given) else given
     except Exception:
-        log.exception("`allow` of the metrics failed; nobody was shown any")
+        log.exception("`allow` of the metrics failed; the client was refused")
         return False
     if not isinstance(allowed, bool):
         log.error("`allow` of the metrics returned %s; return True or False", describe_verdict(allowed))
@@ -133,12 +133,12 @@ async def _is_allowed(metrics: Metrics, request: Request) -> bool:
 
 
 async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
-    """Tell whether this process serves, for a load balancer.
+    """Tell a load balancer whether this process serves.
 
     Answers:
         200: `{"status": "ready"}`.
         403: There is no `authorize`, and the request does not come from this machine.
-        503: `{"status": "stopping"}`, or `{"status": "failing"}` when the log takes no writes.
+        503: `{"status": "stopping"}`, or `{"status": "failing"}` if the store cannot write.
     """
     status, code = "ready", 200
     try:
@@ -154,7 +154,7 @@ async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
 
 
 async def _is_writable(directory: Directory) -> bool:
-    """Tell whether the log takes writes: no agent waits for it to take one again, and it takes this one."""
+    """Tell whether the store can write: no agent waits for a failed write to work again, and a test write works."""
     if directory.failing:
         return False
     try:
@@ -163,6 +163,6 @@ async def _is_writable(directory: Directory) -> bool:
     except TimeoutError:
         return True
     except LogError as exc:
-        log.warning("the log does not take writes: %s", exc)
+        log.warning("the store cannot write: %s", exc)
         return False
     return True

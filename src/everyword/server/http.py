@@ -1,6 +1,6 @@
-"""HTTP beside the socket: the transcript, turns as event streams, stopping them, and the log itself.
+"""The HTTP resources of an agent: the transcript, turns as event streams, stopping turns, and the log.
 
-A response that is cut off changes nothing: turns are commands in a log, and every stream can be taken up again.
+A response that is cut off does not affect its turn: turns are commands in a log, and every stream can be resumed.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ __all__ = ["RESOURCES", "SOCKET", "Caller", "answer_http", "entered_as"]
 log = logging.getLogger("everyword.server")
 
 AT_ONCE: Final = 256 * 1024
-"""Bytes of a transcript that is sent whole; a longer one is sent in pieces, as its client takes them."""
+"""A transcript of at most this many bytes is sent whole, a longer one in pieces, as fast as the client reads."""
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""What a read-only client may use: methods that change nothing, by their definition."""
+"""The methods that a read-only client may use: HTTP defines that they change nothing."""
 
 SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
-"""The AI SDK's transport asks below the path that it posts to, under its own id for the chat: `chat/{id}/stream`."""
+"""Paths of the AI SDK's transport, which puts its own id of the chat below the path that it posts to."""
 
 
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -70,25 +70,25 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One admitted request: who asks what of which agent."""
+    """One admitted request: the agent that it is for, and what its client may do there."""
 
     request: Request
     agent: AgentId
     permit: Permit
     entered_as: Action
-    """For which action it was let in."""
+    """The action for which the request was admitted."""
 
     @property
     def principal(self) -> Principal:
         return self.permit.principal
 
     async def refuse(self, action: Action) -> Reject | None:
-        """Return why it may not do this; None when it may."""
+        """Return why the client may not do this; None if it may."""
         return await self.permit.refuse(action) if action != self.entered_as else None
 
     @property
     def after(self) -> int | None:
-        """The cursor that the reader brings; None when it has none, or one that is not ours."""
+        """The cursor that the client sent; None if it sent none, or one that is not a number."""
         said = self.request.headers.get("last-event-id") or self.request.query_params.get("after") or ""
         return read_number(said)
 
@@ -97,22 +97,21 @@ Answer = Callable[[Service, Caller], Awaitable[ASGIApp]]
 
 
 async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIApp:
-    """Return the response to an admitted request; what goes wrong becomes a status and a sentence.
+    """Return the response to an admitted request. An error becomes a status and one sentence.
 
     Answers:
-        400: The path, the query, a header, an id or the body cannot be used.
-        401: The client is not known, or its time is over (`authenticate`, `authorize`).
-        403: `authorize` refuses what is asked for, or the request does not come from this machine and there is no
-            `authorize`, or it comes from a page of a site that is not in `origins`, or a read-only client asks for a
-            change.
-        404: There is no such kind of agent or no such resource, or a read-only client asks for an agent that does not
+        400: The path, the query, a header, an id or the body is not valid.
+        401: The client is not known, or its principal has expired (`authenticate`, `authorize`).
+        403: `authorize` refuses the action; or there is no `authorize` and the request does not come from this machine;
+            or it comes from a page of a site that is not in `origins`; or a read-only client asks for a change.
+        404: The kind of agent or the resource does not exist, or a read-only client asks for an agent that does not
             exist.
-        405: The resource has other methods; `allow` names them.
-        409: The agent refuses.
-        429: Too many requests, bytes, turns or open streams; `retry-after` says when to come back.
+        405: The resource does not have this method; `allow` lists the methods that it has.
+        409: The agent refuses the request.
+        429: Too many requests, bytes, turns or open streams; `retry-after` says when to try again.
         500: The agent's own code, `authenticate` or `authorize` failed.
-        503: The server stops, or cannot store anything right now. Nothing was written; `retry-after` says when to try
-            again.
+        503: The server is stopping, or cannot store anything right now. Nothing was written; `retry-after` says when to
+            try again.
     """
     asked = SDK_PATH.fullmatch(resource)
     chat = resource[len("chat/") : asked.start(1) - 1] if asked is not None else ""
@@ -143,13 +142,13 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
 
 
 def _known_resource(resource: str) -> str:
-    """Return a resource under the name that we have for it."""
+    """Return the name that a resource has in RESOURCES: `chat/stream` for `chat/{id}/stream`."""
     asked = SDK_PATH.fullmatch(resource)
     return f"chat/{asked[1]}" if asked is not None else resource
 
 
 async def entered_as(permit: Permit, resource: str) -> Action | Reject:
-    """Return the action for which a request or a socket is let in, or why it is not."""
+    """Return the action for which a request or a socket is admitted, or why it is refused."""
     refused: Reject | None = None
     for action in ACTIONS.get(_known_resource(resource), (OWN,)):
         again = await permit.refuse(action)
@@ -161,7 +160,7 @@ async def entered_as(permit: Permit, resource: str) -> Action | Reject:
 
 
 async def _refuse_change(service: Service, caller: Caller, resource: str) -> ASGIApp | None:
-    """Refuse a read-only request that could change something, or make an agent by looking for it."""
+    """Refuse a request of a read-only client that could change something, or would create an agent by loading it."""
     method = caller.request.method
     if method not in SAFE_METHODS:
         return refusal_response(403, f"unable to {method} {resource}; you may watch this agent and not change it")
@@ -171,9 +170,9 @@ async def _refuse_change(service: Service, caller: Caller, resource: str) -> ASG
 
 
 def _told_text(exc: Exception, otherwise: str, *, is_stopping: bool = False) -> str:
-    """Return what the client may read of an error; write the rest to the log."""
-    if not is_public(exc):  # what a store says of itself names files and disks, and is for its operator
-        log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # a deploy is no alarm
+    """Return the text of an error that the client may read; log an error that is not public."""
+    if not is_public(exc):  # the text of a store names files and disks: only the operator may read it
+        log.log(logging.INFO if is_stopping else logging.ERROR, "%s", exc)  # errors during a shutdown are expected
     return public_text(exc, otherwise)
 
 
@@ -181,17 +180,17 @@ def _told_text(exc: Exception, otherwise: str, *, is_stopping: bool = False) -> 
 
 
 async def get_messages(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the conversation as a JSON array of UIMessages; an agent that is idle is not loaded for it.
+    """Stream the conversation as a JSON array of UIMessages, without loading an idle agent.
 
-    `limit` and `before` together give pages from the end.
+    `limit` and `before` together give pages, beginning with the newest messages.
 
     Query:
-        limit: The newest so many messages only.
-        before: Only messages that come before the one with this id.
-        reserve: With `1`, there is an empty message for every answer that has not begun and has a question behind it.
+        limit: The number of messages; the newest ones are returned.
+        before: Return only messages before the message with this id.
+        reserve: With `1`, an answer that has not begun is an empty message, if another message follows it.
     Answers:
         200: `application/json`: the messages, oldest first; an empty array for an agent that does not exist.
-        400: There is no message of the id that `before` names, or `limit` is too large.
+        400: `before` is not the id of a message, or `limit` is too large.
     """
     headers = {"content-type": "application/json", "cache-control": "no-cache"}
     async with service.slices.build_slots:
@@ -204,7 +203,7 @@ async def get_messages(service: Service, caller: Caller) -> ASGIApp:
 
 
 async def _shown(directory: Directory, agent: AgentId, *, reserve: bool) -> list[tuple[str, bytes]]:
-    """Return id and body of the messages of the conversation, oldest first."""
+    """Return id and body of each message of the conversation, oldest first."""
 
     def look(state: State) -> list[tuple[str, bytes]]:
         shown = conversation(state)
@@ -213,7 +212,7 @@ async def _shown(directory: Directory, agent: AgentId, *, reserve: bool) -> list
         ]
 
     if (loaded := directory.peek(agent)) is not None:
-        with suppress(AgentStopped):  # unloaded meanwhile: then the store has it all
+        with suppress(AgentStopped):  # it was unloaded meanwhile, so the store has everything
             return await loaded.actor.inspect(look)
     row, messages = await directory.store.conversation(agent)
     if row is None:
@@ -222,7 +221,7 @@ async def _shown(directory: Directory, agent: AgentId, *, reserve: bool) -> list
     state = State(tree=Tree(nodes, row.leaf))
     if not has_gap(state):
         return look(state)
-    async with directory.attach(agent) as loading:  # an answer may be under way there
+    async with directory.attach(agent) as loading:  # an answer may be running in it
         return await loading.actor.inspect(look)
 
 
@@ -255,20 +254,20 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
     """Accept a turn and stream it.
 
     Headers:
-        Idempotency-Key: The request id of the turn. With one that is known, the turn that it stands for is streamed.
-        Prefer: `respond-async` asks for the acceptance only.
+        Idempotency-Key: The request id of the turn. If a turn has this id already, that turn is streamed.
+        Prefer: With `respond-async`, the response does not wait for the turn.
     Body:
-        messages: The conversation as the client has it, or only its new messages, as UIMessages. Answers to tool calls
-            in its last message are taken, too.
+        messages: The conversation as the client has it, or only the new messages, as UIMessages. Answers to tool calls
+            in the last message are accepted, too.
         trigger: `submit-message` or `regenerate-message`.
-        clientTools: Tools that the client answers, each with `name`, `description` and `parameters`.
-        others: Any other field is the agent's: `turn.body`.
+        clientTools: Tools that the client runs, each with `name`, `description` and `parameters`.
+        others: All other fields are passed to the agent as `turn.body`.
     Answers:
         200: `text/event-stream`: the AI SDK's UI message stream (`x-vercel-ai-ui-message-stream: v1`). The id of an
             event is the chunk's index. `x-everyword-request` is the request id.
         202: With `respond-async`, `{"request": id}`.
-        204: The reader has everything of the turn that the key stands for.
-        404: The agent does not chat.
+        204: The client already has all chunks of the turn with this key.
+        404: The agent is not a chat agent.
         413: The body is larger than `Limits.frame`.
         429: Too many turns in a minute, or too many are open (`Limits.requests_per_minute`, `Limits.queued_turns`).
     """
@@ -326,7 +325,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
 async def _standing(
     loaded: LoadedAgent, caller: Caller, question: PostedQuestion, request: RequestId
 ) -> Standing | Reject | None:
-    """Take the answers that the posted messages give; return what goes on because of them, or went on before."""
+    """Commit the tool answers in the posted messages; return the turn that continues, or continued, because of them."""
     messages = question.messages
     if not messages or question.trigger == "regenerate-message":
         return None
@@ -363,19 +362,18 @@ def _responds_async(request: Request) -> bool:
 
 
 async def get_stream(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the running turn and those that wait, or another one, from wherever the reader is.
+    """Stream the running turn and the waiting ones, or the turn of a request, from the client's cursor.
 
-    Below the path that it posts to, the AI SDK's transport asks for `chat/{id}/stream` under its own id for the chat,
-    and is answered the same.
+    The AI SDK's transport asks for `chat/{id}/stream`, with its own id of the chat, and gets the same response.
 
     Query:
-        request: The request id of the turn; without one, the running turn, and then those whose questions wait.
-        after: The index of the last chunk that the reader has, where it cannot send a header.
+        request: The request id of the turn. Without it: the running turn, then the turns whose questions wait.
+        after: The index of the last chunk that the client has, for clients that cannot set a header.
     Headers:
-        Last-Event-ID: The index of the last chunk that the reader has.
+        Last-Event-ID: The index of the last chunk that the client has.
     Answers:
-        200: `text/event-stream`, as for `POST chat`, from behind that chunk.
-        204: There is no such turn, or nothing more of it.
+        200: `text/event-stream`, as for `POST chat`, from the next chunk on.
+        204: There is no such turn, or the client has all of it.
         429: Too many open streams (`Limits.sockets_per_agent`, `Limits.sockets_per_principal`).
     """
     named = caller.request.query_params.get("request")
@@ -385,7 +383,7 @@ async def get_stream(service: Service, caller: Caller) -> ASGIApp:
 async def _stream(service: Service, caller: Caller, request: RequestId | None) -> ASGIApp:
     directory, agent, after = service.directory, caller.agent, caller.after
     if not await directory.store.has(agent):
-        return Response(status_code=204)  # asking about an agent does not make one
+        return Response(status_code=204)  # a read does not create an agent
     with _seated(service, caller) as seat:
         async with directory.attach(agent) as loaded, service.slices.build_slots:
             opened = await find_open_turn(loaded, service.slices, request)
@@ -401,10 +399,10 @@ async def _stream(service: Service, caller: Caller, request: RequestId | None) -
 
 
 def _seated(service: Service, caller: Caller) -> ExitStack:
-    """Take a seat, before anything is awaited, so that of many requests at once no more get one than there are.
+    """Count the client as a reader before anything is awaited, so that concurrent requests cannot exceed the limit.
 
     Raises:
-        TooManyQueued: all seats are taken.
+        TooManyQueued: the agent or the principal has as many readers as `Limits` allow.
     """
     service.readers.check(caller.agent, caller.principal.id)
     seat = ExitStack()
@@ -416,7 +414,7 @@ def _ui_stream(
     service: Service, caller: Caller, request: RequestId, pieces: Pieces, seat: AbstractContextManager[Any]
 ) -> ASGIApp:
     headers = {**UI_STREAM_HEADERS, "x-everyword-request": _header_safe(request)}
-    # What was asked for in time is read to its end: a page that is cut off in an answer shows an error.
+    # A stream that began before its principal expired runs to its end: a page shows an error if an answer is cut off.
     return StreamedResponse(
         pieces, headers, seat, partial(service.open_connections.admit, caller.permit, outlives=True)
     )
@@ -429,18 +427,18 @@ def _request_id(said: str) -> RequestId:
 
 
 def _header_safe(request: RequestId) -> str:
-    """Return a request id as a header can hold it: clients choose it, and a line break would begin another header."""
+    """Return a request id as a header value. Clients choose the id, and a line break would begin another header."""
     ascii_only = request.encode("ascii", "backslashreplace").decode()
     return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", ascii_only)
 
 
 async def post_stop(service: Service, caller: Caller) -> ASGIApp:
-    """Cancel the running turn, or another one; what was said is kept.
+    """Cancel the running turn, or the turn of a request. What it has written so far is kept.
 
     Body:
-        requestId: The request id of the turn, running or waiting; without one, the running turn.
+        requestId: The request id of a running or waiting turn. Without it, the running turn.
     Answers:
-        200: `{"stopped": [ids]}`: what was asked to stop; an empty list when nothing was.
+        200: `{"stopped": [ids]}`: the request ids of the turns that were told to stop; an empty list if there was none.
     """
     body = await read_json(caller.request, service.limits.frame, service.body_budget)
     named = None if isinstance(body, TooLarge) else body.get("requestId")
@@ -466,22 +464,22 @@ async def _running(loaded: LoadedAgent) -> RequestId | None:
 
 
 async def get_events(service: Service, caller: Caller) -> ASGIApp:
-    """Stream the committed events of the agent's log, and those to come. Fields that are not for clients are left out.
+    """Stream the committed events of the agent's log, then new ones. Fields that are not for clients are left out.
 
     Query:
-        after: The seq of the last event that the reader has, where it cannot send a header.
+        after: The seq of the last event that the client has, for clients that cannot set a header.
     Headers:
-        Last-Event-ID: The seq of the last event that the reader has. Without a cursor, the stream begins with where the
-            agent stands.
+        Last-Event-ID: The seq of the last event that the client has. Without a cursor, the stream begins with a
+            `snapshot` of the agent.
     Answers:
-        200: `text/event-stream`: one event of the log each, as JSON; its id is its seq.
+        200: `text/event-stream`: each event of the log as JSON, with its seq as id.
         429: Too many open streams (`Limits.sockets_per_agent`, `Limits.sockets_per_principal`).
     """
     after = Seq(caller.after) if caller.after is not None else None
     headers = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
     with _seated(service, caller) as seat:
         async with service.directory.attach(caller.agent):
-            pass  # what cannot be loaded is refused with a status, while there is none yet
+            pass  # if loading fails, the response can still have an error status
         pieces = follow_log(service.directory, service.slices, caller.agent, after)
         return StreamedResponse(pieces, headers, seat.pop_all(), partial(service.open_connections.admit, caller.permit))
 
@@ -495,32 +493,32 @@ RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
 }
 
 OWN: Final[Action] = "request"
-"""What a request does to a resource that we know nothing of."""
+"""The action of a request for a resource that is not in RESOURCES."""
 
 SOCKET: Final = "socket:"
-"""Stands for a socket where resources are told apart."""
+"""The key of a WebSocket in ACTIONS."""
 
 ACTIONS: Final[Mapping[str, Sequence[Action]]] = {
     SOCKET: ("connect",),
     "get-messages": ("read",),
-    "chat": ("ask", "answer"),  # a page posts both: a client that may do one of them comes in, and does only that
+    "chat": ("ask", "answer"),  # pages post both here; a client that may do only one of them is admitted for that one
     "chat/stream": ("read",),
     "chat/stop": ("stop",),
     "events": ("read",),
 }
-"""What a request does to the resources; any of these lets it in."""
+"""The actions of each resource. A request is admitted if the client may do one of them."""
 
 LOADS_NOTHING_NEW: Final = frozenset({"get-messages", "chat/stream"})
-"""Resources that answer for an agent that does not exist, and do not make it."""
+"""Resources that respond for an agent that does not exist, and do not create it."""
 
 
 async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
-    """Ask the agent's own code, `on_request`, for an answer to a path that we know nothing of.
+    """Call the agent's `on_request` for a path that everyword does not serve itself.
 
     Answers:
-        404: The agent has no answer to it.
-        500: `on_request` raised, or returned something else than a response.
-        others: What `on_request` returned, once the states that it set are committed.
+        404: The agent has no `on_request`, or it returned None.
+        500: `on_request` raised, or returned something other than a response.
+        others: The response of `on_request`, sent after the states that it set are committed.
     """
     async with service.directory.attach(caller.agent) as loaded:
         own = agent_of(loaded)
@@ -530,11 +528,11 @@ async def _own_answer(service: Service, caller: Caller) -> ASGIApp | None:
         try:
             answer: object = await own.on_request(caller.request)
         except (TooFast, AgentStopped, MailboxFull):
-            raise  # no fault of the agent's code: the request may be sent again
+            raise  # not a fault of the agent's code: the client may send the request again
         except Exception as exc:
             log.exception("on_request of %r raised", own)
             return refusal_response(500, public_text(exc, FAILED))
-        await loaded.pending_states.committed()  # the answer may tell of states that are not yet
+        await loaded.pending_states.committed()  # the response may contain a state that is not committed yet
     if answer is None or callable(answer):
         return cast("ASGIApp | None", answer)
     log.error("on_request of %r returned %s; return a Starlette response, or None", own, describe_verdict(answer))

@@ -1,7 +1,8 @@
-"""Who a client is, and what it may do (I-14). Two hooks of the app: `authenticate`, and `authorize`.
+"""The two hooks of an app for access control (I-14): `authenticate` and `authorize`.
 
-`authenticate(request)` is asked once per request or socket, `authorize(principal, action, kind, name)` for everything
-that is done. The older shorthand, `authorize(connecting)`, answers both questions at once, when a client comes.
+`authenticate(request)` is called once per request or socket and identifies the client.
+`authorize(principal, action, kind, name)` is called for each action. The older shorthand, `authorize(connecting)`, does
+both at once, when a client connects.
 """
 
 from __future__ import annotations
@@ -26,23 +27,25 @@ __all__ += ["Reject", "describe_verdict"]
 log = logging.getLogger("everyword.server")
 
 Action = Literal["connect", "read", "ask", "stop", "answer", "edit", "clear", "state", "call", "send", "request"]
-"""What a client does, by name. More may come: let `authorize` refuse what it does not know.
+"""The actions of clients. Later versions may add some: let `authorize` refuse an action that it does not know.
 
-`connect`: open a socket, which reads the conversation and the state. `read`: the messages, a stream or the log over
-HTTP. `ask`: a question, an edited one, another answer. `stop`: end a turn. `answer`: give a tool's result, or approve
-a call. `edit`: store messages (`setMessages`). `clear`: clear the conversation. `state`: set the state. `call`: a
-callable method. `send`: a frame of its own for `on_message`. `request`: an HTTP request for `on_request`.
+`connect`: open a socket, which reads the conversation and the state. `read`: read the messages, a stream or the log
+over HTTP. `ask`: ask a question, edit one, or ask for another answer. `stop`: stop a turn. `answer`: send a tool's
+result, or approve a call. `edit`: store messages (`setMessages`). `clear`: clear the conversation. `state`: set the
+state. `call`: call a callable method. `send`: send a frame for `on_message`. `request`: send an HTTP request for
+`on_request`.
 """
 
 CHANGES: Final = frozenset({"ask", "stop", "answer", "edit", "clear", "state"})
-"""What a read-only client never does; of `call`, `send` and `request` it does what the agent marks for it."""
+"""Actions that a read-only client may never do. `call`, `send` and `request` are allowed where the agent says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connecting:
-    """Somebody at the door: the request, and which agent it is for.
+    """A client that connects: its request, and the agent that the request is for.
 
-    `path` leads on to a sub-agent, as (kind, name) pairs from the outermost; the agents on the way are asked later.
+    `path` leads from there to a sub-agent, as (kind, name) pairs, outermost first. The agents on the path are asked
+    later.
     """
 
     request: HTTPConnection
@@ -53,7 +56,7 @@ class Connecting:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A client that is refused. It is told the reason, with an HTTP status from 400 to 599."""
+    """A refusal. The client gets the reason, with an HTTP status from 400 to 599."""
 
     reason: str = NOT_ALLOWED
     status: int = 403
@@ -75,17 +78,17 @@ Authorize = AuthorizeAction | AuthorizeConnecting
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """A client that was let in to one agent: who it is, and what it may do there."""
+    """What one client may do with one agent, as its principal."""
 
     principal: Principal = LOCAL
     kind: str = ""
     name: str = ""
     authorize: AuthorizeAction | None = None
-    """Asked for every action; None when everything is allowed that a principal may do at all."""
+    """Called for each action. None: every action is allowed, except changes by a read-only principal."""
     clock: Clock = field(default_factory=SystemClock)
 
     async def refuse(self, action: Action) -> Reject | None:
-        """Return why the client may not do this now; None when it may."""
+        """Return why the client may not do this now; None if it may."""
         if self.is_expired:
             return Reject(EXPIRED, 401)
         if self.principal.read_only and action in CHANGES:
@@ -117,7 +120,7 @@ class Permit:
 
 
 class Permissions:
-    """The hooks of one app. Without any, whoever comes from this machine is `local` and may do everything.
+    """The hooks of one app. Without hooks, a client on this machine is the principal `local` and may do everything.
 
     Raises:
         UsageError: the two hooks do not fit together.
@@ -130,11 +133,11 @@ class Permissions:
 
     @property
     def are_given(self) -> bool:
-        """Whether a hook decides who may come in."""
+        """True if a hook decides which clients are admitted."""
         return self._authorize is not None
 
     async def authenticate(self, connection: HTTPConnection) -> Principal | Reject | None:
-        """Return who a client is, before it is known what it wants; None where that is not asked yet (shorthand)."""
+        """Return a client's principal, before its URL is read; None with the shorthand, which identifies it later."""
         if self._authorize is None:
             return LOCAL
         if self._authenticate is None:
@@ -143,7 +146,7 @@ class Permissions:
         return self._checked(verdict, "authenticate", "a client")
 
     async def permit(self, connecting: Connecting, kind: str, principal: Principal | None) -> Permit | Reject:
-        """Return what a client has with one agent; `principal` is what `authenticate` found."""
+        """Return the permit of a client for one agent. `principal` is the result of `authenticate`."""
         if principal is not None:
             by_action = cast(AuthorizeAction, self._authorize) if self._authenticate is not None else None
             return Permit(principal, kind, connecting.name, by_action, self.clock)
@@ -153,7 +156,7 @@ class Permissions:
         return found if isinstance(found, Reject) else Permit(found, kind, connecting.name, None, self.clock)
 
     def _checked(self, verdict: object, hook: str, about: str) -> Principal | Reject:
-        """Return what a hook's answer means: only a Principal that has not expired comes in."""
+        """Return the meaning of a hook's result: only a Principal that has not expired is admitted."""
         if verdict is None:
             return Reject(UNKNOWN_CLIENT, 401)
         if isinstance(verdict, Principal):
@@ -203,14 +206,14 @@ def _takes(hook: object, count: int) -> bool:
     except TypeError:
         return False
     except ValueError:
-        return True  # a builtin that does not say; it will at the first call
+        return True  # a builtin without a signature; a wrong one fails at its first call
     return True
 
 
 def describe_verdict(verdict: object) -> str:
-    """Return what a hook returned, for the log: its type, and the beginning of its value."""
+    """Return the result of a hook as text for the log: the beginning of its value, and its type."""
     if inspect.iscoroutine(verdict):
-        verdict.close()  # it was never awaited, and is not going to be
+        verdict.close()  # it will not be awaited; closing it avoids a warning
     return f"{reprlib.repr(verdict)} ({type(verdict).__name__})"
 
 

@@ -1,9 +1,9 @@
 """HTTP under uvicorn with deadlines: `http=` of `everyword serve`.
 
-uvicorn waits for ever for a request that has begun. Here a request has a time to come whole, its headers have a size,
-and only so many requests may wait for the one before.
-Under a server of your own, name it as `uvicorn --http everyword.server.uvicorn_http:UvicornHttpProtocol`, or put a
-proxy in front that waits for whole requests.
+uvicorn waits for ever for the rest of a request. This protocol limits the time until a request is complete, the size of
+its headers, and the number of pipelined requests.
+If you run uvicorn yourself, use `uvicorn --http everyword.server.uvicorn_http:UvicornHttpProtocol`, or put a proxy in
+front that forwards only complete requests.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from .connection_limits import ConnectionLimits
 __all__ = ["UvicornHttpProtocol"]
 
 FRAMING: Final = 8
-"""Bytes that may come besides each byte of a body in chunks; the smallest chunks have five."""
+"""Bytes of framing allowed per byte of a chunked body; the smallest chunks have five."""
 
 
 class UvicornHttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which closes connections whose requests do not come whole."""
+    """uvicorn's protocol, with limits: it closes connections whose requests are not complete in time, or too large."""
 
     bounds: ClassVar[ConnectionLimits] = ConnectionLimits()
 
     @classmethod
     def within(cls, bounds: ConnectionLimits) -> type[UvicornHttpProtocol]:
-        """Return the protocol with other bounds."""
+        """Return a protocol class with these limits."""
         return type(cls.__name__, (cls,), {"bounds": bounds})
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -36,10 +36,10 @@ class UvicornHttpProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._seconds = 0.0
         self._header_bytes = 0
-        """Bytes that came since the last request was whole; counted until its headers are."""
+        """Bytes received since the last complete request; counted until the headers of the next one are complete."""
         self._has_headers = False
         self._beside = 0
-        """Bytes that came behind the headers and are no body: extensions of chunks, and trailers, which are kept."""
+        """Bytes after the headers that are not body: chunk extensions and trailers, which uvicorn keeps in memory."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -62,15 +62,15 @@ class UvicornHttpProtocol(HttpToolsProtocol):
         if not self._has_headers and self._header_bytes > self.bounds.header_bytes:
             self.send_400_response("unable to read the request; its headers are too long")
         elif self._has_headers and self._beside > self.bounds.header_bytes:
-            self.transport.abort()  # it may have been answered already
+            self.transport.abort()  # no error response: the request may have been answered already
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= self.bounds.pipelined:
-            # uvicorn reads on after every answer, however many requests wait: in memory they are larger than when sent.
+            # uvicorn reads on after each response, however many requests wait; in memory they are larger than sent.
             self.transport.abort()
-            raise ConnectionAbortedError  # out of the parser, which has more of them
+            raise ConnectionAbortedError  # leave the parser, which has more requests in its buffer
         super().on_message_begin()
-        if self._deadline is None:  # behind another request, in one piece with it
+        if self._deadline is None:  # this request came in the same data as the one before it
             self._expect(self.bounds.request_seconds)
 
     def on_headers_complete(self) -> None:
@@ -92,7 +92,7 @@ class UvicornHttpProtocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def _expect(self, seconds: float | None) -> None:
-        """Close the connection after so many seconds, unless this is called again."""
+        """Close the connection after this many seconds, unless this is called again before; None for no deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -102,8 +102,8 @@ class UvicornHttpProtocol(HttpToolsProtocol):
 
     def _run_out(self) -> None:
         self._deadline = None
-        cycle: Any = self.cycle  # None before the first request, whatever its type says
-        # Between two requests, while the first is answered: what came may be no more than a line end.
+        cycle: Any = self.cycle  # None before the first request, although its type does not allow it
+        # While a response is sent, the data after its request may be only a line end.
         is_answering = not self._has_headers and cycle is not None and not cycle.response_complete
         if self.flow.read_paused or is_answering:  # the server has paused reading, or is still answering
             self._expect(self._seconds)
