@@ -31,6 +31,13 @@
     │   ├── ConnectionLost
     │   ├── TurnedAway
     │   └── Unreachable
+    ├── LinkError             the operator: the link to another node failed
+    │   ├── LinkRefused
+    │   ├── LinkLost
+    │   ├── LinkTimeout
+    │   ├── LinkBusy
+    │   ├── BadLinkFrame
+    │   └── RemoteError
     └── LogError              the operator: the log failed
         ├── Fenced
         ├── LogUnavailable
@@ -53,6 +60,7 @@ __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew"
 __all__ += ["MailboxFull", "MessageRefused", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued"]
 __all__ += ["ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
+__all__ += ["BadLinkFrame", "LinkBusy", "LinkError", "LinkLost", "LinkRefused", "LinkTimeout", "RemoteError"]
 __all__ += ["SqlError", "TooFast", "is_public", "public_text"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
 
@@ -290,6 +298,62 @@ class LogLocked(LogError):
     """Another process holds the database file. Stop that process, or use another file."""
 
     code = "log_locked"
+
+
+class LinkError(EverywordError):
+    """Base class of the exceptions of a link, the connection between two nodes."""
+
+    code = "link"
+
+
+class LinkRefused(LinkError):
+    """Two nodes do not agree: another secret, another version, or another node than was expected.
+
+    `reason` is what this node tells the other; it is empty if the other node refused.
+    """
+
+    code = "link_refused"
+
+    def __init__(self, text: str, *, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class LinkLost(LinkError):
+    """There is no link to the other node, or it was lost. A call that was under way may or may not have run."""
+
+    code = "link_lost"
+
+
+class LinkTimeout(LinkError):
+    """The other node did not answer a call in time. The call may or may not have run."""
+
+    code = "link_timeout"
+
+
+class LinkBusy(LinkError):
+    """There are more links, or more streams on one link, than the limits allow. Nothing was sent."""
+
+    code = "link_busy"
+
+
+class BadLinkFrame(LinkError):
+    """The other end of a link sent something that is not of the protocol. The link is cut."""
+
+    code = "bad_link_frame"
+
+
+class RemoteError(LinkError):
+    """The other node refused a call, or the call failed there. `remote_code` is the code of the error there.
+
+    The text is the other node's, and written for clients. The details are in the other node's log.
+    """
+
+    code = "remote"
+
+    def __init__(self, text: str, *, remote_code: str = "error") -> None:
+        super().__init__(text)
+        self.remote_code = remote_code
 
 
 class ClientError(EverywordError):

@@ -9,6 +9,7 @@ from typing import Final, NewType
 from urllib.parse import quote, unquote
 
 __all__ = ["AgentId", "Attempt", "CallId", "Epoch", "FiberId", "Generation", "JobId", "MessageId", "Millis", "NodeId"]
+__all__ += ["Incarnation"]
 __all__ += ["SUB", "RequestId", "RunId", "Seq", "TurnId", "agent_depth", "agent_id", "can_name_a_root"]
 __all__ += ["LONGEST_ID", "children_prefix", "cut_id", "id_problem", "parent_id", "split_agent_id", "sub_agent_id"]
 
@@ -56,6 +57,9 @@ Seq = NewType("Seq", int)
 
 Epoch = NewType("Epoch", int)
 """Fencing number of a lease: only the newest epoch of an agent may append."""
+
+Incarnation = NewType("Incarnation", int)
+"""One life of a node among several: a node that starts again has a new one."""
 
 Millis = NewType("Millis", int)
 """Wall-clock time in milliseconds since 1970."""
