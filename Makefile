@@ -23,7 +23,7 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: attack call-paths chaos simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations traps wheel docs recording screenshots clean
+.PHONY: attack call-paths chaos simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations postgres traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ attack: setup-python ## attack real servers for five minutes: frames, requests, 
 
 simulate: setup-python ## ten thousand seeds of the deterministic simulation (`make test` plays a few hundred)
 	@PYTHONHASHSEED=0 $(BIN)/python -m tools.simulate --seeds 10000 $(ARGS)
+
+postgres: setup-python ## run a PostgreSQL until Ctrl-C and print its URL (ARGS='--durable --tcp')
+	@exec $(BIN)/python -m tests.postgres $(ARGS)
 
 obligations: setup ## how many of the obligations a passing test proves, and which are open
 	@$(BIN)/python -m tools.obligations $(ARGS)

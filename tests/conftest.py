@@ -16,6 +16,8 @@ import pytest
 from tests.leaked_tasks import fail_on_leaked_tasks
 from tools.obligations import Tally, read_page
 
+pytest_plugins = ("tests.postgres.fixtures",)
+
 _TALLY = pytest.StashKey[Tally]()
 _PROPERTY = "obligation"
 

@@ -14,6 +14,7 @@ PACKAGES: Final[dict[str, tuple[str, ...]]] = {
     "client": ("httpx", "websockets"),
     "openai": ("openai",),
     "otel": ("opentelemetry-api",),
+    "postgres": ("asyncpg",),
     "prometheus": ("prometheus-client",),
     "pydantic-ai": ("pydantic-ai-slim",),
     "server": (
