@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import reprlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ..errors import UsageError
 from ..events import JobKind
@@ -112,15 +112,21 @@ class HasJobs:
     """The jobs of an agent. A job names a method, which gets the payload, and `missed` if it has that parameter."""
 
     _runtime: AgentRuntime
+    _job_callbacks: Mapping[str, Callable[..., Any]] = {}
+    """Functions of the framework that jobs call by name, unless the class has a method of that name."""
 
     @property
     def jobs(self) -> Jobs:
         """Queued and scheduled work: list, get and cancel it."""
         return Jobs(self)
 
+    def _add_job_callback(self, name: str, function: Callable[..., Any]) -> None:
+        """Let jobs call a function of the framework by name. The first function of a name stays."""
+        self._job_callbacks = {name: function, **self._job_callbacks}
+
     async def queue(self, callback: str, payload: Any = None, *, max_attempts: int = 5) -> str:
         """Call a method as soon as possible, after the jobs that are queued already; return the id of the job."""
-        _check_callback(self, callback)
+        _find_callback(self, callback)
         job = JobId(secrets.token_urlsafe(9))
         await self._runtime.jobs.add(job, "queue", callback, 0, payload, max_attempts=max_attempts)
         return job
@@ -146,7 +152,7 @@ class HasJobs:
         Raises:
             UsageError: there is no such method, or the time or the key cannot be understood.
         """
-        _check_callback(self, callback)
+        _find_callback(self, callback)
         _check_key(key)
         kind, due, rule = _parse_time(when, self._runtime.jobs.now())
         if kind == "once" and key is None:
@@ -163,15 +169,14 @@ class HasJobs:
         return await self.jobs.cancel(schedule_id)
 
 
-async def call_job(agent: Any, call: JobCall) -> None:
+async def call_job(agent: HasJobs, call: JobCall) -> None:
     """Call the method that a job names.
 
     Raises:
         UsageError: the class no longer has the method.
     """
-    _check_callback(agent, call.callback)
+    method = _find_callback(agent, call.callback)
     _job_requests.set(map(f"job:{call.id}:{call.ended}:{{}}".format, count(1)))
-    method = getattr(agent, call.callback)
     offered = {"missed": call.missed, "queue_item": Job(call.id, call.callback, call.payload, call.kind, call.run)}
     more = {name: value for name, value in offered.items() if name in inspect.signature(method).parameters}
     is_bare = call.payload is None and not takes_payload(method)
@@ -180,14 +185,21 @@ async def call_job(agent: Any, call: JobCall) -> None:
         await result
 
 
-def _check_callback(agent: Any, callback: str) -> None:
-    is_private = callback.startswith("_") and callback != "_rsm_generate_response"  # a stream manager's own name
-    if is_private or not callable(getattr(agent, callback, None)):
+def _find_callback(agent: HasJobs, callback: str) -> Callable[..., Any]:
+    """Return the function that a job names.
+
+    Raises:
+        UsageError: there is none, or it is private; only a stream manager's own name may be private.
+    """
+    is_private = callback.startswith("_") and callback != "_rsm_generate_response"
+    found = None if is_private else getattr(agent, callback, agent._job_callbacks.get(callback))
+    if not callable(found):
         name = type(agent).__name__
         raise UsageError(
             f"unable to queue a job; {name} has no public method {callback!r}. Give the name of a "
             "method: jobs are stored by name, so that the next process finds it."
         )
+    return cast(Callable[..., Any], found)
 
 
 def _check_key(key: object) -> None:

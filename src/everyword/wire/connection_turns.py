@@ -1,4 +1,4 @@
-"""What one connection knows of turns: those that are open, and the one that ended last."""
+"""The turns that one connection knows: the open ones, and the one that ended last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ChatSnapshot", "ConnectionTurn", "ConnectionTurns"]
 
 @dataclass(slots=True)
 class ConnectionTurn:
-    """What a connection needs to know of a turn."""
+    """One turn, with what this connection was sent of it."""
 
     turn: TurnId
     request: RequestId
@@ -23,29 +23,29 @@ class ConnectionTurn:
     owner: str | None = None
     message_ids: Sequence[MessageId] = ()
     answer: MessageId | None = None
-    """The id of its message, for turns that this connection was told of from their beginning."""
+    """The id of its message, for turns that this connection saw from their beginning."""
     has_chunks: bool = False
     is_saved: bool = False
     """Its message has ended and may be shown."""
     is_hidden: bool = False
-    """Its branch is not shown, and this connection is told nothing of it any more but its end."""
+    """Its branch is not shown, and this connection gets only its end."""
     is_told: bool = False
-    """This connection was told its chunks from the first one on."""
+    """This connection was sent its chunks from the first one on."""
     is_joined: bool = False
-    """This connection acknowledged the turn's stream, and so reads it as its own."""
+    """This connection acknowledged the turn's stream, so it reads the stream as its own."""
     is_awaited: bool = False
     """This connection acknowledged the turn's stream after it had probed for one."""
     is_passed_over: bool = False
-    """This connection is told no more chunks of it: they were replayed up to its end, or another client owns it."""
+    """This connection gets no more chunks of it: they were replayed up to its end, or another client owns it."""
     is_placed: bool = False
-    """A transcript had its message, so that the client knows where it belongs."""
+    """A transcript had its message, so the client knows its place in the list."""
     outcome: Outcome | None = None
     recovers_with: int | None = None
-    """The later attempt that was started and has said nothing yet (R-17)."""
+    """The later attempt that was started and has no chunk yet (R-17)."""
 
     @classmethod
     def accepted(cls, event: TurnAccepted) -> ConnectionTurn:
-        """Return what a connection knows of a turn that was just accepted."""
+        """Return a turn that was just accepted."""
         return cls(
             event.turn,
             event.request,
@@ -60,21 +60,21 @@ class ConnectionTurn:
 
 @dataclass(slots=True)
 class ChatSnapshot:
-    """The committed state at a cursor, as far as connections care. `open` in order of acceptance."""
+    """The part of the committed state at a cursor that connections need. `open` is in order of acceptance."""
 
     head: Seq
     open: list[ConnectionTurn] = field(default_factory=list)
     last_ended: ConnectionTurn | None = None
     recovered: RequestId | None = None
-    """The newest turn that took more than one attempt: who was away when it recovered may not know."""
+    """The newest turn that took more than one attempt: a client that was away when it recovered may not know."""
     runs: Sequence[tuple[RunStarted, RunEnded | None]] = ()
-    """Sub-agents that work, or have worked, as tools."""
+    """Sub-agents that run, or ran, as tools."""
     streams: dict[TurnId, tuple[RequestId, MessageId]] = field(default_factory=dict)
     """The open streams of a manager, and the messages that they become (R-20)."""
 
 
 class ConnectionTurns:
-    """The open turns, in order of acceptance, seen by one connection: `socket` and `owner` say whose it is."""
+    """The open turns, in order of acceptance, as one connection sees them. `socket` and `owner` identify its client."""
 
     def __init__(
         self,
@@ -112,16 +112,16 @@ class ConnectionTurns:
 
     @property
     def streaming(self) -> ConnectionTurn | None:
-        """The turn of the shown branch that has said something."""
+        """The turn of the shown branch that has chunks."""
         return next((known for known in self if known.has_chunks and self._is_shown(known.node)), None)
 
     @property
     def are_quiet(self) -> bool:
-        """Whether nothing is open but continuations that have not begun; such a one may wait for ever."""
+        """True when only continuations without chunks are open; such a continuation may wait for ever."""
         return all(known.is_continuation and not known.has_chunks for known in self)
 
     def is_mine(self, origin: str | None) -> bool:
-        """Tell whether this connection is where something came from."""
+        """Tell whether an origin is this connection."""
         return origin is not None and origin == self._socket
 
     def is_owned_by_another(self, known: ConnectionTurn) -> bool:

@@ -1,4 +1,4 @@
-"""Whether there is something to resume: the answers to a client's probes, and what it waits for (R-11, B2)."""
+"""The resume handshake: answers to a client's probes, and offers of streams to clients that wait (R-11, B2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NeedsReplay", "ResumeHandshake", "ResumeMode"]
 
 
 class ResumeMode(enum.Enum):
-    """How a connection stands: it gets what happens, waits for a turn to begin, or was told that there is a stream."""
+    """State of a connection: it gets live frames, waits for a turn to begin (parked), or was offered a stream."""
 
     LIVE = "live"
     PARKED = "parked"
@@ -25,15 +25,15 @@ class ResumeMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class NeedsReplay:
-    """The acknowledged turn has to be read from the committed state; then call `replayed`."""
+    """The caller has to read the acknowledged turn from the committed state, then call `replayed`."""
 
     request: RequestId
     is_awaited: bool = False
-    """The client has asked for something to resume, and starts its copy of the message again (P-41)."""
+    """True if the client had probed for a stream: it starts its copy of the message again (P-41)."""
 
 
 class ResumeHandshake:
-    """One connection's side of the handshake."""
+    """The handshake of one connection."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class ResumeHandshake:
         self._turns = turns
         self.mode, self.offered = mode, offered
         self.is_awaiting = is_awaiting
-        """Whether the client has probed and waits for a stream that it will read as its own."""
+        """True when the client has probed and waits for a stream, which it will read as its own."""
         self.has_probed = has_probed
-        """Whether the client asks for what there is to resume, instead of waiting to be told."""
+        """True once the client has probed. The other clients wait for an offer without asking."""
 
     @property
     def is_live(self) -> bool:
@@ -60,7 +60,7 @@ class ResumeHandshake:
         return self.mode is ResumeMode.PARKED
 
     def is_offered(self, turn: TurnId) -> bool:
-        """Tell whether this connection was offered the turn and has not taken it: it is told nothing of it."""
+        """Tell whether this connection was offered the turn and has not acknowledged it: it gets none of its frames."""
         return self.mode is ResumeMode.OFFERED and self.offered == turn
 
     def offer(self, known: ConnectionTurn) -> None:
@@ -75,9 +75,9 @@ class ResumeHandshake:
     def probed(
         self, frame: ResumeRequest, last: ConnectionTurn | None, is_forgotten: Callable[[ConnectionTurn], bool]
     ) -> list[bytes]:
-        """Answer a probe: the first row of B2's first table that fits.
+        """Answer a probe: with the first matching row of the first table of B2.
 
-        `last` is the turn that ended last; `is_forgotten` tells of it whether it left nothing.
+        `last` is the turn that ended last; `is_forgotten` tells whether that turn left no message.
         """
         streaming = self._turns.streaming
         self.is_awaiting = self.has_probed = True
@@ -101,7 +101,7 @@ class ResumeHandshake:
         return [frames.resume_none("idle", frame.probe)]
 
     def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
-        """Return what has to be read, or None when the acknowledgement is of another turn than the running one."""
+        """Return the turn that has to be read; None if another turn than the acknowledged one is running."""
         streaming = self._turns.streaming
         if streaming is not None and streaming.request != frame.id:
             return None
@@ -113,11 +113,12 @@ class ResumeHandshake:
         return NeedsReplay(frame.id, is_awaited)
 
     def begins(self, known: ConnectionTurn) -> list[bytes]:
-        """Return the offer of a turn that says its first word, if this connection waits for it.
+        """Return the offer of a turn whose first chunk comes, if this connection waits for it.
 
-        One that waits is offered the turn. One that answered a call and never probes may wait as well: nothing is held
-        back from it, and if it acknowledges it drops by number what it has (P-64). The stock hook probes; told unasked,
-        it would take what comes before its acknowledgement for another message.
+        A parked connection is offered the turn. A connection that answered a tool call and never probes may wait as
+        well: it gets all frames, and if it acknowledges, it drops the chunks that it has by their number (P-64). The
+        stock hook probes; if it got an offer unasked, it would take the chunks before its acknowledgement for another
+        message.
         """
         if self.is_parked and not self._turns.is_owned_by_another(known):
             self.offer(known)
@@ -127,14 +128,14 @@ class ResumeHandshake:
         return []
 
     def skipped(self) -> list[bytes]:
-        """Return what a connection is told that waits, without asking, for a continuation that does not come."""
+        """Return the frames for a connection that waits, without a probe, for a continuation that will not come."""
         return [] if self.has_probed or self.is_parked else [frames.resume_none()]
 
     def released(self, event: TurnEnded, known: ConnectionTurn) -> list[bytes]:
-        """Return what a connection is told that waited for a turn to begin, when the last one has ended instead.
+        """Return the frames for a parked connection when the last open turn has ended.
 
-        A superseded turn has a successor, accepted in the same breath: who is parked waits for that one. One that was
-        cleared is released by `chat.cleared`, in the same breath.
+        A superseded turn has a successor, accepted in the same batch: a parked connection waits for that one. A turn
+        that was cleared is followed by `chat.cleared` in the same batch, which releases the connection.
         """
         if not self.is_parked or len(self._turns) or event.reason in ("superseded", "cleared"):
             return []
@@ -142,11 +143,11 @@ class ResumeHandshake:
         self.go_live()
         if event.outcome is Outcome.ERROR and not known.has_chunks:
             self.is_awaiting = is_awaiting
-            return [frames.resuming(known.request)]  # a bare error frame is dropped by the client
+            return [frames.resuming(known.request)]  # the client drops an error frame without an offer
         return [frames.resume_none()]
 
     def cleared(self) -> list[bytes]:
-        """Return what a connection is told that waits, when the conversation is cleared."""
+        """Return the frames for a parked connection when the conversation is cleared."""
         released = [frames.resume_none()] if self.is_parked else []
         self.go_live()
         return released

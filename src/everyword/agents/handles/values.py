@@ -1,6 +1,6 @@
-"""Arguments and results of calls as JSON: by value on the way out, by the method's hints on the way in.
+"""Arguments and results of method calls as JSON: encoded by value, decoded by the method's type hints.
 
-Callers and agents share nothing that can be changed, also where both live in one process.
+Callers and agents share no mutable objects, even in one process.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _STREAMS: Final = (AsyncIterator, AsyncGenerator, AsyncIterable)
 
 @dataclass(frozen=True, slots=True)
 class MethodTypes:
-    """What a method takes and gives."""
+    """The parameters and the result type of a method."""
 
     name: str
-    """As it is written in errors: `Shop.add`."""
+    """The name for errors: `Shop.add`."""
     signature: inspect.Signature
     """Without `self`."""
     hints: Mapping[str, Any]
     result: Any
-    """The type of the result, or of each value of a stream; Any without a hint."""
+    """The type of the result, or of each value of a stream; Any if there is no hint."""
     is_stream: bool
 
 
 def method_types(function: Callable[..., Any], cls: type[Any]) -> MethodTypes:
-    """Return what a method of a class takes and gives.
+    """Return the types of a method of a class.
 
     Raises:
-        UsageError: its hints name what cannot be found.
+        UsageError: its hints cannot be resolved.
     """
     return _shape_of(function, f"{cls.__name__}.{function.__name__}")
 
@@ -54,7 +54,7 @@ def method_types(function: Callable[..., Any], cls: type[Any]) -> MethodTypes:
 def _shape_of(function: Callable[..., Any], name: str) -> MethodTypes:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
-    except Exception as exc:  # noqa: BLE001 - hints may name anything, and evaluating them may raise anything
+    except Exception as exc:  # noqa: BLE001 - evaluating hints may raise anything
         raise UsageError(f"unable to call {name}; its hints cannot be read: {exc}. Import what they name.") from None
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
@@ -65,7 +65,7 @@ def _shape_of(function: Callable[..., Any], name: str) -> MethodTypes:
 
 
 def _item_type(hint: Any) -> Any:
-    """Return the type of a stream's values, without the result that it may end with."""
+    """Return the type of a stream's values, without a CallResult that it may end with."""
     item = next(iter(typing.get_args(hint)), Any)
     if item is CallResult:
         return Any
@@ -77,7 +77,7 @@ def encode_value(value: Any, what: str = "a value") -> bytes:
     """Return a value as JSON: plain values, models, dataclasses, messages, times and the like.
 
     Raises:
-        UsageError: it has no JSON form; `what` names it.
+        UsageError: it has no JSON form; the text names it as `what`.
     """
     from pydantic_core import to_json
 
@@ -97,11 +97,11 @@ def _other_form(value: Any) -> Any:
 
 
 def decode_value(body: bytes, hint: Any, what: str) -> Any:
-    """Return the value that JSON stands for.
+    """Return the value of a JSON text, as the type of the hint.
 
     Raises:
         BadInput: it does not fit the hint.
-        UsageError: the hint is of a type that has no JSON form.
+        UsageError: the type of the hint has no JSON form.
     """
     from pydantic import PydanticUserError, ValidationError
 
@@ -118,7 +118,7 @@ def decode_value(body: bytes, hint: Any, what: str) -> Any:
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     try:
         return _known_adapter(hint)
-    except TypeError:  # not hashable, as Annotated[int, [1]]
+    except TypeError:  # the hint is not hashable: Annotated[int, [1]]
         return _known_adapter.__wrapped__(hint)
 
 
@@ -133,7 +133,7 @@ def encode_arguments(types: MethodTypes, args: Sequence[Any], named: Mapping[str
     """Return the arguments of a call as JSON.
 
     Raises:
-        UsageError: they are too few or too many, or one has no JSON form.
+        UsageError: they do not fit the signature, or one has no JSON form.
     """
     try:
         types.signature.bind(*args, **named)
@@ -148,15 +148,15 @@ def encode_arguments(types: MethodTypes, args: Sequence[Any], named: Mapping[str
 
 
 def decode_arguments(types: MethodTypes, body: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments as the method's hints want them.
+    """Return the arguments as the types of the method's hints.
 
     Raises:
-        BadInput: they do not fit.
+        BadInput: they do not fit the signature or the hints.
     """
     args, named = msgspec.json.decode(body, type=tuple[list[msgspec.Raw], dict[str, msgspec.Raw]])
     try:
         bound = types.signature.bind(*args, **named)
-    except TypeError as exc:  # the class of the caller's process may be an older one
+    except TypeError as exc:  # the caller's process may have an older version of the class
         raise BadInput(f"unable to call {types.name}; {exc}. It takes {types.signature}") from None
     for name, given in bound.arguments.items():
         hint, what = types.hints.get(name, Any), f"{name} of {types.name}"

@@ -1,4 +1,4 @@
-"""Models of an agent's state: states as JSON and back, and the model that a class names as its type argument."""
+"""Models of an agent's state: encoding and decoding a state, and the model in the type argument of a class."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["named_model", "state_from_json", "state_to_json"]
 
 
 def state_to_json(model: Any, state: Any) -> bytes:
-    """Return a state as it is stored.
+    """Return a state as JSON, as it is stored.
 
     Raises:
         BadInput: it has no JSON form.
     """
     if model is not None and isinstance(state, model) and not _is_struct(model):
-        # Without warnings of what does not fit: that is found when it is read back.
+        # No warnings for values that do not fit the model: reading the state back reports them.
         state = _adapter(model).dump_python(state, mode="json", warnings="none")
     return encode_json(plain_json(state))
 
@@ -40,7 +40,7 @@ def state_from_json(model: Any, value: bytes) -> Any:
     """
     if model is None:
         return msgspec.json.decode(value)
-    # Without the value: the text may reach a client, and the state may be the agent's own.
+    # The errors do not include the value: a client may read the text, and the state may be private to the agent.
     if _is_struct(model):
         try:
             return msgspec.json.decode(value, type=model)
@@ -75,12 +75,12 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 def named_model(cls: Any, root: Any) -> type[Any] | None:
-    """Return the model that a class gives as its type argument: `Cart` of `Agent[Cart]` and `Agent[Cart | None]`.
+    """Return the model in the type argument of a class: `Cart` of `Agent[Cart]` and `Agent[Cart | None]`.
 
-    None if it names no type itself, or one that is no model. `root` is the class that has the type variable.
+    None if the class itself has no type argument, or it is not a model. `root` is the class with the type variable.
 
     Raises:
-        UsageError: the type does not allow for None, but there is no initial state.
+        UsageError: the type does not allow None, but there is no initial state.
     """
     found = _argument(cls, root)
     types = typing.get_args(found) if typing.get_origin(found) in (typing.Union, UnionType) else (found,)
@@ -97,7 +97,7 @@ def named_model(cls: Any, root: Any) -> type[Any] | None:
 
 
 def _argument(cls: Any, root: Any) -> Any:
-    """Return what a class puts in the place of the type variable of `root`: a type, or a type variable of its own."""
+    """Return the type argument of a class for the type variable of `root`: a type, or a type variable of the class."""
     if cls is root:
         return root.__parameters__[0]
     for base in vars(cls).get("__orig_bases__", ()):
@@ -110,5 +110,5 @@ def _argument(cls: Any, root: Any) -> Any:
 
 
 def _is_model(found: type[Any]) -> bool:
-    # Pydantic's models are known by what they have: importing it takes longer than all of ours.
+    # Pydantic models are recognised by a method: importing Pydantic takes longer than importing all of everyword.
     return dataclasses.is_dataclass(found) or _is_struct(found) or hasattr(found, "model_json_schema")

@@ -1,7 +1,7 @@
-"""ResumableStream: the verbs of the original, over the one log.
+"""ResumableStream: the methods of the original, with the agent's log as storage.
 
-Chunks are committed before `store_chunk` returns, status and error text end in one transaction, and an errored stream
-replays as what it was: its chunks, then its error.
+A chunk is committed before `store_chunk` returns. Status and error text are written in one transaction. The replay of a
+failed stream is its chunks, then its error.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["ResumableStream"]
 class ResumableStream:
     """Streams of opaque chunks that outlive their connections and their process.
 
-    A connection is anything with a `send(text)`, plain or async. If it has a `drain()`, a replay waits for it between
-    two chunks.
+    A connection is any object with a method `send(text)`, plain or async. If it has an async `drain()`, a replay awaits
+    it after each chunk.
     """
 
     def __init__(self, runtime: BareStreams) -> None:
@@ -31,29 +31,29 @@ class ResumableStream:
     # -- writing ------------------------------------------------------------------------------------------------
 
     async def start(self, request_id: str) -> str:
-        """Open a stream for a request and return its id; the same request id gives the same stream."""
+        """Open a stream for a request and return its id. The same request id returns the same stream."""
         return str(await self._runtime.start(RequestId(request_id)))
 
     async def store_chunk(self, stream_id: str, body: str) -> None:
-        """Commit one chunk; those that wait together are one commit, and none is visible before it."""
+        """Commit one chunk. Chunks that wait at the same time share a commit; no chunk is visible before its commit."""
         await self._runtime.write(_turn(stream_id), body)
 
     async def complete(self, stream_id: str) -> None:
-        """End a stream well."""
+        """End a stream as completed."""
         await self._runtime.end(_turn(stream_id), Outcome.COMPLETED)
 
     async def mark_error(self, stream_id: str, text: str) -> None:
-        """End a stream as failed, with the text that every observer gets."""
+        """End a stream as failed, with the text that every client gets."""
         await self._runtime.end(_turn(stream_id), Outcome.ERROR, text)
 
     async def mark_aborted(self, stream_id: str) -> None:
         """End a stream as stopped."""
         await self._runtime.end(_turn(stream_id), Outcome.ABORTED)
 
-    # -- asking ---------------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------------------------------------------
 
     async def has_active_stream(self) -> bool:
-        """Tell whether a stream has not ended; answered by the log, so a restart changes nothing."""
+        """Tell whether there is a stream that has not ended. It is read from the log, so it survives a restart."""
         return await self._runtime.active() is not None
 
     async def get_active_stream(self) -> StreamRecord | None:
@@ -65,13 +65,13 @@ class ResumableStream:
         return await self._runtime.find(RequestId(request_id))
 
     async def cleanup(self) -> int:
-        """Delete the chunks of everything that ended longer ago than the retention; it happens by itself as well."""
+        """Run retention now: delete the chunks of turns and streams that ended too long ago; return their number."""
         return await self._runtime.cleanup()
 
     # -- replaying ------------------------------------------------------------------------------------------------
 
     async def replay_chunks(self, connection: Any, request_id: str) -> bool:
-        """Send what a running stream has so far, then `replayComplete`; False when it is not running."""
+        """Send the chunks of a running stream so far, then `replayComplete`; return False if it is not running."""
         record = await self._runtime.find(RequestId(request_id))
         if record is None or record.outcome is not None:
             return False
@@ -80,23 +80,23 @@ class ResumableStream:
         return True
 
     async def replay_completed_chunks_by_request_id(self, connection: Any, request_id: str) -> bool:
-        """Send a completed stream, then its `done`; False when there is no such stream or it ended otherwise."""
+        """Send a completed stream, then its `done`; return False if there is no such stream, or it did not complete."""
         record = await self._runtime.find(RequestId(request_id))
         if record is None or record.outcome is not Outcome.COMPLETED:
             return False
         return await self.replay_terminal_chunks_by_request_id(connection, request_id)
 
     async def replay_terminal_chunks_by_request_id(self, connection: Any, request_id: str) -> bool:
-        """Send an ended stream as a live observer saw it: its chunks, then its end, with the error's text if it failed.
+        """Send an ended stream as live clients saw it: its chunks, then its end, with the error text if it failed.
 
-        False when there is no such stream or it still runs.
+        Return False if there is no such stream, or it is still running.
         """
         record = await self._runtime.find(RequestId(request_id))
         if record is None or record.outcome is None:
             return False
         await self._replay(connection, record)
         if record.outcome is Outcome.ERROR:
-            # An observer draws what was replayed only when told that the replay is complete.
+            # A client shows the replayed chunks only after `replayComplete`.
             await _send(connection, frames.replay_complete(record.request, is_continuation=False))
         await _send(connection, frames.terminal(record.request, record.outcome, error=record.error, replay=True))
         return True

@@ -1,7 +1,7 @@
-"""ResumableStreamManager: questions, answers and their streams on a plain agent, all of it in the agent's log.
+"""ResumableStreamManager: questions, answers and their streams for a plain Agent, stored in the agent's log.
 
-A stream is a turn of kind `rsm` that a job of the queue fills. Its end, its message and its status are one commit;
-the agent's state follows the log. If a process dies before it updated the state, the next call updates it.
+A stream is a turn of kind `rsm`. A queued job writes its chunks. Its end, its message and its status are one commit.
+The agent's state follows the log. If a process dies before it updated the state, the next call updates it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ ABANDONED: Final = "The answer was given up. Please try again."
 
 
 class ResumableStreamManager:
-    """Keeps an agent's messages and the streams of their answers, and every client in step with them.
+    """Stores an agent's messages and the streams of their answers, and sends every client the changes.
 
-    Make it in the agent's `__init__`, so that it is there whenever the queue calls. `ctx` is accepted for those who
-    know the original, and not needed.
+    Make it in the agent's `__init__`, so that it is there whenever the queue calls. `ctx` is not used; it is accepted
+    because the original has it.
 
     Raises:
-        UsageError: the agent has no `generate_ai_response`, or is a chat, which keeps its own streams.
+        UsageError: the agent has no `generate_ai_response`, or is an AIChatAgent, which has its own streams.
     """
 
     def __init__(self, agent: Agent, ctx: object = None) -> None:
@@ -64,14 +64,13 @@ class ResumableStreamManager:
             raise UsageError(
                 "unable to manage the streams of an AIChatAgent; it does so itself. Subclass Agent instead."
             )
-        if isinstance(checked, Agent) and not hasattr(checked, GENERATE):
-            setattr(checked, GENERATE, self._called_by_queue)
         if not (isinstance(checked, Agent) and isinstance(checked, ResumableStreamAgent)):
             raise UsageError(
                 f"unable to manage the streams of {type(checked).__name__}; it must be an Agent with a method "
                 "`async def generate_ai_response(self, options) -> str`"
             )
         self._agent: Agent = agent
+        agent._add_job_callback(GENERATE, self._called_by_queue)
         self._generate = checked.generate_ai_response
 
     @property
@@ -81,22 +80,22 @@ class ResumableStreamManager:
     # -- starting -----------------------------------------------------------------------------------------------------
 
     async def initialize_tables(self) -> None:
-        """Make the tables `messages`, `stream_chunks` and `stream_metadata` ready for `self.sql`; twice is harmless.
+        """Check that the tables `messages`, `stream_chunks` and `stream_metadata` can be read with `self.sql`.
 
-        They are views of the log, and there whether or not this is called: it finds out early what is in the way.
+        They are views of the log and exist without this call. It finds problems early, and may be called again.
         """
         for table in TABLES:
             await self._agent.sql(f"PRAGMA table_info({table})")
 
     async def load_and_sync_messages(self) -> None:
-        """Put the messages and the running stream into the agent's state; other keys of the state stay."""
+        """Copy the messages and the id of the running stream into the agent's state; other keys of the state stay."""
         await self._end_abandoned()
         await self._sync()
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
     async def send_message(self, content: str) -> SentMessage:
-        """Save a user's message and queue its answer; returns at once, with the ids of the message and the stream."""
+        """Save a user's message and queue its answer. Return the ids of the message and the stream, without waiting."""
         said: object = content
         if not isinstance(said, str):
             raise UsageError(f"unable to send {type(said).__name__}; a message is text")
@@ -111,10 +110,10 @@ class ResumableStreamManager:
         return [_message(UIMessage.decode(body)) for body in await self._streams.messages()]
 
     async def get_stream_history(self, stream_id: str) -> StreamHistory:
-        """Return the chunks of a stream by index, and how it stands: `streaming`, `completed` or `error`.
+        """Return the chunks of a stream in order, and its metadata; `status` is `streaming`, `completed` or `error`.
 
-        An unknown stream has no chunks, and None for its metadata. Behind a `@callable_method` of the agent, clients
-        can call it.
+        An unknown stream has no chunks, and None as metadata. To let clients call this, call it from a
+        `@callable_method` of the agent.
         """
         found = await self._streams.find(RequestId(stream_id))
         if found is None:
@@ -132,25 +131,25 @@ class ResumableStreamManager:
         ]
         return {"chunks": chunks, "metadata": _metadata(found, stream)}
 
-    # -- forgetting ---------------------------------------------------------------------------------------------------
+    # -- deleting -----------------------------------------------------------------------------------------------------
 
     async def clear_history(self) -> None:
-        """Remove all messages, chunks and metadata, and stop what is being answered. The state is the caller's."""
+        """Delete all messages, chunks and metadata, and stop the running answers. The state is not changed."""
         await self._streams.clear()
 
     async def cleanup_old_streams(self, older_than_ms: int = WEEK) -> int:
-        """Delete the chunks of streams that ended so long ago, well or not; return how many streams that were.
+        """Delete the chunks of streams that ended at least this long ago, however; return the number of streams.
 
-        Their messages and metadata stay. A stream that runs is never touched.
+        Their messages and metadata stay. A running stream is never changed.
         """
         return await self._streams.erase(Millis(self._agent._runtime.jobs.now() - older_than_ms))
 
     # -- answering ----------------------------------------------------------------------------------------------------
 
     async def generate_response_callback(self, payload: Mapping[str, Any]) -> None:
-        """Answer one message: `payload` has its `userMessageId`, and the `streamId` that the answer goes to.
+        """Answer one message. `payload` has its `userMessageId`, and the `streamId` of the answer.
 
-        Called by the queue, again after a crash. A stream that has ended is left as it is.
+        Called by the queue, and again after a crash. A stream that has ended is not changed.
         """
         found = await self._streams.find(RequestId(payload["streamId"]))
         if found is None:
@@ -169,7 +168,7 @@ class ResumableStreamManager:
             await self._fill(found, question)
         except AgentStopped:
             raise
-        except Rejected as exc:  # it was cleared meanwhile
+        except Rejected as exc:  # the history was cleared meanwhile
             log.info("stream %s of %r ended without its answer: %s", found.stream, self._agent, exc)
 
     async def _fill(self, found: ManagedRecord, question: str) -> None:
@@ -207,7 +206,7 @@ class ResumableStreamManager:
         await writer.finish(self._made(options.message_id, "assistant", content))
 
     async def _end_abandoned(self) -> None:
-        """End streams that no job will fill any more: it was taken out of the queue, or set aside."""
+        """End the streams without a job: it was cancelled, or failed too often."""
         streams = await self._streams.open()
         waiting = {job.payload["streamId"] for job in await self._agent.jobs.list(GENERATE, queued=True)}
         for found in streams:
@@ -223,10 +222,10 @@ class ResumableStreamManager:
             except Rejected:
                 log.debug("stream %s has ended by itself", found.stream)
 
-    # -- keeping clients in step --------------------------------------------------------------------------------------
+    # -- the state ----------------------------------------------------------------------------------------------------
 
     async def _sync(self) -> None:
-        """Set the state to what the log says, and check again: a concurrent call may have set an older one."""
+        """Set the state from the log, and check it again: a concurrent call may have set an older one."""
         await self._agent._runtime.load()
         last: dict[str, Any] | None = None
         while True:
@@ -241,7 +240,7 @@ class ResumableStreamManager:
             last = wanted
 
     async def _try_to_sync(self) -> None:
-        """As `_sync`, for the queue: a state that the agent refuses is no reason to answer again."""
+        """Like `_sync`, for jobs: log an error if the agent refuses the state, instead of answering again."""
         try:
             await self._sync()
         except (AgentStopped, LogError):
@@ -256,13 +255,13 @@ class ResumableStreamManager:
 
 
 class _AttemptWriter:
-    """Writes one attempt at a stream, over what earlier attempts have said."""
+    """Writes one attempt of a stream, over the chunks of earlier attempts."""
 
     def __init__(self, streams: ManagedStreamsAccess, turn: TurnId, attempt: Attempt, stored: ManagedStream) -> None:
         self._streams, self._turn, self._attempt = streams, turn, attempt
         self._said = {chunk.index: chunk.content for chunk in stored.chunks}
         self._inherited = set(self._said)
-        """Chunks of earlier attempts that this one has not come to yet."""
+        """Indexes of chunks of earlier attempts that this attempt has not reached yet."""
         self._restarts = stored.restarts
         self._next = 0
 
@@ -280,7 +279,7 @@ class _AttemptWriter:
 
     def _pieces(self, place: int, content: str) -> list[bytes]:
         self._next = max(self._next, place + 1)
-        self._inherited = {index for index in self._inherited if index >= place}  # what was passed over stands
+        self._inherited = {index for index in self._inherited if index >= place}  # skipped chunks stay
         bodies: list[bytes] = []
         if place in self._inherited:
             self._inherited.discard(place)
@@ -295,7 +294,7 @@ class _AttemptWriter:
     def _cut(self, place: int) -> list[bytes]:
         self._restarts += 1
         self._said = {index: said for index, said in self._said.items() if index < place}
-        self._inherited = set()  # none is left below a cut
+        self._inherited = set()  # a cut removes all chunks from its index on
         return [encode_chunk_event(place, None, self._restarts)]
 
     async def finish(self, message: dict[str, Any]) -> None:
@@ -306,7 +305,7 @@ class _AttemptWriter:
         )
 
     async def fail(self, error: str, detail: str) -> None:
-        """End the stream in error; what was said stays."""
+        """End the stream with an error; its chunks stay."""
         total = len(self._said)
         await self._streams.end(self._turn, self._attempt, Outcome.ERROR, total=total, error=error, detail=detail)
 
@@ -318,11 +317,11 @@ def _token() -> str:
 def _message(message: UIMessage) -> ResumableMessage:
     created = message.metadata.get("createdAt", 0) if isinstance(message.metadata, dict) else 0
     said = {"id": message.id, "role": message.role, "content": message.text, "createdAt": created}
-    return cast(ResumableMessage, said)  # a role is one of the two: only this class writes messages here
+    return cast(ResumableMessage, said)  # the role is valid: only this class writes messages here
 
 
 def _asked(messages: list[ResumableMessage], question: str) -> list[ResumableMessage]:
-    """Return the conversation that ends with the question: without what was asked after it, while it waited."""
+    """Return the conversation that ends with the question, without questions that were asked later."""
     place = next((place for place, message in enumerate(messages) if message["id"] == question), len(messages))
     later = [message for message in messages[place + 1 :] if message["role"] == "assistant"]
     return [*messages[:place], *later, *messages[place : place + 1]]

@@ -1,12 +1,10 @@
-"""What a ResumableStreamManager speaks of. Dicts have the names that clients know."""
+"""Types of the ResumableStreamManager. The keys of dicts are those that clients use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
-
-from ..jobs import Job
+from typing import Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
 __all__ = ["ChunkWriter", "GenerateAIResponseOptions", "ResumableMessage", "ResumableStreamAgent"]
 __all__ += ["ResumableStreamChunk", "ResumableStreamMetadata", "ResumableStreamState", "SentMessage", "StreamHistory"]
@@ -22,7 +20,7 @@ class ResumableMessage(TypedDict):
 
 
 class ResumableStreamChunk(TypedDict):
-    """One chunk of a stream. Joined by `index`, the chunks are what was said."""
+    """One chunk of a stream. The chunks joined by `index` are the text of the answer."""
 
     id: str
     streamId: str
@@ -32,7 +30,7 @@ class ResumableStreamChunk(TypedDict):
 
 
 class ResumableStreamMetadata(TypedDict):
-    """A stream as it stands. `messageId` is the id that the answer has, or will have, among the messages."""
+    """The status of a stream. `messageId` is the id of the answer; its message may not exist yet."""
 
     id: str
     messageId: str
@@ -42,25 +40,25 @@ class ResumableStreamMetadata(TypedDict):
     completedAt: NotRequired[int]
     error: NotRequired[str]
     restarts: NotRequired[int]
-    """How often a later attempt took back what an earlier one had said; absent if never."""
+    """How often a later attempt replaced chunks of an earlier one; absent if never."""
 
 
 class StreamHistory(TypedDict):
-    """All that is stored of a stream; `metadata` is None for a stream that is unknown or was cleared."""
+    """The chunks and the metadata of a stream; `metadata` is None if it is unknown or was cleared."""
 
     chunks: list[ResumableStreamChunk]
     metadata: ResumableStreamMetadata | None
 
 
 class SentMessage(TypedDict):
-    """The ids of a message that was sent, and of the stream that answers it."""
+    """The id of a sent message, and of the stream of its answer."""
 
     messageId: str
     streamId: str
 
 
 class ResumableStreamState(TypedDict):
-    """What clients are kept in step with; an agent's state may have other keys beside these."""
+    """The keys of the agent's state that the manager sets; the state may have other keys."""
 
     messages: list[ResumableMessage]
     activeStreamId: str | None
@@ -69,7 +67,8 @@ class ResumableStreamState(TypedDict):
 class ChunkWriter(Protocol):
     """Saves a chunk, and sends it to every client once it is saved.
 
-    The index counts by itself, or is given. One that was there before is ignored.
+    Without an `index`, the next one is used. A chunk is ignored if this attempt has written or passed
+    its index.
     """
 
     async def __call__(self, content: str, index: int | None = None) -> None: ...
@@ -77,11 +76,11 @@ class ChunkWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GenerateAIResponseOptions:
-    """What there is to answer, and how to say it.
+    """The question, and the function that writes the answer.
 
-    `messages` end with the question. `attempt` is 2 or more when an earlier process died over the answer: `partial` is
-    what it had said, and `next_index` where to go on from it. To begin anew instead, simply do: what comes out the same
-    stays on the screens, and is taken back from the first chunk on that differs.
+    `messages` end with the question. `attempt` is 2 or more if an earlier process died during the answer. Then
+    `partial` is the text so far, and `next_index` is the index to continue with. You may also begin again: equal
+    chunks stay on the clients' screens, and from the first different chunk on the old ones are replaced.
     """
 
     messages: Sequence[ResumableMessage]
@@ -110,15 +109,12 @@ class GenerateAIResponseOptions:
 
 @runtime_checkable
 class ResumableStreamAgent(Protocol):
-    """What a manager needs of its agent, which is an Agent besides.
+    """What a manager needs of its agent, which must also be an Agent.
 
-    The second method has a default: the manager gives it to agents that do not define it.
+    The agent may define a method `_rsm_generate_response(payload, queue_item=None)`. The queue then calls it instead of
+    the manager, and it has to do `await self.streams.generate_response_callback(payload)`.
     """
 
     async def generate_ai_response(self, options: GenerateAIResponseOptions) -> str:
-        """Say the answer chunk by chunk with `options.process_chunk`, and return all of it: that is what is kept."""
-        ...
-
-    async def _rsm_generate_response(self, payload: Mapping[str, Any], queue_item: Job | None = None) -> None:
-        """Be called by the queue: `await self.streams.generate_response_callback(payload)`."""
+        """Write the answer chunk by chunk with `options.process_chunk`, and return its whole text, which is stored."""
         ...

@@ -1,8 +1,8 @@
-"""`create_ui_message_stream`: an answer that code writes chunk by chunk, and merges other streams into.
+"""`create_ui_message_stream`: an answer that code writes chunk by chunk, with other streams merged into it.
 
-The order is that of the AI SDK's createUIMessageStream: what is written appears in the order of the writes, each merged
-stream keeps its own order, and streams run beside each other and beside `execute`. What is written straight after
-`merge(stream)`, with no `await` in between, comes before the stream's first chunk.
+The order is that of the AI SDK's createUIMessageStream: written chunks appear in the order of the writes, each merged
+stream keeps its own order, and merged streams and `execute` run concurrently. A chunk that is written directly after
+`merge(stream)`, without an `await` in between, comes before the stream's first chunk.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = ["UIMessageStreamFinish", "UIMessageStreamWriter", "create_ui_message_
 log = logging.getLogger("everyword.agents")
 
 ROOM: Final = 64
-"""How many chunks may wait for the consumer before `await writer.write(…)` and merged streams wait for it."""
+"""Number of unread chunks at which `await writer.write(…)` and merged streams wait for the consumer."""
 
 SAFE_TEXT: Final = "Something went wrong while answering. Please try again."
 
 
 @dataclass(frozen=True, slots=True)
 class UIMessageStreamFinish:
-    """How a stream ended. `messages` is the conversation with the response in its place.
+    """The result of a stream, for `on_finish`. `messages` is the conversation including the response.
 
-    `is_aborted`: there was an `abort` chunk, or the consumer left before the end.
+    `is_aborted` is True after an `abort` chunk, and if the consumer stopped reading before the end.
     """
 
     messages: list[UIMessage]
@@ -60,20 +60,20 @@ def create_ui_message_stream(
     original_messages: Sequence[UIMessage | Mapping[str, Any]] | None = None,
     generate_id: Callable[[], str] | None = None,
 ) -> AsyncGenerator[Chunk, None]:
-    """Return a stream of chunks that `execute(writer)` writes; return it from `on_chat_message`, or read it anywhere.
+    """Return the stream of the chunks that `execute(writer)` writes, for `on_chat_message` to return or for other use.
 
-    Nothing runs before the first chunk is asked for. The stream ends when `execute` and everything merged have ended.
-    Leaving it early (cancelling the reader, `aclose()`) cancels them all. `execute` runs on the event loop: if it is no
-    coroutine function it must not block; merge a plain iterator instead, which is read in a thread.
+    Nothing runs before the first chunk is read. The stream ends when `execute` and all merged streams have ended.
+    Closing it early (by cancelling the reader, or with `aclose()`) cancels them all. `execute` runs on the event loop,
+    so a plain function must not block; merge a plain iterator instead, which is read in a thread.
 
     Args:
         execute: writes the answer; sync or async.
-        on_error: gives the text of the `error` chunk that a failure of `execute` or of a merged stream becomes. The
-            default is a safe sentence, or a ChatError's own text. The other streams go on.
+        on_error: returns the text of the `error` chunk for an exception of `execute` or of a merged stream. By default
+            the text is a general sentence, or that of a ChatError. The other streams continue.
         on_finish: called once, at the end, with the message that the chunks make; sync or async. If it raises, the
             stream fails.
-        original_messages: the conversation so far; if an assistant's message is the last, it is continued.
-        generate_id: gives the id for a `start` chunk that has none.
+        original_messages: the conversation so far. If its last message is an assistant message, that is continued.
+        generate_id: returns the id for a `start` chunk without one.
 
     Raises:
         UsageError: `execute` yields instead of writing.
@@ -88,7 +88,7 @@ def create_ui_message_stream(
 
 
 class UIMessageStreamWriter:
-    """What `execute` writes to. It belongs to the event loop: from a thread, use `loop.call_soon_threadsafe`."""
+    """The writer that `execute` gets. It is not thread-safe: from a thread, use `loop.call_soon_threadsafe`."""
 
     def __init__(self, on_error: Callable[[BaseException], str] | None, make_id: Callable[[], str]) -> None:
         self._on_error, self._make_id = on_error, make_id
@@ -98,13 +98,13 @@ class UIMessageStreamWriter:
         self._is_closed = False
 
     def write(self, chunk: Any) -> Awaitable[None]:
-        """Add a chunk at once, in the order of the calls.
+        """Add a chunk immediately, in the order of the calls.
 
-        Awaiting the result is optional: it waits until the consumer has caught up, so that a slow log slows the writer.
-        Await it when you write much. After the end of the stream, writing only logs a warning.
+        Awaiting the result is optional. It waits until the consumer has caught up, so that a slow log slows the writer:
+        await it if you write many chunks. After the end of the stream, writing only logs a warning.
 
         Raises:
-            BadChunk: it is no chunk, or of a type that no client knows.
+            BadChunk: it is not a chunk, or its type is not known to clients.
         """
         taken = known_chunk(chunk)
         if self._is_closed:
@@ -114,9 +114,9 @@ class UIMessageStreamWriter:
         return _Written(self)
 
     def merge(self, stream: Any) -> None:
-        """Forward a stream beside everything else: whatever `on_chat_message` may return, text included.
+        """Forward a stream while everything else continues. It may be anything that `on_chat_message` may return.
 
-        May be called as long as something still runs, also after `execute` has returned.
+        May be called while `execute` or a merged stream runs, so also after `execute` has returned.
         """
         if self._is_closed:
             log.warning("a stream was merged after the stream had ended, and is not read")
@@ -124,7 +124,7 @@ class UIMessageStreamWriter:
         self._start(self._forward(stream), "merge")
 
     def on_error(self, error: BaseException) -> str:
-        """Return what clients may read of a failure."""
+        """Return the text of an error for clients."""
         if self._on_error is not None:
             try:
                 return self._on_error(error)
@@ -142,7 +142,7 @@ class UIMessageStreamWriter:
             async with aclosing(_chunks(stream, self._make_id)) as chunks:
                 async for chunk in chunks:
                     await self.write(chunk)
-                    await asyncio.sleep(0)  # a stream that never waits must not keep the others from their turn
+                    await asyncio.sleep(0)  # let other streams run, if this one never waits
         finally:
             if inspect.isasyncgen(stream):
                 await stream.aclose()
@@ -176,7 +176,7 @@ class UIMessageStreamWriter:
         self._room.set()
 
     async def _next(self) -> Chunk | None:
-        """Return the next chunk; None when nothing can come any more."""
+        """Return the next chunk; None after the last one."""
         while not self._waiting:
             if self._is_closed:
                 return None
@@ -192,7 +192,7 @@ class UIMessageStreamWriter:
             await self._room.wait()
 
     async def _stop(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel all running tasks and wait until they have ended."""
         self._close()
         tasks = list(self._tasks)
         for task in tasks:
@@ -201,7 +201,7 @@ class UIMessageStreamWriter:
 
 
 class _Written:
-    """A chunk that was written; awaiting it waits for room."""
+    """The result of `write`. Awaiting it waits until fewer than ROOM chunks are unread."""
 
     __slots__ = ("_writer",)
 
@@ -213,7 +213,7 @@ class _Written:
 
 
 class _Record:
-    """What the chunks made, for `on_finish`; and the id that a `start` without one is given."""
+    """Builds the message for `on_finish`, and adds the id to a `start` chunk without one."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class _Record:
         return chunk
 
     async def finish(self, *, is_left: bool) -> None:
-        """Tell `on_finish`, if there is one; `is_left` when the consumer did not wait for the end."""
+        """Call `on_finish`, if there is one; `is_left` if the consumer stopped reading before the end."""
         if self._on_finish is None:
             return
         message = self._fold.message()
@@ -279,7 +279,7 @@ async def _tell_of_leaving(record: _Record) -> None:
 
 
 async def _chunks(stream: Any, make_id: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
-    """Yield a stream as chunks: text becomes parts of its own, each closed before anything else follows it."""
+    """Yield a stream as chunks. Text becomes text parts, each closed before the next chunk that is not text."""
     part: str | None = None
     async with aclosing(answer_items(stream, "the stream given to `merge`")) as items:
         async for item in items:
@@ -298,7 +298,7 @@ async def _chunks(stream: Any, make_id: Callable[[], str]) -> AsyncGenerator[Chu
 
 
 def _own(chunk: Chunk) -> Chunk:
-    """Return a copy that its writer cannot change any more: the same object is often written again, with news in it."""
+    """Return a copy: callers often change an object that they have written, and write it again."""
     if any(isinstance(value, dict | list) for value in chunk.values()):
         return copy.deepcopy(chunk)
     return dict(chunk)

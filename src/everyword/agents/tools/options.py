@@ -1,4 +1,4 @@
-"""Options of `@tool`, checked when a tool is made: a wrong one would else show at its first call, or never."""
+"""Checks the options of `@tool` when a tool is defined, so that a wrong one does not first fail during a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_options"]
 
 
 def check_options(name: str, function: Callable[..., Any] | None, **options: Any) -> None:
-    """Raise UsageError for an option of a wrong type, and for a predicate that cannot be called."""
+    """Raise UsageError for an option of a wrong type, and for a predicate whose parameters do not fit the tool."""
     approval, timeout = options["needs_approval"], options["timeout"]
     for each in ("client", "idempotent", "show_errors_to_model"):
         if not isinstance(options[each], bool):
@@ -42,10 +42,10 @@ def _wrong(name: str, option: str, value: Any, wanted: str) -> UsageError:
 
 
 def _check_predicate(name: str, predicate: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Refuse a predicate that asks for what it is never given: arguments are given by name."""
+    """Raise UsageError if a predicate has parameters that are not arguments of the tool; they are passed by name."""
     asked, taken = _parameters(predicate), _parameters(function)
     if asked is None or taken is None:
-        return  # made in C, without a signature
+        return  # written in C, without a signature
     offered = [each.name for each in taken if _is_from_model(each, is_first=each is taken[0])]
     is_open = any(each.kind is each.VAR_KEYWORD for each in taken)
     for each in asked:
@@ -72,7 +72,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
 
 
 def _is_from_model(parameter: inspect.Parameter, *, is_first: bool) -> bool:
-    # The annotation may be text that names what is defined later, so it is not resolved here.
+    # The annotation is not resolved: it may be a string that names a class which is defined later.
     is_context = "ToolContext" in str(parameter.annotation)
     is_self = is_first and parameter.name == "self"
     return not is_self and not is_context and parameter.kind is not parameter.VAR_KEYWORD

@@ -1,4 +1,4 @@
-"""Running one call of a tool: on the event loop, or in a thread when it is a plain function or generator."""
+"""Runs one call of a tool: on the event loop, or in a thread if it is a plain function or generator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _END: Final = object()
 async def values_of(
     call: Callable[[], Any], threads: Executor, *, on_loop: bool
 ) -> AsyncGenerator[tuple[bool, Any], None]:
-    """Yield (is it the last, value) of everything that a call gives."""
+    """Yield (is_last, value) for each value that a call returns or yields."""
     answer = call() if on_loop else await _in_thread(threads, contextvars.copy_context(), call)
     if inspect.iscoroutine(answer) or isinstance(answer, asyncio.Future):
         answer = await answer
@@ -38,7 +38,7 @@ async def values_of(
                     break
                 yield False, value
         finally:
-            with contextlib.suppress(ValueError):  # it still runs in its thread, and nothing can stop it there
+            with contextlib.suppress(ValueError):  # it still runs in its thread, which cannot be stopped
                 answer.close()
         if returned is not None:
             yield True, returned
@@ -47,7 +47,7 @@ async def values_of(
 
 
 def runs_on_loop(function: Any) -> bool:
-    """Tell whether calling the function runs none of its code yet, so that it needs no thread to be called."""
+    """Tell whether calling the function only creates a coroutine or generator, so that the call needs no thread."""
     kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
     return any(is_kind(function) for is_kind in kinds)
 
@@ -60,7 +60,7 @@ def _contained(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except StopIteration as error:
-        raise RuntimeError("StopIteration was raised") from error  # no future can hold a StopIteration
+        raise RuntimeError("StopIteration was raised") from error  # a future cannot hold a StopIteration
 
 
 def _advance(generator: Iterator[Any]) -> tuple[Any, Any]:
