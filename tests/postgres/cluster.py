@@ -6,11 +6,9 @@ import ctypes
 import fcntl
 import hashlib
 import os
-import random
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from tests.free_ports import free_port
 from tests.postgres.installation import copied, is_executable, unprivileged
 
 __all__ = ["FAST", "USER", "Cluster", "ClusterFailed"]
@@ -58,10 +57,10 @@ class Cluster:
         self._folder = _private_folder()
         self._lock = _locked(self._folder)
         self._process: subprocess.Popen[bytes] | None = None
-        self._programs = programs if is_executable(programs) else copied(programs, self._folder / "programs")
         self._data = self._folder / "data"
         self.control = self._folder / "control"
         try:
+            self._programs = programs if is_executable(programs) else copied(programs, self._folder / "programs")
             self._make_data()
             self.password = (self._folder / "password").read_text()
             self._start_at_free_port()
@@ -75,6 +74,7 @@ class Cluster:
         return {
             "url": f"postgresql://{USER}@/{USER}?host={self._data}&port={self.port}",
             "tcp_url": f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{USER}",
+            "port": str(self.port),
             "control": str(self.control),
             "keeper": str(os.getpid()),
         }
@@ -119,7 +119,7 @@ class Cluster:
 
     def _start_at_free_port(self) -> None:
         for last in (False, False, True):
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 return self.start()
             except ClusterFailed as error:
@@ -232,18 +232,6 @@ def _keep(folder: Path, names: tuple[str, ...], template: Path) -> None:
 def _give_away(path: Path) -> None:
     if owner := unprivileged():
         subprocess.run(["chown", "-R", f"{owner['user']}:{owner['group']}", path], check=True)
-
-
-def _free_port() -> int:
-    """Return a port below those that the system gives to outgoing connections: it stays free while we are stopped."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def _die_with_parent() -> None:

@@ -52,6 +52,11 @@ class Postgres:
         return self._facts["tcp_url"]
 
     @property
+    def address(self) -> tuple[str, int]:
+        """Host and port, as `TcpProxy` takes them."""
+        return "127.0.0.1", int(self._facts["port"])
+
+    @property
     def folder(self) -> Path:
         """Its files, which are removed when it ends."""
         return Path(self._facts["control"]).parent
