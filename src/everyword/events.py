@@ -423,7 +423,7 @@ class RunEnded(_Event, frozen=True, tag="run.ended"):
     reason: str | None = None
     is_child_running: bool | None = None
     hook_due: bool = False
-    """The agent's own code must be told; `run.told` records that it was."""
+    """`on_agent_tool_finish` must be called; `run.told` records that it was."""
     forgets: RunId | None = None
     """An older run whose record is deleted, because only the newest ones are kept."""
     usage: Raw = ABSENT
@@ -431,7 +431,7 @@ class RunEnded(_Event, frozen=True, tag="run.ended"):
 
 
 class RunTold(_Event, frozen=True, tag="run.told"):
-    """The agent's own code was told how a run ended."""
+    """`on_agent_tool_finish` was called for a run."""
 
     run: RunId
 

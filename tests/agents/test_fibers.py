@@ -308,7 +308,7 @@ async def test_a_fiber_that_nobody_takes_up_ends_as_interrupted() -> None:
         await until(lambda: len(Worker.heard) == 4)
         await quiet()
         (found,) = await agent.fibers.list()
-        assert (found.status, found.detail) == ("interrupted", "nobody took it up again")
+        assert (found.status, found.detail) == ("interrupted", "it was not continued")
     async with working(store):
         await quiet()
     assert len(Worker.heard) == 4

@@ -20,9 +20,9 @@ class SaveMessagesResult:
     status: Literal["completed", "error", "aborted", "skipped"]
     """How the turn ended; `skipped` if it never ran."""
     error: str | None = None
-    """What clients were told of a failure."""
+    """The error text that clients got."""
     message: UIMessage | None = None
-    """The answer as it is stored; None if nothing was said."""
+    """The answer as it is stored; None if there is none."""
     continuation: bool = False
     """True if the turn went on from a message that was there."""
     recovered: bool = False

@@ -221,7 +221,7 @@ class FiberSupervisor:
                 continue
             if not recovery.is_adopted:
                 recovery.is_ending = True
-                await self._actor.insist(EndFiber(fiber, "interrupted", "nobody took it up again"))
+                await self._actor.insist(EndFiber(fiber, "interrupted", "it was not continued"))
             return
 
     def _recovered(self, fiber: FiberId, task: asyncio.Task[None]) -> None:

@@ -39,9 +39,9 @@ __all__ = ["TurnRunner", "TurnStart"]
 log = logging.getLogger("everyword.runtime")
 
 BREATH, LONG_BREATH = 8, 128
-"""After so many pieces the event loop runs other tasks. An answer that waits for nothing (a list, a cache) would
-keep its own first word from its reader, and all other conversations, until there is no room for more of it. The next
-breath is twice as long, up to the long one: the first word comes soon, and what follows is written in few commits."""
+"""After this many pieces the event loop runs other tasks. An answer that never waits (a list, a cache) would else
+delay its own first chunk, and all other conversations, until its buffer is full. Each breath is twice as long as the
+last, up to LONG_BREATH: the first chunk comes soon, and the rest is written in few commits."""
 
 NAMED = 5
 """How many skipped parts of a conversation are named in the log line of a turn."""

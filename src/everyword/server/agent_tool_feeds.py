@@ -1,6 +1,6 @@
-"""What one connection is told of its agent's runs: a projection of the sub-agents' logs, each read by its own cursor.
+"""The frames of an agent's runs for one connection, made from the sub-agents' logs, each read with its own cursor.
 
-A page that is slow is an old cursor in some logs; nothing is queued for it.
+A slow page only has old cursors; nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class RunFeeds:
         return []
 
     async def replay(self, runs: Sequence[Known]) -> AsyncIterator[list[bytes]]:
-        """Yield what a new connection is told of the runs so far; what takes too long comes live, or not at all."""
+        """Yield the frames of the runs so far, for a new connection. What takes too long comes live, or not at all."""
         deadline = asyncio.get_running_loop().time() + REPLAY_SECONDS
         for started, ended in chosen_runs(runs, MOST_REPLAYED):
             yield [started_frame(started).replayed]
             feed = self._follow(started)
             try:
                 while page := await self._page(feed, deadline, is_over=ended is not None):
-                    # Transient parts are not for those who come after the end (R-12).
+                    # Connections that come after the end get no transient parts (R-12).
                     yield [feed.replayed(each) for each in page if ended is None or not _is_transient(each)]
             except TimeoutError:
                 log.info("replaying the runs of %r takes too long; the rest is left out", self._agent)

@@ -57,8 +57,8 @@ log = logging.getLogger("everyword.server")
 class Everyword(AppHandle):
     """Serves agents: an ASGI application, to be run as it is or mounted in another one.
 
-    It starts with its lifespan, with `async with app:`, or, mounted where nobody runs its lifespan, at the first
-    request. Compose it into another application's lifespan with `lifespan=app.lifespan`.
+    It starts with its lifespan, with `async with app:`, or at the first request, if it is mounted and its lifespan
+    does not run. Compose it into another application's lifespan with `lifespan=app.lifespan`.
 
     Args:
         agents: The classes to serve, each at `{base_path}/{kind}/{name}`.

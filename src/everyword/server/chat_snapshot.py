@@ -1,4 +1,4 @@
-"""What a new connection is told of the committed state, read between two commits."""
+"""The committed state for a new connection, read between two commits."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class ClientCommands:
             return
         accepted = decode_event(row.accepted)
         assert isinstance(accepted, TurnAccepted)
-        # Its question may lie on a branch that was left, or nowhere: the client keeps it until it is told.
+        # The question may be on a hidden branch, or not stored: the client shows it until it gets the transcript.
         self._show()
         ids, outcome = accepted.message_ids, Outcome(row.status)
         self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))

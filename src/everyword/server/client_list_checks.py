@@ -21,13 +21,13 @@ def is_stored(state: State, frame: SyncMessages) -> bool:
 
 
 def is_stale(state: State, frame: ChatRequest) -> bool:
-    """Tell whether a client asks without having the whole conversation, or with something else in it."""
+    """Tell whether the list of a question lacks stored messages, or contains others."""
     path = state.tree.shown_path()
     if len(frame.messages) < len(path):
         return True
     stored = [node.id for _, node in path]
     known, new = frame.messages[: len(stored)], frame.messages[len(stored) :]
-    if len(new) > 1:  # all but the last are from a time that nobody here remembers
+    if len(new) > 1:  # all but the last belong to a conversation that is not stored
         return True
     return [message["id"] for message in known] != stored or any(message["role"] != "user" for message in new)
 

@@ -1,6 +1,6 @@
-"""The agent's own code at a connection: its hooks, its callables, its state. What it raises harms nobody.
+"""Calls the agent's own code for a connection: hooks, callable methods, state. Its exceptions do not affect others.
 
-User code runs in tasks of the agent (R-26): a call goes on when its socket is gone, and nobody waits for a slow hook.
+User code runs in tasks of the agent (R-26): a call continues after its socket closed; a slow hook delays nothing else.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ConnectionHooks:
         return shown_state(self._agent, self._loaded.reconciler.view.state_value)
 
     def prepare(self) -> bool:
-        """Let the agent prepare the connection; return whether it is to be told of what happens."""
+        """Call the agent's `prepare_connection`; return whether the connection gets the frames of the protocol."""
         set_current_agent(self._agent)
         try:
             self._agent.prepare_connection(self.connection, self.connection.request)
@@ -99,7 +99,7 @@ class ConnectionHooks:
         self._run(lambda: self._agent.on_message(self.connection, text), "on_message")
 
     async def set_state(self, frame: SetState, refused: Reject | None) -> None:
-        """Take a client's state, unless that is `refused`; who sent it is told only that it was refused."""
+        """Set the state that a client sent, unless it is `refused`. A refusal does not tell the client the reason."""
         if refused is not None:
             self._post(frames.state_error(READ_ONLY if self.connection.is_readonly else REFUSED))
             return

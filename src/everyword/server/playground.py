@@ -1,6 +1,6 @@
-"""What the playground page reads besides the agents themselves: which there are, and their logs. For development only.
+"""The list of agents and their logs, for the playground page. For development only.
 
-Read-only, behind the same door as the agents, and served only where somebody puts it in front of them.
+It is read-only, has the same access control as the agents, and is served only if the app is wrapped in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Answers to tool calls that come inside a posted list of messages: plain HTTP has no other way to give them.
+"""Answers to tool calls inside a posted list of messages: plain HTTP has no other way to send them.
 
-They are taken as a socket's are: the first one wins, and the turn goes on by itself (R-1, R-3). Who posts goes on with
-its own copy of the message, so it is told what that copy lacks, and then the continuation alone.
+They are processed like those of a socket: the first one wins, and the turn continues by itself (R-1, R-3). The client
+continues its own copy of the message, so the response is what that copy lacks, and then only the continuation.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ Given = tuple[CallId, CallAnswer]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the message that a client goes on with stands here: what the client lacks, and who writes it now."""
+    """The state of the message that a client continues: what the client lacks, and the turn that writes it now."""
 
     missing: Sequence[Chunk]
-    """Chunks that bring the client's copy to what is stored; none when it has all of it."""
+    """Chunks that complete the client's copy to the stored message; none if it is complete."""
     running: OpenTurn | None
-    """The turn that goes on with it, or is about to; its chunks are those behind what is stored."""
+    """The turn that continues the message, or will; its chunks follow the stored message."""
     ended: bytes | None
-    """The end of what there is to tell: nobody writes the message now."""
+    """The end of the stream, if no turn writes the message now."""
     request: RequestId
-    """The turn that is told."""
+    """The request id of the streamed turn."""
 
 
 async def find_subject(
@@ -243,7 +243,7 @@ def _missing(copy: UIMessage, stored: UIMessage, *, is_behind: bool) -> list[Chu
 
 
 def _corrected(part: Part, stored: UIMessage) -> list[Chunk]:
-    """Return what tells a client that a call is settled otherwise than it thinks: denied, or by somebody faster."""
+    """Return the chunks that correct a call in the client's copy: it was denied, or another client answered first."""
     call = str(part.get("toolCallId", ""))
     found = find_call(stored, call)
     if found is None or all(found.get(name) == part.get(name) for name in ("state", "output", "errorText")):

@@ -105,7 +105,7 @@ class RateLimitedFrames:
             told = refusal_frame(text_of(message), _sentence(wait)) if wait <= MINUTE else None
             if told is None:
                 return await self._close(_sentence(wait))
-            # Waits for a client that does not read what it is told: it cannot send on meanwhile.
+            # Waits while the client does not read; meanwhile nothing more of it is received.
             await self._send({"type": "websocket.send", "text": told.decode()})
 
     def _note(self, wait: int) -> None:

@@ -1,4 +1,4 @@
-"""A look at the agents' models when the app starts: a missing key is told before somebody asks something."""
+"""Checks the agents' models when the app starts, so that a missing key is reported before the first question."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ log = logging.getLogger("everyword.server")
 
 
 class SetupCheck:
-    """Looks in a thread, beside the start: finding a model imports its provider's package."""
+    """Checks in a thread, concurrently with the start, because finding a model imports its provider's package."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, classes: Iterable[type[Agent]]) -> None:
-        """Look at these classes; starts nothing when none of them names its model."""
+        """Start to check these classes; does nothing if none of them names its model."""
         named = list(named_models(classes))
         self._task = asyncio.create_task(_look(named), name="check of the models") if named else None
 
     async def finished(self) -> None:
-        """Wait until everything was looked at, or nobody looks any more."""
+        """Wait until the check has finished or was stopped."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
     async def end(self) -> None:
-        """Look no further."""
+        """Stop the check."""
         if self._task is not None:
             self._task.cancel()
             await self.finished()

@@ -1,7 +1,7 @@
-"""Hearing that the process was told to stop.
+"""Signals that stop the process.
 
-ASGI servers wait for open responses before they tell the application, and an event stream is open until the
-application is told. So the signal is heard here as well; the server's own reaction to it is not changed.
+On a signal, an ASGI server waits for open responses before it shuts the application down, but an event stream stays
+open until the application shuts down. So the application handles the signal as well; the server's handler still runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Reaction = Callable[[int, FrameType | None], Any]
 
 
 class StopSignals:
-    """Calls `on_stop` in the running loop when SIGINT or SIGTERM arrives and somebody else reacts to it already."""
+    """Calls `on_stop` in the running loop when SIGINT or SIGTERM arrives, if the signal already has a handler."""
 
     def __init__(self, on_stop: Callable[[], None]) -> None:
         self._on_stop = on_stop
@@ -37,13 +37,13 @@ class StopSignals:
         for number in HEARD:
             before = signal.getsignal(number)
             if not callable(before) or before is signal.default_int_handler:
-                continue  # nobody stops the process in good order: not for us to do
+                continue  # without a handler of the server, the signal kills the process, and should
             self._before[number] = before
             self._ours[number] = partial(self._heard, loop)
             signal.signal(number, self._ours[number])
 
     def deafen(self) -> None:
-        """Stop, and leave the reactions as they were, unless somebody has changed them since. Idempotent."""
+        """Restore the former handlers, except those that other code has replaced since. Idempotent."""
         for number, ours in self._ours.items():
             if signal.getsignal(number) is ours:
                 signal.signal(number, self._before[number])

@@ -46,7 +46,7 @@ class SubAgentRefusal:
         return f"Sub-agent connection rejected ({self.status})"
 
     def answer(self) -> ASGIApp:
-        """Return what an HTTP request is told."""
+        """Return the response to an HTTP request."""
         given: ASGIApp = self.response if self.response is not None else refusal_response(self.status, self.sentence)
         return given
 

@@ -21,7 +21,7 @@ Known = tuple[RunStarted, RunEnded | None]
 
 
 class RunFrame:
-    """One frame: the same bytes for everybody who watches, with a flag more for who comes back."""
+    """One frame. All live clients get the same bytes; a replay adds a flag."""
 
     __slots__ = ("_stem",)
 
@@ -76,7 +76,7 @@ def ended_frame(started: RunStarted, ended: RunEnded, chunks: int) -> RunFrame:
 
 
 def chosen_runs(runs: Sequence[Known], most: int) -> list[Known]:
-    """Return the runs that a new connection is told of: all that are open, and of the others the newest, in order."""
+    """Return the runs to replay for a new connection: all open ones, and the newest of the others, in order."""
     left = max(most - sum(ended is None for _, ended in runs), 0)
     newest = [started.run for started, ended in runs if ended is not None][-left:] if left else []
     return [(started, ended) for started, ended in runs if ended is None or started.run in newest]

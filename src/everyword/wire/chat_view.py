@@ -1,9 +1,8 @@
-"""One connection's view of a chat: a pure machine over incoming frames and events, in cursor order (R-11, B2).
+"""One connection's view of a chat: a pure state machine over incoming frames and events, in cursor order (R-11, B2).
 
-The connection is *live* (it gets what happens), *parked* (it waits to hear whether a turn that was accepted starts to
-stream) or *offered* a turn (it was told that there is a stream, and gets nothing of it until it acknowledges). All it
-knows it learned from a snapshot at its first cursor and from the events since: so it never says what a crash could
-take back, and never something twice.
+The connection is *live* (it gets every frame), *parked* (it waits for an accepted turn to start streaming) or *offered*
+a turn (it was sent an offer of the stream, and gets no frame of it until it acknowledges). The view knows only a
+snapshot at its first cursor and the events since. So it sends nothing that a crash could take back, and nothing twice.
 """
 
 from __future__ import annotations
@@ -158,7 +157,7 @@ class ChatView:
     # -- incoming frames -------------------------------------------------------------------------------------
 
     def connected(self) -> list[bytes]:
-        """Return what a new connection is told of the chat, before who it talks to (R-16)."""
+        """Return the chat frames for a new connection; they come before the identity of the agent (R-16)."""
         waiting = list(self._turns)
         recovers = [frames.recovering(i.request, is_recovering=True) for i in waiting if i.recovers_with is not None]
         if not recovers and self._once_recovered is not None:
@@ -177,7 +176,7 @@ class ChatView:
         return [frames.pending(waiting[-1].request), *transcript, *recovers]
 
     def is_open(self, request: RequestId) -> bool:
-        """Tell whether this connection knows of the request's turn, and that it has not ended."""
+        """Tell whether the request's turn is open, as far as this connection knows."""
         return self._turns.of_request(request) is not None
 
     def resume_requested(self, frame: ResumeRequest) -> list[bytes]:
@@ -186,33 +185,33 @@ class ChatView:
         return self._handshake.probed(frame, self._turn_end.last_ended, self._is_forgotten)
 
     def acknowledged(self, frame: ResumeAck) -> NeedsReplay | None:
-        """Return what has to be read, or None when the acknowledgement is of another turn than the running one."""
+        """Return the turn that has to be read; None if another turn than the acknowledged one is running."""
         return self._handshake.acknowledged(frame)
 
     def replayed(self, replay: TurnReplay) -> list[bytes]:
         """Return the frames of a replay (B2's second table).
 
         The caller then hands over the events up to `replay.head` with `passed`, if the turn is still open there;
-        if it ended, events go on as usual, and the end comes live.
+        if it ended, events continue as usual, and the end comes live.
         """
         self._flowing = None
         here = self._turns.of_request(replay.request)
         if not replay.is_known:
             if here is not None:
-                here.is_passed_over = True  # cleared, behind this connection's cursor: nothing live may follow its end
+                here.is_passed_over = True  # cleared after this connection's cursor: no live frame may follow its end
             return [frames.response(replay.request, "", done=True, replay=True)]
         frame = frames.ChunkFrames(replay.request, is_continuation=replay.is_continuation)
-        # Who heard a continuation from its beginning drops by number what comes again, but not what has no number.
+        # A client that got a continuation from its beginning drops repeated chunks by their number, if they have one.
         is_numbered = here is not None and here.is_told and any(index is not None for index, _ in replay.chunks)
         sent = [frame.replayed(body, index) for index, body in replay.chunks if index is not None or not is_numbered]
         complete = frames.replay_complete(replay.request, is_continuation=replay.is_continuation)
         if here is not None:
             self._handshake.go_live()
             here.is_joined, here.is_hidden = True, False
-            here.is_passed_over = replay.outcome is not None  # then its transcript and its end are on their way
+            here.is_passed_over = replay.outcome is not None  # then its transcript and its end follow
             return [*self._transcript.placed(here), *sent, complete]
         if replay.outcome is None:
-            return []  # accepted after this connection's cursor: it is told live
+            return []  # accepted after this connection's cursor: its frames come live
         terminal = frames.terminal(
             replay.request,
             replay.outcome,
@@ -223,12 +222,12 @@ class ChatView:
         )
         if replay.outcome is Outcome.ERROR:
             sent.append(complete)
-        # A client puts what is replayed last on its screen: it must be told where it belongs.
+        # A client shows a replayed message as the last one: the transcript tells its place.
         self.client_list.doubt(if_=len(self._turns) > 0)
         return [*sent, terminal] if self._turns.streaming is not None else [*sent, terminal, self._transcript.whole()]
 
     def passed(self, committed: CommittedFrames, request: RequestId) -> list[bytes]:
-        """Take in an event that the replay of `request` already covers; other turns' business is still told."""
+        """Process an event that the replay of `request` already covers; return the frames of other turns."""
         event = committed.event
         if isinstance(event, Chunk):
             known = self._turns.get(event.turn)
@@ -383,7 +382,7 @@ class ChatView:
     # -- small words -----------------------------------------------------------------------------------------------
 
     def _recovers(self, event: AttemptStarted | AttemptDelayed) -> list[bytes]:
-        """Note the attempt whose first word ends a recovery; tell of one that is news."""
+        """Note the attempt whose first chunk ends a recovery; return a frame if the recovery is new."""
         known = self._turns.get(event.turn)
         if known is None:
             return []
@@ -391,10 +390,10 @@ class ChatView:
         return [] if was_recovering else [frames.recovering(known.request, is_recovering=True)]
 
     def _is_forgotten(self, known: ConnectionTurn) -> bool:
-        """True for a turn that spoke and left nothing: a client that missed its end still shows what it said."""
+        """True for a turn that had chunks and left no message: a client that missed its end still shows them."""
         return known.outcome is Outcome.ABORTED and known.has_chunks and not self._transcript.updated(known.node)
 
 
 def _as_stored(messages: Iterable[Placed | MessageReplaced]) -> list[bytes]:
-    """Return what tells a client of its own messages: it has them but for the server's fields (R-37)."""
+    """Return the updates of a client's own messages: the client lacks only the server's fields (R-37)."""
     return [frames.message_updated(bytes(each.message)) for each in messages]

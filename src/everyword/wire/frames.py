@@ -23,7 +23,7 @@ CLEAR = b'{"type":"cf_agent_chat_clear"}'
 
 
 class ChunkFrames:
-    """The frames of a turn's chunks: the same bytes for everybody who watches, with a flag more for who comes back."""
+    """The frames of a turn's chunks. All live clients get the same bytes; a replay adds a flag."""
 
     __slots__ = ("_head", "_tail")
 

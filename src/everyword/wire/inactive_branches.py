@@ -1,4 +1,4 @@
-"""Turns whose branch was left while they spoke: a client shows the old answer or the new one, never both (R-5)."""
+"""Turns whose branch is no longer shown while they stream: a client shows the old or the new answer, not both (R-5)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["InactiveBranches"]
 
 
 class InactiveBranches:
-    """What one connection is told of turns that are not on the branch that is shown.
+    """What one connection gets of turns that are not on the shown branch.
 
-    A client that shows the beginning of such an answer is told the rest of it, and then the branch that is shown: it
-    cannot be made to drop the answer before its end, and would show a half of it until then.
+    A client that shows the beginning of such an answer gets the rest of it, and then the shown branch: it cannot be
+    made to drop the answer before its end, and would show half of it until then.
     """
 
     def __init__(self, is_shown: Callable[[NodeId], bool], socket: str) -> None:
         self._is_shown, self._socket = is_shown, socket
 
     def follows(self, known: ConnectionTurn) -> bool:
-        """True if the client shows the answer of a turn whose branch was left."""
+        """True if the client shows the answer of a turn whose branch is no longer shown."""
         return (known.is_told or known.is_joined) and not known.is_hidden and not self._is_shown(known.node)
 
     def hides(self, known: ConnectionTurn, *, is_first: bool) -> bool:
-        """True if the client is told nothing of a turn but its end: a stream without its beginning helps nobody."""
+        """True if the client gets only the end of a turn: a stream without its beginning is of no use."""
         is_told = known.is_told or known.is_joined
         if not is_told and not (is_first and self._is_shown(known.node)):
             known.is_hidden = True

@@ -82,7 +82,7 @@ def _piece_frame(stream: RequestId, piece: ManagedChunkEvent | None) -> bytes:
 def _end_frame(stream: RequestId, message: MessageId, event: TurnEnded) -> bytes:
     frame = {"type": END, "streamId": stream, "messageId": message, "status": "completed"}
     if event.reason == "cleared":
-        frame["status"] = "cleared"  # it is gone, and nobody's mistake
+        frame["status"] = "cleared"  # deleted on purpose, so not an error
     elif event.outcome is not Outcome.COMPLETED:
         frame |= {"status": "error", "error": event.error or event.outcome.value}
     return _encode(frame)

@@ -64,10 +64,10 @@ def chunk_event(chunk: Chunk) -> bytes:
 
 
 def terminal_events(outcome: Outcome, *, chunks: int, error: str | None = None, reason: str | None = None) -> bytes:
-    """Return what ends a turn's stream: the outcome, where the stream has a chunk for it, and `[DONE]`.
+    """Return the end of a turn's stream: a chunk for the outcome, if there is one, and `[DONE]`.
 
-    A completed turn has said `finish` itself. A skipped one has no chunk of its own in the AI SDK: it is told as an
-    abort with its reason. The id is the first index that no chunk has.
+    A completed turn has written `finish` itself. The AI SDK has no chunk for a skipped turn: it is sent as an abort
+    with its reason. The id is the first index without a chunk.
     """
     ending: dict[str, Any]
     match outcome:
@@ -83,7 +83,7 @@ def terminal_events(outcome: Outcome, *, chunks: int, error: str | None = None, 
 
 
 def log_event(seq: Seq, event: Event) -> bytes:
-    """Return an event of the log as anybody who may read the agent gets it; its id is its seq."""
+    """Return an event of the log as clients get it, without private fields; its id is its seq."""
     return encode_sse(encode_event(public_event(event)), event_id=seq)
 
 

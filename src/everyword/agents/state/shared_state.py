@@ -205,7 +205,7 @@ async def _post_when_loaded(
 
 
 def _follow(outcome: CommitOutcome, posted: _Posted, states: StateAccess, source: Source, run: Run | None) -> None:
-    """Call the hook and tell those who await the change, once it is known what becomes of it."""
+    """Call the hook and settle the futures of the callers, once the change is committed or has failed."""
 
     def settle(reply: asyncio.Future[Any]) -> None:
         error = reply.exception() if not reply.cancelled() else AgentStopped(STOPPED)

@@ -17,7 +17,7 @@ __all__ = ["is_toolset", "opened_tools"]
 
 
 def is_toolset(given: Any) -> bool:
-    """Tell whether something is a toolset, without importing Pydantic AI for those who do not use it."""
+    """Tell whether something is a toolset, without importing Pydantic AI."""
     return hasattr(given, "get_tools") and hasattr(given, "call_tool")
 
 

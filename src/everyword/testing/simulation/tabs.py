@@ -151,7 +151,7 @@ class Tab:
         return ""
 
     def answer(self) -> str:
-        """Settle a call: one that is open, one that was settled before, or one that nobody made."""
+        """Settle a call: one that is open, one that was settled before, or one that does not exist."""
         calls = [call for message in self.protocol.messages for call in _calls(message)]
         call = self._chance.choice(calls) if calls and self._chance.random() < 0.9 else "unknown"
         goes_on = self._chance.random() < 0.85
