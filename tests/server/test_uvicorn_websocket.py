@@ -36,6 +36,12 @@ class Written:
     def pause_reading(self) -> None:
         self.asked.append("pause")
 
+    def resume_reading(self) -> None:
+        self.asked.append("resume")
+
+    def is_closing(self) -> bool:
+        return "close" in self.asked or "abort" in self.asked
+
     def abort(self) -> None:
         self.asked.append("abort")
 

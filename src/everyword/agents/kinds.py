@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 from weakref import WeakSet
 
@@ -16,6 +17,7 @@ _classes: WeakSet[type[Any]] = WeakSet()
 """The subclasses of Agent that this process has defined."""
 
 
+@cache
 def kebab(name: str) -> str:
     """Return the path segment of a class name: `ChatAgent` → `chat-agent`, `MyAIAgent` → `my-a-i-agent`."""
     if name.upper() == name and name.lower() != name:

@@ -280,8 +280,8 @@ def _blocking_turn(state: State, turn: TurnState) -> TurnState | None:
         return writer
     if turn.accepted.kind is TurnKind.CALLS:
         return next((each for each in state.late_calls() if each is not turn and each.attempt > 0), None)
-    if state.current is not None:
-        return state.current if state.current is not turn else None
+    if (current := state.current) is not None:
+        return current if current is not turn else None
     return next(state.late_calls(), None)
 
 

@@ -109,8 +109,8 @@ class State:
     @property
     def current(self) -> TurnState | None:
         """The chat turn that has begun. At most one has."""
-        for turn in self.chat_turns():
-            if turn.status is not TurnStatus.ACCEPTED:
+        for turn in self.open.values():
+            if turn.status is not TurnStatus.ACCEPTED and turn.accepted.kind.is_chat:
                 return turn
         return None
 

@@ -42,7 +42,7 @@ class Tree:
     computed until a change makes it wrong; a caller cannot tell the difference.
     """
 
-    __slots__ = ("_ids", "_last_node", "_leaf", "_nodes", "_path", "_revision", "_shown")
+    __slots__ = ("_ids", "_last_node", "_leaf", "_nodes", "_path", "_shown", "revision")
 
     def __init__(
         self, nodes: dict[NodeId, Node] | None = None, leaf: NodeId | None = None, last_node: NodeId = NodeId(0)
@@ -50,7 +50,8 @@ class Tree:
         self._nodes = nodes if nodes is not None else {}
         self._leaf = leaf
         self._last_node = last_node
-        self._revision = 0
+        self.revision = 0
+        """Grows with every change of the tree, or of a message in it."""
         # Remembered by the methods that read; None when it has to be computed again.
         self._path: tuple[NodeId, ...] | None = None
         self._shown: tuple[tuple[NodeId, Node], ...] | None = None
@@ -72,11 +73,6 @@ class Tree:
     def last_node(self) -> NodeId:
         """The highest number that a node ever had; numbers are not used again."""
         return self._last_node
-
-    @property
-    def revision(self) -> int:
-        """Grows with every change of the tree, or of a message in it."""
-        return self._revision
 
     def stored(self, node: NodeId) -> bytes | None:
         """Return the stored message at a node; None if the node or its message does not exist."""
@@ -149,7 +145,7 @@ class Tree:
         """Add a node. It is on the active path once `move_leaf` says so."""
         self._nodes[node] = place
         self._last_node = max(self._last_node, node)
-        self._revision += 1
+        self.revision += 1
         if self._ids is not None:
             self._ids.add(place.id)
 
@@ -157,7 +153,7 @@ class Tree:
         """Make `leaf` the end of the active path."""
         added = self._path_from(self._leaf, leaf) if self._path is not None else None
         self._leaf = leaf
-        self._revision += 1
+        self.revision += 1
         if self._path is None or added is None:
             self._path = self._shown = None
             return
@@ -170,7 +166,7 @@ class Tree:
         """Replace the message at a node, and its draft."""
         place = self._nodes[node]
         written = self._nodes[node] = Node(place.parent, place.id, place.role, place.at, body, draft)
-        self._revision += 1
+        self.revision += 1
         if self._shown is None or node != self._leaf:
             self._shown = None
             return
@@ -182,21 +178,21 @@ class Tree:
         """Move a node, with all that is below it, below another parent."""
         place = self._nodes[node]
         self._nodes[node] = Node(parent, place.id, place.role, place.at, place.body, place.draft)
-        self._revision += 1
+        self.revision += 1
         self._path = self._shown = None
 
     def remove(self, nodes: Iterable[NodeId]) -> None:
         """Remove nodes; their children become roots."""
         for node in nodes:
             self._nodes.pop(node, None)
-        self._revision += 1
+        self.revision += 1
         self._path = self._shown = self._ids = None
 
     def clear(self) -> None:
         """Remove all nodes. Their numbers are not used again."""
         self._nodes.clear()
         self._leaf = None
-        self._revision += 1
+        self.revision += 1
         self._path = self._shown = self._ids = None
 
     # -- walking -------------------------------------------------------------------------------------------------

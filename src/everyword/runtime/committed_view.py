@@ -42,11 +42,11 @@ class CommittedView:
 
     def update_answer(self, state: State) -> None:
         """Take in how far the answer is that is being written."""
-        self._running = running_answer(state)
         current = state.current
         self.has_answer_to_follow = (
             current is not None and not current.is_continuation and self.is_followed(current.node)
         )
+        self._running = running_answer(state) if self.has_answer_to_follow else None
 
     @property
     def messages(self) -> list[Shown]:

@@ -24,6 +24,9 @@ class BufferingTransport:
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, close_seconds: float = 10.0
     ) -> None:
         self._transport, self._loop, self._close_seconds = transport, loop, close_seconds
+        # Called for every frame that a client sends: not through `__getattr__`.
+        self.is_closing, self.pause_reading = transport.is_closing, transport.pause_reading
+        self.resume_reading = transport.resume_reading
         self._kept: list[bytes] = []
         self._size = 0
         self._end: asyncio.TimerHandle | None = None

@@ -152,13 +152,12 @@ class UvicornWebSocketProtocol(WebSocketsSansIOProtocol):
         """Check what the client has begun to send; close the socket, or the one that holds most of the budget."""
         if (problem := self._receive_limits.problem(scanner)) is not None:
             self._refuse(REFUSED, problem)
-        if self._is_closing:
             return False
         self._receive_limits.set_deadline(scanner)
         largest = self.unfinished.hold(self, scanner.passed)
         if largest is not None:
             largest._refuse(TRY_LATER, "unable to wait for the rest of a frame; too many are unfinished")
-        return not self._is_closing
+        return largest is not self
 
     def _refuse(self, code: int, reason: str) -> None:
         """Close the socket; drop what it has begun to send, and ignore what it still sends.

@@ -232,7 +232,7 @@ BUGS = [
     Bug(
         "Tree.write",
         "caches of the tree hold what a walk finds",
-        drop("self._revision += 1"),
+        drop("self.revision += 1"),
         f"{INVARIANTS}::test_remembered_paths_equal_walked_ones_and_changes_raise_the_revision",
         "the end of an answer does not reach the transcript",
     ),
@@ -274,7 +274,7 @@ BUGS = [
     Bug(
         "Tree.active_path",
         "reading changes nothing",
-        before("self._path = self._path_to(...)", "self._revision += 1"),
+        before("self._path = self._path_to(...)", "self.revision += 1"),
         "tests/core/test_purity.py::test_reading_a_tree_changes_nothing_that_can_be_read",
         "a transcript is rendered again because a reader looked at the tree",
     ),

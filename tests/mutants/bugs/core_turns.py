@@ -242,8 +242,8 @@ BUGS = [
         "core:_blocking_turn",
         "one chat turn runs at a time",
         replace(
-            "state.current if ... else None",
-            "state.current if state.current is not turn and state.current.attempt > 1 else None",
+            "$current if $current is not $turn else None",
+            "$current if $current is not $turn and $current.attempt > 1 else None",
         ),
         f"{INVARIANTS}::test_at_most_one_chat_turn_runs_and_indexes_have_no_gap",
         "two turns of one agent run side by side",
