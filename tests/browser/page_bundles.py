@@ -23,7 +23,7 @@ CLIENTS: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def build(client: str, page: str = "page") -> Path:
+def build(client: str, page: str = "use-agent-chat-page") -> Path:
     """Return a page's bundle for one client version, building it unless the same sources were built before."""
     kept = MODULES / ".cache" / "everyword" / f"{page}-{client}-{_fingerprint(client)}.js"
     if not kept.is_file():

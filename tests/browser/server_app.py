@@ -54,13 +54,13 @@ def application(store: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> Sta
     return Starlette(routes=routes, lifespan=everyword.lifespan)
 
 
-def _bundle(request: Request, page: str = "page") -> Response:
+def _bundle(request: Request, page: str = "use-agent-chat-page") -> Response:
     kept = {"cache-control": "max-age=600"}
     return FileResponse(build(request.path_params["client"], page), media_type="text/javascript", headers=kept)
 
 
 def _plain_bundle(request: Request) -> Response:
-    return _bundle(request, "plain")
+    return _bundle(request, "use-chat-page")
 
 
 async def _open(request: Request) -> Response:

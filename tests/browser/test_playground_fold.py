@@ -27,7 +27,7 @@ export const answer = ({ base, chunks }) => {
 """
 
 PARTIAL = """
-import { readPartial } from "./partial.js";
+import { readPartial } from "./partial-json.js";
 export const answer = (text) => { const value = readPartial(text); return value === undefined ? [] : [value]; };
 """
 

@@ -89,5 +89,5 @@ def test_an_edited_question_has_versions_of_its_own(chat: Conversation) -> None:
 
 def test_what_the_how_to_page_prints_is_what_is_tested_here() -> None:
     printed = (ROOT / "docs" / "how-to" / "versions.md").read_text(encoding="utf-8")
-    tested = (ROOT / "tests" / "browser" / "stock" / "versions.jsx").read_text(encoding="utf-8")
+    tested = (ROOT / "tests" / "browser" / "stock" / "version-picker.jsx").read_text(encoding="utf-8")
     assert tested.partition("\n\n")[2] in printed

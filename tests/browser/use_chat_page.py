@@ -27,7 +27,7 @@ def plain_tab(chat: Conversation, *, link: Link | None = None, **options: Any) -
     The hook asks for a stream to resume as soon as it is there. Told that there is none, it is `ready`, even if it was
     asked something meanwhile and that has failed.
     """
-    build(chat.client, "plain")
+    build(chat.client, "use-chat-page")
     given = quote(json.dumps({"agent": chat.kind, "name": chat.name, **options}, ensure_ascii=False))
     port = link.port if link is not None else chat.server.port
     url = f"http://127.0.0.1:{port}/plain/{chat.client}/index.html?options={given}"

@@ -1,16 +1,16 @@
-// The page: one conversation, shown as it is told, and everything around it.
+// The playground page: shows one conversation, and connects all other parts of the page.
 
 import { at, setAttribute, setText } from "./dom.js";
 import { Composer } from "./composer.js";
 import { Inspector } from "./inspector.js";
-import { Log } from "./log.js";
-import { LateView } from "./late.js";
-import { Line } from "./line.js";
+import { Log } from "./log-reader.js";
+import { LateView } from "./late-client.js";
+import { ReconnectingSocket } from "./reconnecting-socket.js";
 import { rowsOf, showAside, showRows } from "./messages.js";
 import { Panels } from "./panels.js";
 import { Scroll } from "./scroll.js";
 import { Sidebar } from "./sidebar.js";
-import { fresh } from "./unheard.js";
+import { randomId } from "./unconfirmed-frames.js";
 
 const settings = await (await fetch("settings.json")).json();
 // What else the address has, a token for instance, goes wherever we ask something.
@@ -37,7 +37,7 @@ function open(kind, name, { isNew = true } = {}) {
   versions = [];
   if (isNew) history.pushState(null, "", addressOf(kind, name));
   const path = `${settings.basePath}/${encodeURIComponent(kind)}/${encodeURIComponent(name)}`;
-  link = new Line(path, passed);
+  link = new ReconnectingSocket(path, passed);
   heard = 0;
   log = settings.feed ? new Log(settings.feed, `${kind}/${name}`, passed) : null;
   const opened = link;
@@ -221,8 +221,8 @@ const sidebar = new Sidebar(settings.feed, (kind, name) => open(kind, name), pas
 
 for (const kind of settings.kinds) at("kind").append(new Option(kind, kind));
 at("kind-choice").hidden = settings.kinds.length < 2;
-at("kind").addEventListener("change", () => open(at("kind").value, fresh(8)));
-at("new-chat").addEventListener("click", () => { open(current.kind, fresh(8)); composer.focus(); });
+at("kind").addEventListener("change", () => open(at("kind").value, randomId(8)));
+at("new-chat").addEventListener("click", () => { open(current.kind, randomId(8)); composer.focus(); });
 at("cut").addEventListener("click", () => link.cut());
 at("show-late").addEventListener("click", () => new LateView(link));
 at("clear").addEventListener("click", () => { link.chat.clear(); changed(); composer.focus(); });

@@ -1,7 +1,7 @@
-// Where questions are written. What was sent and not yet answered survives a reload of the page.
+// The input for questions. A question that was sent and not yet answered survives a reload of the page.
 
 import { at, bytes, h, iconButton } from "./dom.js";
-import { fresh } from "./unheard.js";
+import { randomId } from "./unconfirmed-frames.js";
 
 const LARGEST = 8_000_000;
 
@@ -52,7 +52,7 @@ export class Composer {
   }
 
   post(parts) {
-    const message = { id: fresh(), role: "user", parts };
+    const message = { id: randomId(), role: "user", parts };
     this.posted.set(this.ask([...this.link.chat.messages, message]), message);
     this.keep();
   }

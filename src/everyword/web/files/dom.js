@@ -1,4 +1,4 @@
-// Small words for building and changing the page. Text is only ever set as text.
+// Helpers that build and change elements. Text is always set as text, never as HTML.
 
 export const at = (id) => document.getElementById(id);
 

@@ -1,6 +1,6 @@
-// From chunks to a message, as the AI SDK's own client does it; chunks that do not fit are passed over.
+// Folds chunks into a message, like the AI SDK's own client; chunks that do not fit are ignored.
 
-import { readPartial } from "./partial.js";
+import { readPartial } from "./partial-json.js";
 
 const VOLATILE = ["input", "output", "errorText", "rawInput", "inputEncoding", "preliminary"];
 const COPIED = {

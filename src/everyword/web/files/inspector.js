@@ -1,9 +1,9 @@
-// The inspector: the newest turn from the log, the log itself, this page's frames, the state, and what was used.
+// The inspector: the newest turn, the log, this page's frames, the state, and the usage.
 
 import { at, h, setText } from "./dom.js";
-import { FramesView, LogView } from "./frames.js";
+import { FramesView, LogView } from "./frame-views.js";
 import { Timeline, usageText } from "./timeline.js";
-import { jsonView } from "./values.js";
+import { jsonView } from "./json-view.js";
 
 const TABS = ["turns", "log", "frames", "state"];
 

@@ -1,7 +1,7 @@
-// Markdown as elements. Nothing of the text is ever read as HTML, and links lead only where a click may lead.
-// While an answer grows, the blocks that did not change stay what they are: selections and scrolling survive.
+// Renders Markdown as elements. Text is never read as HTML, and links have only safe addresses.
+// While an answer grows, unchanged blocks stay in the document, so that selections and scroll positions survive.
 
-import { inline } from "./inline.js";
+import { inline } from "./markdown-inline.js";
 import { copyButton, h } from "./dom.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;

@@ -1,8 +1,8 @@
-// The conversation as rows: questions, answers, how they ended, and what can be done with them.
+// The rows of the conversation: questions, answers, their outcomes, and their buttons.
 
 import { copyButton, h, iconButton, keyed, setAttribute, setClass, setText } from "./dom.js";
-import { showParts } from "./parts.js";
-import { showRuns } from "./tools.js";
+import { showParts } from "./message-parts.js";
+import { showRuns } from "./tool-calls.js";
 
 const ENDINGS = { aborted: "Stopped.", skipped: "Skipped: it was never answered." };
 

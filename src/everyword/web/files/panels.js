@@ -1,4 +1,4 @@
-// The list on the left and the inspector on the right: beside the conversation where there is room, else drawers over it.
+// The list on the left and the inspector on the right: beside the conversation if there is room, else as drawers.
 
 import { at, setText } from "./dom.js";
 

@@ -1,9 +1,9 @@
-// The client's half of the protocol, without a socket: give it every frame, send what it says, read `messages`.
-// What was said into a dying socket is said again on the next one; streams are taken up by themselves.
+// The client's half of the protocol, without a socket: give it every frame, send what it returns, read `messages`.
+// Commands that were sent on a lost socket are sent again on the next one; streams are resumed automatically.
 
 import { Fold, isTool, isAhead } from "./fold.js";
-import { Runs } from "./runs.js";
-import { Calls, Unheard, fresh } from "./unheard.js";
+import { Runs } from "./agent-tool-runs.js";
+import { Calls, UnconfirmedFrames, randomId } from "./unconfirmed-frames.js";
 
 export class Chat {
   constructor() {
@@ -29,7 +29,7 @@ export class Chat {
     this.clearing = null;
     this.held = null;
     this.isAway = true;
-    this.unheard = new Unheard();
+    this.unconfirmed = new UnconfirmedFrames();
     this.calls = new Calls();
     this.send = () => {};
   }
@@ -52,8 +52,8 @@ export class Chat {
 
   connected() {
     this.isAway = false;
-    for (const frame of this.unheard.frames()) this.send(frame);
-    this.post({ type: "cf_agent_stream_resume_request", probeId: fresh(8) });
+    for (const frame of this.unconfirmed.frames()) this.send(frame);
+    this.post({ type: "cf_agent_stream_resume_request", probeId: randomId(8) });
   }
 
   disconnected() {
@@ -67,12 +67,12 @@ export class Chat {
   }
 
   /** Send a question: the whole list, as the stock client does. */
-  ask(messages, { trigger = "submit-message", request = fresh(8) } = {}) {
+  ask(messages, { trigger = "submit-message", request = randomId(8) } = {}) {
     this.stored = [...messages];
     this.questions.set(request, messages.at(-1));
     this.awaited.add(request);
     const init = { method: "POST", body: JSON.stringify({ messages, trigger }) };
-    this.say(this.unheard.question(request, { id: request, init, type: "cf_agent_use_chat_request" }));
+    this.say(this.unconfirmed.question(request, { id: request, init, type: "cf_agent_use_chat_request" }));
     return request;
   }
 
@@ -85,7 +85,7 @@ export class Chat {
     this.streams.clear();
     this.runs.clear();
     for (const request of [...this.awaited, ...this.endings.keys()]) this.cleared.add(request);
-    for (const request of this.questions.keys()) this.unheard.confirm(request);
+    for (const request of this.questions.keys()) this.unconfirmed.confirm(request);
     this.held = null;
     this.clearing = this.command({ type: "cf_agent_chat_clear" });
   }
@@ -112,7 +112,7 @@ export class Chat {
   }
 
   command(frame) {
-    const [mark, frames] = this.unheard.command(frame);
+    const [mark, frames] = this.unconfirmed.command(frame);
     this.say(frames);
     return mark;
   }
@@ -211,7 +211,7 @@ export class Chat {
     this.awaited.delete(request);
     this.doubted.delete(request);
     this.recovering.delete(request);
-    this.unheard.confirm(request);
+    this.unconfirmed.confirm(request);
     this.transients.clear();
     if (!this.endings.has(request)) this.endings.set(request, { ...ending, message: question?.id });
     this.inquire();
@@ -285,7 +285,7 @@ export class Chat {
   confirmed(frame) {
     this.calls.settle(frame);
     const { id } = frame;
-    if (!this.unheard.confirm(id) || id !== this.clearing) return;
+    if (!this.unconfirmed.confirm(id) || id !== this.clearing) return;
     this.clearing = null;
     for (const request of [...this.awaited]) if (this.cleared.has(request)) this.end(request, { outcome: "aborted" });
     this.cleared.clear();

@@ -1,4 +1,4 @@
-// Stays at the end while an answer grows, unless somebody scrolled up to read.
+// Keeps the end in view while an answer grows, unless the user has scrolled up.
 
 const NEAR = 60;
 

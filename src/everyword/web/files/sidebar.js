@@ -1,4 +1,4 @@
-// The list of conversations, read from the playground's feed; the newest first, with what each is doing.
+// The list of conversations from the playground's feed, newest first, with the status of each.
 
 import { ago, at, h, keyed, setAttribute, setText } from "./dom.js";
 

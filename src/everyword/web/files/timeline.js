@@ -1,4 +1,4 @@
-// One turn drawn from the log: its attempts, how densely it spoke, its calls, and how it ended; on one axis of time.
+// Draws one turn from the log on a time axis: its attempts, the density of its chunks, its calls, and its outcome.
 
 import { drawn, h, keyed, lasted, setAttribute, setText } from "./dom.js";
 

@@ -1,9 +1,9 @@
-// Calls of tools: what was asked, what came of it, who has to say something; and agents that work as tools.
+// Renders tool calls: input, output, and the buttons for approvals and answers; and agents that work as tools.
 
 import { h, icon, setAttribute, setClass, setText } from "./dom.js";
 import { toolName } from "./fold.js";
-import { showParts } from "./parts.js";
-import { fractionOf, jsonView, valueView } from "./values.js";
+import { showParts } from "./message-parts.js";
+import { fractionOf, jsonView, valueView } from "./json-view.js";
 
 const STATES = {
   "input-streaming": "preparing",

@@ -1,7 +1,7 @@
-// One socket to one agent, opened again by itself, and a record of everything that goes over it.
+// One socket to one agent that reconnects by itself, and records every frame.
 
 import { Chat } from "./protocol.js";
-import { fresh } from "./unheard.js";
+import { randomId } from "./unconfirmed-frames.js";
 
 const SOONEST = 300;
 const LATEST = 2000;
@@ -9,13 +9,13 @@ const KEPT = 3000; // frames that are remembered
 const REFUSED = 1008;
 const CUT_FOR = 2500; // milliseconds
 
-export class Line extends EventTarget {
+export class ReconnectingSocket extends EventTarget {
   /** @param {string} path of the agent  @param {string} query what else the address carries, e.g. a token */
   constructor(path, query = "") {
     super();
     this.chat = new Chat();
     this.chat.send = (text) => this.transmit(text);
-    this.owner = fresh(12);
+    this.owner = randomId(12);
     this.path = path;
     this.query = query;
     this.state = "connecting"; // live, away, cut, refused, closed

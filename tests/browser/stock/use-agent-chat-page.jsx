@@ -1,14 +1,14 @@
-// The page under test: the stock hooks, unmodified, and nothing that a user of them would not write.
-// The list is in the document but not laid out, or megabytes of text would be laid out at every chunk.
-// Options come as JSON in the query string; tests talk to it through `window.chat` and `window.seen`.
+// The page under test: the stock hooks, unmodified, used as in a user's page.
+// The list is in the document but not laid out: otherwise megabytes of text would be laid out at every chunk.
+// Options come as JSON in the query string; tests use `window.chat` and `window.seen`.
 
 import { Component, Suspense, startTransition, useLayoutEffect } from "react";
 import { createRoot } from "react-dom/client";
 import { useAgent, useAgentToolEvents } from "agents/react";
 import { useAgentChat } from "@cloudflare/ai-chat/react";
-import { chatOptions, socketOptions } from "./options.js";
-import { look, note } from "./seen.js";
-import { Versions, useVersions } from "./versions.jsx";
+import { chatOptions, socketOptions } from "./hook-options.js";
+import { look, note } from "./recorder.js";
+import { Versions, useVersions } from "./version-picker.jsx";
 
 const given = JSON.parse(new URLSearchParams(location.search).get("options") ?? "{}");
 const forSocket = socketOptions(given);

@@ -1,4 +1,4 @@
-// What was on the screen, and which callbacks were called: things that are gone when a test looks later.
+// Records what was on the screen and which callbacks were called, because a test looks later.
 
 const seen = {
   statuses: [], // every change

@@ -1,4 +1,4 @@
-// The words within a block of Markdown: emphasis, code, links.
+// The inline elements of Markdown: emphasis, code, links.
 
 import { h } from "./dom.js";
 

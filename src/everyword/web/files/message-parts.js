@@ -1,10 +1,10 @@
-// The parts of a message as blocks of the page: each kind knows how to begin, and how to change with its part.
+// Renders the parts of a message. Each kind of part has a function that creates its block and one that updates it.
 
 import { h, icon, setAttribute, setClass, setText } from "./dom.js";
-import { safeAddress } from "./inline.js";
+import { safeAddress } from "./markdown-inline.js";
 import { showMarkdown } from "./markdown.js";
-import { makeTool, updateTool } from "./tools.js";
-import { fractionOf, jsonView, valueView } from "./values.js";
+import { makeTool, updateTool } from "./tool-calls.js";
+import { fractionOf, jsonView, valueView } from "./json-view.js";
 import { isTool } from "./fold.js";
 
 const KINDS = {

@@ -1,6 +1,6 @@
-// From what a test may write into the query string to the options of the two hooks.
+// Turns the options that a test puts into the query string into the options of the two hooks.
 
-import { note } from "./seen.js";
+import { note } from "./recorder.js";
 
 let asked = 0;
 

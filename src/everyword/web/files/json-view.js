@@ -1,4 +1,4 @@
-// JSON values for people: tables where they are tables, names and values where they are records, JSON for the rest.
+// Renders JSON values: lists of records as tables, records as names and values, the rest as JSON.
 
 import { copyButton, h } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// Which of how many versions is shown, and the way to the others: for every message that has some.
+// Shows which version of a message is shown ("2 of 3") and the buttons for the others.
 
 import { useEffect, useState } from "react";
 

@@ -1,5 +1,5 @@
-// The AI SDK's own hook with its default transport, and nothing that a user of it would not write.
-// Options come as JSON in the query string; tests talk to it through `window.chat` and `window.seen`.
+// The AI SDK's own hook with its default transport, used as in a user's page.
+// Options come as JSON in the query string; tests use `window.chat` and `window.seen`.
 
 import { useLayoutEffect } from "react";
 import { createRoot } from "react-dom/client";
@@ -9,7 +9,7 @@ import {
   lastAssistantMessageIsCompleteWithApprovalResponses,
   lastAssistantMessageIsCompleteWithToolCalls,
 } from "ai";
-import { look, note } from "./seen.js";
+import { look, note } from "./recorder.js";
 
 const given = JSON.parse(new URLSearchParams(location.search).get("options") ?? "{}");
 const agent = `/agents/${given.agent}/${encodeURIComponent(given.name)}`;

@@ -1,4 +1,4 @@
-// Reading JSON that is still being written: as much of it as is complete.
+// Parses JSON that is not complete yet: returns as much of it as is complete.
 
 export function readPartial(text) {
   const whole = read(text);

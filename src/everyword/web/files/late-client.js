@@ -1,7 +1,7 @@
-// What would a late client see? A second socket that knows nothing, side by side with this page's own.
+// Shows what a late client would see: opens a second socket without history, and shows it beside this page's own.
 
 import { at, bytes, h, setAttribute, setText } from "./dom.js";
-import { Line } from "./line.js";
+import { ReconnectingSocket } from "./reconnecting-socket.js";
 import { rowsOf, showRows } from "./messages.js";
 
 /** The first place where two values differ, as words; null when they are equal. */
@@ -21,7 +21,7 @@ export class LateView {
     this.link = link;
     this.dialog = at("late");
     this.verdict = at("verdict");
-    this.other = new Line(link.path, link.query);
+    this.other = new ReconnectingSocket(link.path, link.query);
     this.started = { frames: this.other.count };
     this.refresh = () => this.schedule();
     this.link.addEventListener("change", this.refresh);

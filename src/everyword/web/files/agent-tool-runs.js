@@ -1,4 +1,4 @@
-// Agents that work as tools of this one: their runs, folded from `agent-tool-event` frames.
+// The runs of agents that work as tools of this one, folded from `agent-tool-event` frames.
 
 import { Fold } from "./fold.js";
 

@@ -1,4 +1,4 @@
-// What the log says, read from the playground's feed by cursor: every event without its long parts, and turns made of them.
+// Reads the log from the playground's feed by cursor: every event without its long parts, and the turns made of them.
 
 const SOON = 200;
 const IDLE = 3000;

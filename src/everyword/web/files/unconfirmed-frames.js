@@ -1,7 +1,7 @@
-// What was said and is not known to have been heard. Frames are taken in order, so a command is confirmed by the answer
-// to a call that is sent right behind it: any answer will do, also that there is no such method.
+// Commands that the server has not confirmed. The server processes frames in order, so a command is confirmed by the
+// reply to a method call that is sent directly after it: any reply will do, also that there is no such method.
 
-export class Unheard {
+export class UnconfirmedFrames {
   constructor() {
     this.said = new Map(); // request or mark → frames
   }
@@ -13,7 +13,7 @@ export class Unheard {
   }
 
   command(frame) {
-    const mark = `mark-${fresh(8)}`;
+    const mark = `mark-${randomId(8)}`;
     const call = { type: "rpc", id: mark, method: "everyword.mark", args: [] };
     const frames = [JSON.stringify(frame), JSON.stringify(call)];
     this.said.set(mark, frames);
@@ -36,7 +36,7 @@ export class Calls {
   }
 
   start(method, args, post) {
-    const id = `call-${fresh(8)}`;
+    const id = `call-${randomId(8)}`;
     return new Promise((resolve, reject) => {
       this.open.set(id, { resolve, reject });
       post({ type: "rpc", id, method, args });
@@ -57,7 +57,7 @@ export class Calls {
   }
 }
 
-export function fresh(length = 16) {
+export function randomId(length = 16) {
   const letters = "0123456789abcdefghijklmnopqrstuvwxyz";
   return [...crypto.getRandomValues(new Uint8Array(length))].map((byte) => letters[byte % 36]).join("");
 }

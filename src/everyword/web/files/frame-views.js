@@ -1,7 +1,7 @@
-// The frames of this page's socket, as they were sent and received; and the events of the log.
+// Lists of the frames that this page's socket sent and received, and of the events of the log.
 
 import { bytes, clock, h, keyed, setText } from "./dom.js";
-import { jsonView } from "./values.js";
+import { jsonView } from "./json-view.js";
 
 const SHOWN = 250;
 const PREFIX = /^cf_agent_/;
