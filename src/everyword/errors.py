@@ -17,7 +17,8 @@
     │   ├── TooManyQueued
     │   ├── FiberCancelled
     │   └── AgentStopped
-    │       └── AgentGone
+    │       ├── AgentGone
+    │       └── OwnedElsewhere
     ├── TooFast               the client: it sent more than the rate limits allow
     ├── BadInput              the sender: the input is invalid
     │   ├── BadMessage
@@ -57,7 +58,16 @@ from typing import ClassVar
 __all__ = ["AgentGone", "AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced"]
 __all__ += ["BrokenApp", "FiberCancelled", "FoldError", "NoJsonForm"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
-__all__ += ["MailboxFull", "MessageRefused", "ModelError", "Rejected", "StaleAttempt", "Stalled", "TooManyQueued"]
+__all__ += [
+    "MailboxFull",
+    "MessageRefused",
+    "ModelError",
+    "OwnedElsewhere",
+    "Rejected",
+    "StaleAttempt",
+    "Stalled",
+    "TooManyQueued",
+]
 __all__ += ["ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
 __all__ += ["BadLinkFrame", "LinkBusy", "LinkError", "LinkLost", "LinkRefused", "LinkTimeout", "RemoteError"]
@@ -206,6 +216,16 @@ class AgentGone(AgentStopped):
     """The agent was destroyed, with all that it stored. A new, empty agent may now use its name."""
 
     code = "agent_gone"
+
+
+class OwnedElsewhere(AgentStopped):
+    """Another node owns the agent. Its incarnation is `node`; the server relays to it."""
+
+    code = "owned_elsewhere"
+
+    def __init__(self, text: str, *, node: int) -> None:
+        super().__init__(text)
+        self.node = node
 
 
 class FiberCancelled(Rejected):

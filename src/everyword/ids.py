@@ -11,7 +11,8 @@ from urllib.parse import quote, unquote
 __all__ = ["AgentId", "Attempt", "CallId", "Epoch", "FiberId", "Generation", "JobId", "MessageId", "Millis", "NodeId"]
 __all__ += ["Incarnation"]
 __all__ += ["SUB", "RequestId", "RunId", "Seq", "TurnId", "agent_depth", "agent_id", "can_name_a_root"]
-__all__ += ["LONGEST_ID", "children_prefix", "cut_id", "id_problem", "parent_id", "split_agent_id", "sub_agent_id"]
+__all__ += ["LONGEST_ID", "children_prefix", "cut_id", "id_problem", "parent_id", "root_id"]
+__all__ += ["split_agent_id", "sub_agent_id"]
 
 AgentId = NewType("AgentId", str)
 """`kind/name`: the agent's class in kebab case and the instance's name. Each id has one log.
@@ -109,6 +110,11 @@ def parent_id(agent: AgentId) -> AgentId | None:
     """Return the id of a sub-agent's parent; None for a root agent."""
     parent, found, _ = agent.rpartition(f"/{SUB}/")
     return AgentId(parent) if found else None
+
+
+def root_id(agent: AgentId) -> AgentId:
+    """Return the id of the root agent above this one; a root agent's own id."""
+    return AgentId(agent.partition(f"/{SUB}/")[0])
 
 
 def agent_depth(agent: AgentId) -> int:

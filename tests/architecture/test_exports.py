@@ -173,6 +173,7 @@ PUBLIC: dict[str, list[str]] = {
         "MessageRefused",
         "ModelError",
         "NoJsonForm",
+        "OwnedElsewhere",
         "Rejected",
         "RemoteError",
         "SqlError",

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from ..errors import LogCorrupt, LogError, LogTooNew, LogUnavailable, UsageError
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import Activation, Stored
+from ..log.sql_files import parse_statements
 from ..log.sqlite.connection import BUSY_SECONDS
 from ..log.sqlite.leases import Head, TakenLease
 from ..log.sqlite.lock import fcntl
@@ -20,7 +21,6 @@ from ..log.sqlite.migrations import check_ours, load_migrations
 from ..log.sqlite.queries import Reader
 from ..log.sqlite.reader_pool import ReaderPool
 from ..log.sqlite.statements import SQL as STORE_SQL
-from ..log.sqlite.statements import parse_statements
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 
 __all__ = ["AgentSummary", "Prunable", "ReadOnlyLog", "holder_of"]

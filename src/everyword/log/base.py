@@ -15,6 +15,7 @@ import msgspec
 from ..events import Event
 from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
+from .nodes import NodeMembership
 from .receipt import Receipt, receipt_for
 
 __all__ = [
@@ -133,6 +134,11 @@ class LogStore(Protocol):
         """The files of the store, to be checked from time to time; None, the default, for a store without files."""
         return None
 
+    @property
+    def nodes(self) -> NodeMembership | None:
+        """This node among those that share the store; None, the default, for a store of one process."""
+        return None
+
     async def open(self) -> None:
         """Open the store; called once, before any other method.
 
@@ -150,6 +156,10 @@ class LogStore(Protocol):
         """Take the agent's lease, with an epoch above every earlier one, and load the agent.
 
         From then on appends with an older epoch raise `Fenced`. An unknown agent is a new one.
+
+        Raises:
+            OwnedElsewhere: another node that lives owns the agent's root.
+            LogUnavailable: it could not be read.
         """
         ...
 

@@ -17,6 +17,7 @@ from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .base import REPLAYED, Activation, Batch, OneBatchAtATime, Pruned, Stored, StoreFiles, Unchanged
+from .nodes import NodeMembership
 from .sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
 
 __all__ = ["MemoryLog"]
@@ -98,6 +99,7 @@ class MemoryLog(OneBatchAtATime):
         self._arrivals = 0
         self._is_open = False
         self.files: StoreFiles | None = None
+        self.nodes: NodeMembership | None = None
         self.databases = SqliteAgentDatabases(MemoryBackend(), lambda: _MemoryViewSource(self._logs))
 
     async def open(self) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import everyword.log.sqlite
+from everyword.log.sql_files import parse_statements
 from everyword.log.sqlite.migrations import load_migrations, migrate
-from everyword.log.sqlite.statements import SQL, parse_statements
+from everyword.log.sqlite.statements import SQL
 
 LARGE = ("event", "turn", "message", "mark", "wake")
 

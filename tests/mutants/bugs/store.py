@@ -8,7 +8,7 @@ from tests.mutants.places import sql
 
 __all__ = ["BUGS"]
 
-CHUNK_PACKING = "tests/log/sqlite/test_chunk_packing.py"
+CHUNK_PACKING = "tests/log/test_chunk_packing.py"
 DESTROY = "tests/log/test_destroy.py"
 LIGHT_COMMITS = "tests/log/sqlite/test_commit_policy.py"
 PENDING_ROWS = "tests/log/sqlite/test_pending_rows.py"

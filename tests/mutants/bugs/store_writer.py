@@ -8,7 +8,7 @@ from tests.mutants.places import sql
 
 __all__ = ["BUGS"]
 
-CHUNK_PACKING = "tests/log/sqlite/test_chunk_packing.py"
+CHUNK_PACKING = "tests/log/test_chunk_packing.py"
 COMMIT_POLICY = "tests/log/sqlite/test_commit_policy.py"
 PENDING_ROWS = "tests/log/sqlite/test_pending_rows.py"
 RECEIPT = "tests/log/test_receipt.py"
@@ -78,28 +78,28 @@ BUGS = [
         "a caller that waits for a commit when the process is stopped waits for ever",
     ),
     Bug(
-        "sqlite:_run",
+        "log:_run",
         "packing is invisible",
         replace("number != index", "number < first"),
         f"{CHUNK_PACKING}::test_what_is_packed_comes_out_byte_for_byte",
         "a chunk gets the place of the one that is missing before it",
     ),
     Bug(
-        "sqlite:_run",
+        "log:_run",
         "packing is invisible",
         drop("$stem = _BODY + _stem(...)"),
         f"{CHUNK_PACKING}::test_any_three_chunks_in_a_row_come_out_as_they_went_in",
         "a delta is put into another chunk than it came in",
     ),
     Bug(
-        "sqlite:_stem",
+        "log:_stem",
         "packing is invisible",
         drop("b'\"' in $rest[:-2].replace(...)"),
         f"{CHUNK_PACKING}::test_views_show_a_chunk_as_it_came_whatever_the_one_before_had_besides",
         "a tool is shown what stood behind another chunk's text",
     ),
     Bug(
-        "sqlite:_cut",
+        "log:_cut",
         "packing is invisible",
         drop("$body[-2:-1] == b'}'"),
         f"{CHUNK_PACKING}::test_what_is_packed_comes_out_byte_for_byte",

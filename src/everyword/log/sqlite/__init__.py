@@ -1,7 +1,7 @@
 """The log in one SQLite file: the default store. `store` is its public class.
 
 Writing: `writer` gathers appends into one transaction. `transaction` fills it, with `leases`, `pending_events`,
-`pending_rows`, `chunk_packing`, `row_codec` and `bulk_insert`. `retention` and `stream_erasure` delete old events.
+`pending_rows`, `row_codec` and `bulk_insert`. `retention` and `stream_erasure` delete old events.
 `checkpoints` moves the write-ahead log into the file.
 
 Reading: `reader_pool` runs `queries` on two threads.

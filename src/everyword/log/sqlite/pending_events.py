@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...ids import Millis
+from ..chunk_packing import Packed
 from .bulk_insert import MANY, insert_rows
-from .chunk_packing import Packed
 from .leases import Head, Lease
 from .statements import SQL
 

@@ -11,7 +11,7 @@ from ...errors import LogCorrupt
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
-from .chunk_packing import MAX_PACKED_BYTES, unpack
+from ..chunk_packing import MAX_PACKED_BYTES, unpack
 from .leases import Head, TakenLease
 from .row_codec import Record, message_row, to_agent_row, turn_row, turn_rows
 from .statements import SQL

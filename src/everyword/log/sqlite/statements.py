@@ -6,20 +6,11 @@ import re
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["SQL", "columns_of", "many_rows", "parse_statements", "read_statements"]
+from ..sql_files import parse_statements
 
-_HEADER = "-- name: "
+__all__ = ["SQL", "columns_of", "many_rows", "read_statements"]
+
 _ROW = re.compile(r"(?<=VALUES )\([?\d, ]+\)")
-
-
-def parse_statements(text: str) -> dict[str, str]:
-    """Return the statements by name. Text before the first name is ignored."""
-    found: dict[str, str] = {}
-    for block in f"\n{text}".split(f"\n{_HEADER}")[1:]:
-        name, _, body = block.partition("\n")
-        assert name not in found, f"two statements are named {name!r}"
-        found[name] = body.strip().removesuffix(";")
-    return found
 
 
 @cache

@@ -11,6 +11,7 @@ from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
+from ..nodes import NodeMembership
 from ..receipt import Receipt
 from .agent_databases import FileBackend, SqliteAgentDatabases
 from .checkpoints import Checkpoints
@@ -64,6 +65,7 @@ class SqliteLog:
         self._heads: dict[int, Head] = {}
         self._opened: tuple[Writer, ReaderPool] | None = None
         self.files = DatabaseFiles(self._path)
+        self.nodes: NodeMembership | None = None
         self._source = FileViewSource(self._open_reader, self._heads)
         self.databases = SqliteAgentDatabases(FileBackend(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 

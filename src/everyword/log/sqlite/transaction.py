@@ -15,7 +15,7 @@ from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
 from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import PRUNED, REPLAYED, Batch, Unchanged
-from .chunk_packing import Packed, pack
+from ..chunk_packing import Packed, pack
 from .connection import BUSY_SECONDS
 from .leases import NEVER, Head, Lease, Leases, TakenLease
 from .pending_events import PendingEvents

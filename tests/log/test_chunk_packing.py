@@ -17,9 +17,9 @@ from everyword.errors import LogCorrupt
 from everyword.events import Chunk, encode_event
 from everyword.ids import Attempt, Millis, Seq, TurnId
 from everyword.log.base import Entry
+from everyword.log.chunk_packing import MAX_PACKED_BYTES, pack, unpack
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite import pending_events, queries
-from everyword.log.sqlite.chunk_packing import MAX_PACKED_BYTES, pack, unpack
 from tests.log.building import (
     FOREVER,
     A,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..base import Entry
+from .base import Entry
 
 __all__ = ["MAX_PACKED_BYTES", "Packed", "pack", "unpack"]
 

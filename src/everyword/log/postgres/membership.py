@@ -1,0 +1,84 @@
+"""This node among the others: which agents it may take, gives back, or finds elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...ids import AgentId, Incarnation, Millis, root_id
+from ..nodes import LiveNode, NodeListener
+from .agent_leases import AgentLeases
+from .connection import Connector
+from .node_lease import NodeLease
+from .queries import Queries
+from .writer import Fence, Writer
+
+__all__ = ["Membership"]
+
+
+class Membership:
+    """The `NodeMembership` of a `PostgresLog`."""
+
+    def __init__(
+        self,
+        node: NodeLease,
+        connector: Connector,
+        leases: AgentLeases,
+        opened: Callable[[], tuple[Writer, Queries]],
+    ) -> None:
+        self._node, self._connector, self._leases, self._opened = node, connector, leases, opened
+        self._listener: NodeListener | None = None
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return self._node.incarnation
+
+    @property
+    def is_valid(self) -> bool:
+        return self._node.is_valid
+
+    @property
+    def live(self) -> Sequence[LiveNode]:
+        return self._node.live
+
+    def listen(self, listener: NodeListener) -> None:
+        self._listener = listener
+
+    def tell_lost(self, why: str) -> None:
+        if self._listener is not None:
+            self._listener.lost_lease(why)
+
+    def tell_change(self, nodes: Sequence[LiveNode]) -> None:
+        if self._listener is not None:
+            self._listener.nodes_changed(nodes)
+
+    def now(self) -> Millis:
+        return self._node.clock.now()
+
+    async def release(self, roots: Sequence[AgentId]) -> None:
+        async def release(connection: Any, fence: Fence) -> None:
+            # When it is this job's turn: everything that was appended before is committed.
+            owned = [found for root in roots if (found := self._leases.drop_family(root)) is not None]
+            values = [each.key for each in owned], [each.term for each in owned]
+            await connection.execute(self._connector.sql["release"], *fence, *values)
+
+        await self._opened()[0].submit("release agents", release)
+
+    async def claim(self, until: Millis, limit: int = 100) -> list[tuple[AgentId, Millis]]:
+        async def claim(connection: Any, fence: Fence) -> list[tuple[AgentId, Millis]]:
+            found = await connection.fetch(self._connector.sql["claim"], *fence, until, limit)
+            return [(AgentId(row["id"]), Millis(row["at"])) for row in found]
+
+        claimed: list[tuple[AgentId, Millis]] = await self._opened()[0].submit("claim agents that are due", claim)
+        return claimed
+
+    async def next_claim(self) -> Millis | None:
+        earliest = await self._opened()[1].due(Millis(2**62), 1, self._node.incarnation)
+        return earliest[0][1] if earliest else None
+
+    async def locate(self, agent: AgentId) -> LiveNode | None:
+        owner = await self._opened()[1].owner(root_id(agent))
+        return next((node for node in self._node.live if node.id == owner), None)
+
+    async def begin_drain(self) -> None:
+        await self._node.set_draining()

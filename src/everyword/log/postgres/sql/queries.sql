@@ -1,0 +1,142 @@
+-- All statements of the store, by name. `everyword.` stands for the schema.
+
+-- name: append
+select everyword.append_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+
+-- name: append_with_rows
+select everyword.append_with_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+  $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31);
+
+-- name: replace_rows
+select everyword.replace_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+
+-- name: key_of
+select key from everyword.agent where id = $1;
+
+-- name: activate
+select * from everyword.activate_1($1, $2, $3, $4, $5, $6);
+
+-- name: release
+select everyword.release_1($1, $2, $3, $4);
+
+-- name: claim
+select * from everyword.claim_1($1, $2, $3, $4);
+
+-- name: destroy
+select everyword.destroy_1($1, $2, $3, $4, $5);
+
+-- name: read_events
+-- A packed row has the events up to its seq: it may begin before the cursor.
+select e.seq, e.at, e.kind, e.turn, e.more, e.body from everyword.event e join everyword.agent a on a.key = e.agent
+  where a.id = $1 and e.seq > $2 order by e.seq limit $3;
+
+-- name: read_turn
+select e.seq, e.at, e.kind, e.turn, e.more, e.body from everyword.event e join everyword.agent a on a.key = e.agent
+  where a.id = $1 and e.turn = $2 and e.kind = 'chunk' and e.seq >= coalesce(
+    (select t.first_seq from everyword.turn t where t.agent = a.key and t.turn = $2), 0)
+  order by e.seq;
+
+-- name: conversation
+select a.generation, a.leaf, a.last_turn, a.last_node, m.agent, m.node, m.parent, m.id, m.role, m.body, m.draft, m.at
+  from everyword.agent a left join everyword.message m on m.agent = a.key where a.id = $1 order by m.node;
+
+-- name: kept
+select k.agent, k.kind, k.key, k.body from everyword.kept k join everyword.agent a on a.key = k.agent
+  where a.id = $1 order by k.kind, k.key;
+
+-- name: has
+select 1 from everyword.agent a
+  where a.id = $1 and (a.head > 0 or exists (select from everyword.event e where e.agent = a.key));
+
+-- name: agents
+select a.id from everyword.agent a where starts_with(a.id, $1)
+  and (a.head > 0 or exists (select from everyword.event e where e.agent = a.key)) order by a.key;
+
+-- name: agents_named
+select a.id from everyword.agent a where a.id > $2 and a.id >= $1 and starts_with(a.id, $1)
+  and (a.head > 0 or exists (select from everyword.event e where e.agent = a.key)) order by a.id limit $3;
+
+-- name: find_turn
+select t.turn, t.request, t.kind, t.generation, t.node, t.message_id, t.status, t.accepted, t.accepted_at, t.attempt,
+  t.chunks, t.reason, t.error, t.detail, t.finish_reason, t.usage, t.ended_at, t.hook_due
+  from everyword.turn t join everyword.agent a on a.key = t.agent where a.id = $1 and t.request = $2;
+
+-- name: newest_turns
+select t.turn, t.request, t.kind, t.generation, t.node, t.message_id, t.status, t.accepted, t.accepted_at, t.attempt,
+  t.chunks, t.reason, t.error, t.detail, t.finish_reason, t.usage, t.ended_at, t.hook_due
+  from everyword.turn t join everyword.agent a on a.key = t.agent where a.id = $1 order by t.turn desc limit $2;
+
+-- name: due
+select a.id, w.at from everyword.wake w join everyword.agent a on a.key = w.agent
+  join everyword.agent r on r.key = a.root
+  where w.at <= $1 and (r.node is null or r.node = $3 or not everyword.is_live(r.node))
+  order by w.at, w.agent limit $2;
+
+-- name: owner
+select node from everyword.agent where id = $1;
+
+-- name: register
+select everyword.register_1($1, $2, $3, $4);
+
+-- name: heartbeat
+select * from everyword.heartbeat_1($1, $2);
+
+-- name: declare_gone
+select everyword.declare_gone_1($1);
+
+-- name: end_writes
+select pg_terminate_backend(backend) from everyword.fence where node = $1;
+
+-- name: leave
+select everyword.leave_1($1);
+
+-- name: set_draining
+update everyword.node set state = 'draining' where id = $1 and state = 'up';
+
+-- name: take_fence
+select everyword.take_fence_1($1);
+
+-- name: days
+select day from everyword.day;
+
+-- name: make_day
+select everyword.make_day_1($1);
+
+-- name: drop_day
+select everyword.drop_day_1($1, $2);
+
+-- name: lock_store
+select 1 from everyword.store for update skip locked;
+
+-- name: prune_states
+select everyword.prune_states_1($1, $2);
+
+-- name: prune_chunks
+select everyword.prune_chunks_1($1, $2, $3);
+
+-- name: is_more_to_prune
+select exists (select from everyword.replaced_state where at < $1) or exists (
+  select from everyword.turn t where t.part = any ($2) and t.ended_at < $1 and not t.is_pruned and t.kind <> 'rsm'
+    and exists (select from everyword.event e where e.agent = t.agent and e.seq >= t.first_seq and e.part = t.part
+      and e.turn = t.turn and e.kind = 'chunk'));
+
+-- name: erase_streams
+select everyword.erase_streams_1($1, $2, $3);
+
+-- name: create_store
+create table if not exists everyword.store (
+  is_one bool primary key default true check (is_one), version int not null, oldest int not null
+);
+
+-- name: lock_schema
+select pg_advisory_xact_lock($1);
+
+-- name: has_table
+select to_regclass($1) is not null;
+
+-- name: store_version
+select version, oldest from everyword.store;
+
+-- name: set_store_version
+insert into everyword.store (version, oldest) values ($1, $2)
+  on conflict (is_one) do update set version = greatest(store.version, $1), oldest = $2;

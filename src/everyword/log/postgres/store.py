@@ -1,0 +1,249 @@
+"""The store that keeps all logs in one PostgreSQL database."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from ...errors import Fenced, LogUnavailable, OwnedElsewhere, UsageError
+from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix, root_id
+from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
+from ..base import REPLAYED, Activation, AgentDatabases, Batch, Pruned, Stored, StoreFiles
+from ..nodes import LiveNode, NodeMembership
+from ..receipt import Receipt
+from .address import DatabaseAddress
+from .agent_leases import AgentLease, AgentLeases, OwnedRoot
+from .connection import Connector
+from .days import Days
+from .membership import Membership
+from .node_lease import NodeLease
+from .pending_write import PendingRows
+from .queries import Queries
+from .retention import Retention
+from .row_codec import agent_row, kept_rows, message_rows, stored_events, turn_rows
+from .schema import prepare_schema
+from .writer import Fence, Writer
+
+__all__ = ["DEFAULT_LEASE", "PostgresLog"]
+
+DEFAULT_LEASE: Final = 6.0
+READERS: Final = 4
+
+
+class PostgresLog:
+    """A `LogStore` and `LogAdmin` for one node, alone or among several.
+
+    Args:
+        url: `postgresql://user:password@host/database`; `?schema=` names the schema, "everyword" by default, and
+            `?pooler=transaction` is needed behind a pooler that hands sessions out per transaction.
+        lease: Seconds after which a node that died is replaced. Shorter ones notice sooner, and mistake a busy machine
+            for a dead one sooner.
+        durability: "power" (the default) flushes every commit to disk, "process" does not: a crash of the database may
+            then take back the last half second.
+        name: What people call this node; the host's name and the process id by default.
+        link_url: Where other nodes reach this one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease: float = DEFAULT_LEASE,
+        durability: str = "power",
+        name: str | None = None,
+        link_url: str = "",
+    ) -> None:
+        if durability not in ("process", "power"):
+            raise UsageError(f"unable to use durability {durability!r}; it is 'process' or 'power'")
+        if lease < 0.1:
+            raise UsageError(f"unable to use a lease of {lease} s; a tenth of a second is the shortest")
+        self._connector = Connector(DatabaseAddress.parse(url), lease=lease, flushes=durability == "power")
+        self._leases, self._days = AgentLeases(), Days()
+        self._node = NodeLease(
+            self._connector,
+            name=name or f"{socket.gethostname()}-{os.getpid()}",
+            url=link_url,
+            lease=lease,
+            on_lost=self._lost,
+            on_change=self._changed,
+        )
+        self._opened: tuple[Writer, Queries, Retention] | None = None
+        self._is_open = False
+        self.databases: AgentDatabases | None = None
+        self.files: StoreFiles | None = None
+        self._membership = Membership(self._node, self._connector, self._leases, lambda: self._parts_of_it[:2])
+        self.nodes: NodeMembership | None = self._membership
+
+    # -- opening and closing -----------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        if self._opened is not None:
+            raise UsageError("unable to open the store; it was opened before. Call `open` once")
+        await prepare_schema(self._connector)
+        pool = await self._connector.pool(READERS)
+        writer = Writer(self._connector, self._node, self._leases, self._days)
+        retention = Retention(self._connector, pool, self._days)
+        self._opened = writer, Queries(self._connector, pool), retention
+        try:
+            await self._node.start()
+            await writer.start()
+            await retention.make_days(self._node.clock.now())
+        except BaseException:
+            await self.aclose()
+            raise
+        self._is_open = True
+
+    async def aclose(self) -> None:
+        if self._opened is None:
+            return
+        writer, queries, _ = self._opened
+        self._is_open = False
+        await writer.stop()
+        await self._node.stop()
+        await queries.aclose()
+
+    def _lost(self, why: str) -> None:
+        """The node's lease is over: nothing of ours is written from now on, and nothing in memory counts."""
+        self._leases.clear()
+        if self._opened is not None:
+            self._opened[0].abort()
+        self._membership.tell_lost(why)
+
+    def _changed(self, nodes: Sequence[LiveNode]) -> None:
+        self._membership.tell_change(nodes)
+
+    # -- one owner per agent -------------------------------------------------------------------------------------------
+
+    async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
+        root = root_id(agent)
+
+        async def take(connection: Any, fence: Fence) -> Activation:
+            values = (*fence, agent, root, recent, list(REPLAYED))
+            found = await connection.fetchrow(self._connector.sql["activate"], *values)
+            if found["key"] is None:
+                owner = found["owner"]
+                raise OwnedElsewhere(f"unable to load {agent!r}; node {owner} owns it. Reconnect.", node=owner or 0)
+            lease = AgentLease(
+                found["key"], OwnedRoot(found["root"], found["term"]), found["epoch"], found["head"], _parts(found)
+            )
+            self._leases.put(agent, lease)
+            return _activation(found)
+
+        activation: Activation = await self._writer.submit(f"load {agent!r}", take)
+        return activation
+
+    def append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
+        if self._opened is None:
+            why = LogUnavailable("unable to append; the store is not open")
+            return [Receipt(error=why, is_done=True) for _ in batches]
+        return self._opened[0].append(batches)
+
+    async def destroy(self, agent: AgentId, epoch: Epoch) -> None:
+        async def destroy(connection: Any, fence: Fence) -> None:
+            lease = self._leases.get(agent, epoch)
+            values = (lease.key, epoch, children_prefix(agent)) if lease is not None else None
+            if values is None or not await connection.fetchval(self._connector.sql["destroy"], *fence, *values):
+                raise Fenced(f"unable to destroy {agent!r}; epoch {epoch} no longer holds its lease")
+            for each in [each for each in self._leases if each == agent or each.startswith(children_prefix(agent))]:
+                self._leases.drop(each)
+
+        await self._writer.submit(f"destroy {agent!r}", destroy)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
+        return await self._queries.read(agent, after, limit, size)
+
+    async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
+        return await self._queries.read_turn(agent, turn)
+
+    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
+        return await self._queries.conversation(agent)
+
+    async def kept(self, agent: AgentId) -> list[KeptRow]:
+        return await self._queries.kept(agent)
+
+    async def has(self, agent: AgentId) -> bool:
+        return await self._queries.has(agent)
+
+    async def agents(self, prefix: str = "") -> list[AgentId]:
+        return await self._queries.agents(prefix)
+
+    async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
+        return await self._queries.agents_named(prefix, after, limit)
+
+    async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
+        return await self._queries.find_turn(agent, request)
+
+    async def due(self, until: Millis, limit: int = 1000) -> list[tuple[AgentId, Millis]]:
+        return await self._queries.due(until, limit, self._node.incarnation)
+
+    async def next_wake(self) -> Millis | None:
+        earliest = await self.due(Millis(2**62), 1)
+        return earliest[0][1] if earliest else None
+
+    async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
+        return await self._queries.turns(agent, newest)
+
+    # -- retention and tools -------------------------------------------------------------------------------------------
+
+    async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
+        now = self._node.clock.now()
+        pruned = await self._retention.prune(before, limit, now)
+        if not pruned.more:
+            await self._retention.make_days(now)
+        return pruned
+
+    async def erase_streams(self, agent: AgentId, until: Millis, *, limit: int = 20) -> int:
+        return await self._retention.erase_streams(agent, until, limit)
+
+    async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
+        async def replace(connection: Any, fence: Fence) -> None:
+            del fence  # a tool that holds no lease may rebuild
+            key = await connection.fetchval(self._connector.sql["key_of"], agent)
+            if key is None:
+                raise UsageError(f"unable to replace the rows of {agent!r}; it has no log")
+            pending = PendingRows(self._days)
+            for row in rows:
+                pending.put(key, row, 0)
+            pending.wake(key, wake)
+            await connection.execute(self._connector.sql["replace_rows"], agent, *pending.arguments())
+
+        await self._writer.submit(f"replace the rows of {agent!r}", replace)
+
+    @property
+    def _writer(self) -> Writer:
+        return self._parts_of_it[0]
+
+    @property
+    def _queries(self) -> Queries:
+        return self._parts_of_it[1]
+
+    @property
+    def _retention(self) -> Retention:
+        return self._parts_of_it[2]
+
+    @property
+    def _parts_of_it(self) -> tuple[Writer, Queries, Retention]:
+        if self._opened is None or not self._is_open:
+            raise LogUnavailable("unable to use the store; it is not open")
+        return self._opened
+
+
+def _parts(found: Any) -> dict[int, int]:
+    """Return the partitions of the chunks of open turns."""
+    return {turn["turn"]: turn["part"] for turn in found["turns"] if turn["ended_at"] is None and turn["part"]}
+
+
+def _activation(found: Any) -> Activation:
+    return Activation(
+        epoch=Epoch(found["epoch"]),
+        head=Seq(found["head"]),
+        agent=agent_row(found["generation"], found["leaf"], found["last_turn"], found["last_node"]),
+        turns=turn_rows(found["turns"], skip=1),
+        messages=message_rows(found["messages"]),
+        chunks=stored_events(found["events"]),
+        kept=kept_rows(found["kept"]),
+    )
