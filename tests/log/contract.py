@@ -1,13 +1,11 @@
-"""What every store must do. Subclass `LogContract`, say how a store is made, and it is tested.
+"""What every store must do. Subclass `LogContract`, name the kind of store and its options, and it is tested.
 
-A store that is closed and made again from the same folder must have what it had before.
+A store that is closed and made again must have what it had before.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ from tests.log.building import (
     B,
     C,
     Owner,
-    Store,
     agent_row,
     append_one,
     chunk,
@@ -59,18 +56,6 @@ FULL_TURN = turn_row(
 
 class LogContract(StatesContract):
     """The contract, one sentence per test."""
-
-    def make(self, folder: Path) -> Store:
-        raise NotImplementedError
-
-    @asynccontextmanager
-    async def opened(self, folder: Path) -> AsyncIterator[Store]:
-        store = self.make(folder)
-        await store.open()
-        try:
-            yield store
-        finally:
-            await store.aclose()
 
     # Leases
 

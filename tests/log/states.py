@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from everyword.ids import Millis
 from everyword.log.base import Pruned
-from tests.log.building import FOREVER, A, B, Owner, Store, drain, fact, read_all, seqs, state
+from tests.log.building import FOREVER, A, B, Owner, drain, fact, read_all, seqs, state
+from tests.log.stores import StoreTests
 
 
-class StatesContract:
+class StatesContract(StoreTests):
     """Retention of superseded states."""
-
-    def opened(self, folder: Path) -> AbstractAsyncContextManager[Store]:
-        raise NotImplementedError
 
     async def test_a_state_goes_once_the_one_that_replaced_it_is_old_enough(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from everyword.errors import Fenced, LogUnavailable
+from everyword.errors import Fenced
 from everyword.ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix
-from everyword.log.memory import MemoryLog
 from everyword.log.sqlite.store import SqliteLog
-from everyword.log.sqlite.transaction import Transaction
 from everyword.rows import KeptRow
 from tests.log.building import (
     FOREVER,
@@ -33,26 +29,12 @@ from tests.log.building import (
     seqs,
 )
 from tests.log.sqlite.faults import Faults, hold_writer
+from tests.log.stores import STORES, Stores
 
 CHILD, GRANDCHILD = AgentId(f"{A}/sub/kid/x"), AgentId(f"{A}/sub/kid/x/sub/kid/y")
 NEIGHBOURS = [B, AgentId(f"{A}b"), AgentId(f"{A}/subway"), AgentId(f"{A}0")]
-Make = Callable[[Path], Store]
-MAKES: dict[str, Make] = {"memory": lambda folder: MemoryLog(), "sqlite": lambda folder: SqliteLog(folder / "log.db")}
 
-pytestmark = pytest.mark.parametrize("kind", list(MAKES))
-
-
-@asynccontextmanager
-async def opened(kind: str, folder: Path, faults: Faults | None = None) -> AsyncIterator[Store]:
-    if kind == "sqlite" and faults is not None:
-        store: Store = SqliteLog(folder / "log.db", factory=faults.factory())
-    else:
-        store = MAKES[kind](folder)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
+pytestmark = pytest.mark.parametrize("kind", STORES)
 
 
 async def lived(store: Store, agent: AgentId) -> Owner:
@@ -78,8 +60,8 @@ async def everything(store: Store, agent: AgentId) -> object:
 NOTHING: object = ([], [], (None, []), [], [])
 
 
-async def test_an_agent_and_all_below_it_are_gone_and_nobody_else_is(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_an_agent_and_all_below_it_are_gone_and_nobody_else_is(stores: Stores) -> None:
+    async with stores.opened() as store:
         owner = await lived(store, A)
         for agent in (CHILD, GRANDCHILD, *NEIGHBOURS):
             await lived(store, agent)
@@ -94,9 +76,9 @@ async def test_an_agent_and_all_below_it_are_gone_and_nobody_else_is(kind: str, 
         assert [await everything(store, agent) for agent in NEIGHBOURS] == before
 
 
-async def test_the_name_is_that_of_a_new_agent_and_old_writers_are_fenced(kind: str, tmp_path: Path) -> None:
+async def test_the_name_is_that_of_a_new_agent_and_old_writers_are_fenced(stores: Stores) -> None:
     """P-57."""
-    async with opened(kind, tmp_path) as store:
+    async with stores.opened() as store:
         old, child = await lived(store, A), await lived(store, CHILD)
         await store.destroy(A, old.epoch)
         for owner in (old, child):
@@ -113,8 +95,8 @@ async def test_the_name_is_that_of_a_new_agent_and_old_writers_are_fenced(kind: 
         assert await store.agents() == [A]
 
 
-async def test_who_does_not_hold_the_lease_destroys_nothing(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_who_does_not_hold_the_lease_destroys_nothing(stores: Stores) -> None:
+    async with stores.opened() as store:
         old = await lived(store, A)
         await Owner.take(store, A)
         before = await everything(store, A)
@@ -124,8 +106,8 @@ async def test_who_does_not_hold_the_lease_destroys_nothing(kind: str, tmp_path:
         assert await everything(store, A) == before
 
 
-async def test_a_name_can_be_destroyed_again_and_again(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_a_name_can_be_destroyed_again_and_again(stores: Stores) -> None:
+    async with stores.opened() as store:
         epochs = []
         for _ in range(3):
             owner = await lived(store, A)
@@ -135,8 +117,8 @@ async def test_a_name_can_be_destroyed_again_and_again(kind: str, tmp_path: Path
         assert epochs == sorted(set(epochs))
 
 
-async def test_retention_goes_on_beside_what_was_destroyed(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_retention_goes_on_beside_what_was_destroyed(stores: Stores) -> None:
+    async with stores.opened() as store:
         gone, kept = await Owner.take(store, A), await Owner.take(store, B)
         for turn in (1, 2, 3):
             await gone.answer(turn, 40, ended_at=5)
@@ -149,64 +131,22 @@ async def test_retention_goes_on_beside_what_was_destroyed(kind: str, tmp_path: 
         assert await everything(store, A) == NOTHING
 
 
-@pytest.mark.parametrize("clean", [True, False])
-async def test_it_stays_gone_when_the_file_is_opened_again(kind: str, tmp_path: Path, clean: bool) -> None:
-    if kind == "memory":
-        return  # it has no file
-    store = SqliteLog(tmp_path / "log.db")
-    await store.open()
-    other = await lived(store, B)
-    owner = await lived(store, A)
-    await store.destroy(A, owner.epoch)
-    file = tmp_path / "log.db"
-    if not clean:  # what a killed process leaves: the file and its write-ahead log as they are now
-        for suffix in ("", "-wal"):
-            (tmp_path / f"killed.db{suffix}").write_bytes((tmp_path / f"log.db{suffix}").read_bytes())
-        file = tmp_path / "killed.db"
-    await store.aclose()
-    again = SqliteLog(file)
-    await again.open()
-    assert await everything(again, A) == NOTHING
-    new = await Owner.take(again, A)
-    assert (new.head, new.epoch > owner.epoch) == (0, True)
-    await new.answer(1, 3)
-    assert len(await read_all(again, A)) == 5
-    assert len(await read_all(again, B)) == other.head
-    with closing(sqlite3.connect(file)) as raw:
-        assert raw.execute("SELECT count(*) FROM event").fetchone()[0] == other.head + 5
-    await again.aclose()
-
-
-async def test_a_destruction_that_fails_halfway_destroys_nothing(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kind == "memory":
-        return  # nothing can fail halfway there
-    async with opened(kind, tmp_path) as store:
-        owner = await lived(store, A)
-        await lived(store, CHILD)
-        before = [await everything(store, agent) for agent in (A, CHILD)]
-        erase = Transaction._erase
-
-        def fail(self: Transaction, agent: AgentId) -> None:
-            erase(self, agent)
-            if agent == CHILD:
-                raise sqlite3.OperationalError("disk I/O error")
-
-        monkeypatch.setattr(Transaction, "_erase", fail)
-        with pytest.raises(LogUnavailable):
-            await store.destroy(A, owner.epoch)
-        monkeypatch.undo()
-        assert [await everything(store, agent) for agent in (A, CHILD)] == before
-        await owner.append(chunk(2, 3))
+async def test_what_was_destroyed_stays_gone_when_the_store_is_opened_again(stores: Stores) -> None:
+    async with stores.opened() as store:
+        other, owner = await lived(store, B), await lived(store, A)
         await store.destroy(A, owner.epoch)
-        assert await everything(store, CHILD) == NOTHING
+    async with stores.opened() as store:
+        assert await everything(store, A) == NOTHING
+        new = await Owner.take(store, A)
+        assert (new.head, new.epoch > owner.epoch) == (0, True)
+        assert len(await read_all(store, B)) == other.head
 
 
-async def test_what_the_same_transaction_brought_goes_too(kind: str, tmp_path: Path) -> None:
+async def test_what_the_same_transaction_brought_goes_too(stores: Stores) -> None:
     """What waits while a commit is in flight is one transaction: appends, the end of an agent, and what comes after."""
     faults = Faults()
-    async with opened(kind, tmp_path, faults) as store:
+    options = {"factory": faults.factory()} if stores.kind == "sqlite" else {}
+    async with stores.opened(**options) as store:
         owner, child, other = await lived(store, A), await lived(store, CHILD), await lived(store, B)
         batches = [
             each.batch(chunk(2, 3 + n), first=each.head + 1 + n) for n in range(20) for each in (owner, child, other)
@@ -223,36 +163,14 @@ async def test_what_the_same_transaction_brought_goes_too(kind: str, tmp_path: P
         new = await Owner.take(store, A)
         await new.answer(1, 3)
         assert seqs(await read_all(store, A)) == [1, 2, 3, 4, 5]
-        if kind == "sqlite":
-            with closing(sqlite3.connect(tmp_path / "log.db")) as raw:
+        if stores.kind == "sqlite":
+            with closing(sqlite3.connect(stores.folder / "log.db")) as raw:
                 assert raw.execute("SELECT count(*) FROM event").fetchone()[0] == 5 + other.head + 21
 
 
-async def test_arrivals_are_never_given_twice(kind: str, tmp_path: Path) -> None:
-    """Retention has been where the deleted events were; what comes next must not hide there, not even after a kill."""
-    if kind == "memory":
-        return  # it numbers no rows
-    store = SqliteLog(tmp_path / "log.db")
-    await store.open()
-    kept, gone = await Owner.take(store, B), await Owner.take(store, A)
-    await kept.answer(1, 5, ended_at=5)
-    await gone.answer(1, 50, ended_at=5)
-    await drain(store, 6)
-    await store.destroy(A, gone.epoch)
-    for suffix in ("", "-wal"):
-        (tmp_path / f"killed.db{suffix}").write_bytes((tmp_path / f"log.db{suffix}").read_bytes())
-    await store.aclose()
-    again = SqliteLog(tmp_path / "killed.db")
-    await again.open()
-    kept = await Owner.take(again, B)
-    await kept.answer(2, 30, ended_at=7)
-    assert await drain(again, 8) == 30
-    await again.aclose()
-
-
-async def test_a_store_with_a_destroyed_agent_reads_as_one_that_never_had_it(kind: str, tmp_path: Path) -> None:
+async def test_a_store_with_a_destroyed_agent_reads_as_one_that_never_had_it(stores: Stores) -> None:
     """Batches of several agents lie in one file, in any order; what goes leaves no hole for the others."""
-    async with opened(kind, tmp_path) as store:
+    async with stores.opened() as store:
         owners = {agent: await Owner.take(store, agent) for agent in (A, CHILD, B)}
         for n in range(700):
             await owners[(A, CHILD, B)[n * 7 % 5 % 3]].append(chunk(1, n))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from everyword.errors import LogUnavailable
@@ -15,14 +13,7 @@ from tests.log.contract import LogContract
 
 
 class TestMemoryLog(LogContract):
-    """The store object takes the place of the disk: it keeps its content when it is closed and opened again."""
-
-    @pytest.fixture(autouse=True)
-    def _disk(self) -> None:
-        self.store = MemoryLog()
-
-    def make(self, folder: Path) -> MemoryLog:
-        return self.store
+    kind = "memory"
 
 
 class Unreliable(MemoryLog):

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from everyword.events import TurnKind
 from everyword.ids import Millis, TurnId
-from everyword.log.memory import MemoryLog
-from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, B, Owner, Store, chunks, drain, ended_row, read_all, seqs
+from tests.log.stores import STORES, Stores
 
 RSM: dict[str, Any] = {"kind": TurnKind.RSM}
 
-pytestmark = pytest.mark.parametrize("kind", ["memory", "sqlite"])
-
-
-@asynccontextmanager
-async def opened(kind: str, folder: Path) -> AsyncIterator[Store]:
-    store: Store = MemoryLog() if kind == "memory" else SqliteLog(folder / "log.db")
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
+pytestmark = pytest.mark.parametrize("kind", STORES)
 
 
 async def count(store: Store, turn: int, agent: Any = A) -> int:
     return len(await store.read_turn(agent, TurnId(turn)))
 
 
-async def test_only_old_managed_streams_lose_their_chunks_and_each_is_counted_once(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_only_old_managed_streams_lose_their_chunks_and_each_is_counted_once(stores: Stores) -> None:
+    async with stores.opened() as store:
         owner, other = await Owner.take(store), await Owner.take(store, B)
         await owner.answer(1, 3, ended_at=10, **RSM)
         await other.answer(1, 3, ended_at=10, **RSM)
@@ -53,13 +39,13 @@ async def test_only_old_managed_streams_lose_their_chunks_and_each_is_counted_on
         assert await store.erase_streams(B, Millis(99)) == 1
 
 
-async def test_an_unknown_agent_has_nothing_to_erase(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_an_unknown_agent_has_nothing_to_erase(stores: Stores) -> None:
+    async with stores.opened() as store:
         assert await store.erase_streams(A, Millis(99)) == 0
 
 
-async def test_one_step_erases_at_most_limit_streams_oldest_first(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_one_step_erases_at_most_limit_streams_oldest_first(stores: Stores) -> None:
+    async with stores.opened() as store:
         owner = await Owner.take(store)
         for turn in range(1, 6):
             await owner.answer(turn, 2, ended_at=turn, **RSM)
@@ -68,9 +54,9 @@ async def test_one_step_erases_at_most_limit_streams_oldest_first(kind: str, tmp
         assert await store.erase_streams(A, Millis(9), limit=9) == 3
 
 
-async def test_a_log_with_erased_streams_can_be_read_and_appended_to(kind: str, tmp_path: Path) -> None:
+async def test_a_log_with_erased_streams_can_be_read_and_appended_to(stores: Stores) -> None:
     """Chunks are deleted in many places, across marks and between events of other agents; every other event stays."""
-    async with opened(kind, tmp_path) as store:
+    async with stores.opened() as store:
         owner, other = await Owner.take(store), await Owner.take(store, B)
         for turn in range(1, 13):
             await owner.answer(turn, 60, ended_at=turn, **(RSM if turn % 2 else {}))
@@ -92,8 +78,8 @@ async def test_a_log_with_erased_streams_can_be_read_and_appended_to(kind: str, 
         assert again.head == owner.head
 
 
-async def test_a_stream_in_one_batch_is_erased_like_any_other(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+async def test_a_stream_in_one_batch_is_erased_like_any_other(stores: Stores) -> None:
+    async with stores.opened() as store:
         owner = await Owner.take(store)
         await owner.append(*chunks(1, 2), rows=[ended_row(1, 5, **RSM)])
         assert await store.erase_streams(A, Millis(9)) == 1

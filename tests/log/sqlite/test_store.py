@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -14,13 +15,12 @@ from tests.log.contract import LogContract
 
 
 class TestSqliteLog(LogContract):
-    def make(self, folder: Path) -> SqliteLog:
-        return SqliteLog(folder / "log.db")
+    kind = "sqlite"
 
 
 class TestSqliteLogForPowerCuts(LogContract):
-    def make(self, folder: Path) -> SqliteLog:
-        return SqliteLog(folder / "log.db", durability="power")
+    kind = "sqlite"
+    options = MappingProxyType({"durability": "power"})
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])

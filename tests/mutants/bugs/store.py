@@ -115,7 +115,7 @@ BUGS = [
         "Transaction._erase",
         "R-14",
         drop("self._leases.must_save = True"),
-        f"{DESTROY}::test_arrivals_are_never_given_twice[sqlite]",
+        "tests/log/sqlite/test_destroy.py::test_arrivals_are_never_given_twice",
         "retention passes over events that took the place of deleted ones",
     ),
     Bug(
