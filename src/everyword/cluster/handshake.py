@@ -167,8 +167,6 @@ class Handshake:
             return LinkRefused(self._secret_text())
         if reason == "version":
             return LinkRefused(f"unable to link to {self._peer}; it does not speak the versions of this release")
-        if reason == "gone":
-            return LinkRefused(f"unable to link to {self._peer}; it knows that this node is gone")
         return LinkRefused(f"unable to link to {self._peer}; it refused, for a reason that this release does not know")
 
     @property

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from ..errors import BadLinkFrame
 
 __all__ = ["CREDIT", "DATA", "END", "HELLO", "HINT", "LONGEST_PAYLOAD", "OPEN", "PING", "PONG", "PROOF", "REFUSE"]
-__all__ += ["HEADER", "RESET", "Frame", "FrameParser", "encode_frame"]
+__all__ += ["HEADER", "RESET", "STOP", "Frame", "FrameParser", "encode_frame"]
 
 HEADER: Final = Struct(">IBI")
 """Length of the payload, kind, number of the stream (0 for frames of the link itself)."""
@@ -43,6 +43,8 @@ CREDIT: Final = 19
 """As many more bytes may be sent: u32."""
 RESET: Final = 20
 """Ends both directions at once. The payload says why."""
+STOP: Final = 21
+"""What the other end still sends is not read any more."""
 
 
 def encode_frame(kind: int, stream: int, *parts: bytes) -> bytes:
