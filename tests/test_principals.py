@@ -55,7 +55,7 @@ def test_claims_may_be_as_large_as_the_limit() -> None:
     assert Principal("ann", claims={"x": "y" * room}).identity.id == "ann"
 
 
-def test_a_block_that_works_for_somebody_leaves_who_it_was_before() -> None:
+def test_a_block_with_a_principal_restores_the_one_before() -> None:
     ann, bob = Principal("ann").identity, Principal("bob").identity
     with acting_as(ann):
         with acting_as(bob):

@@ -156,7 +156,7 @@ async def test_the_name_is_that_of_a_new_agent() -> None:
         assert (await here.agent.save_messages([question()])).status == "completed"
 
 
-async def test_who_waits_for_a_turn_is_told_and_the_new_agent_is_not_asked() -> None:
+async def test_a_caller_that_waits_for_a_turn_gets_an_error_not_the_new_agent() -> None:
     store = MemoryLog()
     async with world(store) as here:
         waiting = asyncio.create_task(here.agent.save_messages([question()]))
@@ -220,7 +220,7 @@ async def test_destroying_twice_at_once_and_again_is_destroying() -> None:
         assert await is_empty(store, AGENT, CHILD)
 
 
-async def test_who_comes_while_it_is_destroyed_waits_and_finds_the_new_agent() -> None:
+async def test_a_caller_during_the_destruction_waits_and_gets_the_new_agent() -> None:
     async with world(MemoryLog()) as here:
         await live(here)
         destroying = asyncio.create_task(here.agent.destroy())
@@ -252,7 +252,7 @@ class Stubborn(MemoryLog):
         await super().destroy(agent, epoch)
 
 
-async def test_a_store_that_cannot_is_tried_again_by_itself_and_nobody_uses_the_agent_before() -> None:
+async def test_a_failed_destruction_is_retried_and_blocks_the_agent_until_then() -> None:
     store = Stubborn()
     async with world(store) as here:
         await live(here)

@@ -135,7 +135,7 @@ async def test_a_function_may_be_plain_may_take_nothing_and_knows_its_agent() ->
             await agent.run_fiber("called", 5)  # type: ignore[arg-type]
 
 
-async def test_a_fiber_that_fails_says_so_to_who_waits_and_to_who_looks() -> None:
+async def test_a_fiber_that_fails_raises_for_waiters_and_shows_as_failed() -> None:
     async def fail() -> None:
         raise ValueError("no luck")
 
@@ -161,7 +161,7 @@ async def test_a_fiber_whose_own_code_cancels_itself_has_failed() -> None:
         assert (await agent.fibers.list())[0].status == "failed"
 
 
-async def test_a_fiber_goes_on_when_whoever_waits_for_it_is_cancelled() -> None:
+async def test_a_fiber_continues_when_its_waiter_is_cancelled() -> None:
     async with working(MemoryLog()) as agent:
         waiting = asyncio.create_task(agent.run_fiber("count", agent.count))
         await until(lambda: (1, 2) in Worker.heard)
@@ -299,7 +299,7 @@ async def test_a_fiber_that_a_client_starts_again_while_it_is_handed_back_goes_o
         assert ((await agent.fibers.list())[0].status, Worker.heard.count((2, 2))) == ("done", 1)
 
 
-async def test_a_fiber_that_nobody_takes_up_ends_as_interrupted() -> None:
+async def test_a_fiber_that_is_not_continued_ends_as_interrupted() -> None:
     store = MemoryLog()
     async with working(store) as agent:
         await agent.fibers.start("count", agent.count)

@@ -75,7 +75,7 @@ def bank(**members: Any) -> type[Bank]:
     return type("Bank", (Bank,), {"paid": [], **members})
 
 
-async def test_a_tool_is_told_who_asked_and_who_approved() -> None:
+async def test_a_tool_gets_the_principals_that_asked_and_approved() -> None:
     cls = bank()
     async with served(cls) as server:
         async with server.client(cls, **as_("ann")) as ann, server.client(cls, **as_("bob")) as bob:
@@ -86,7 +86,7 @@ async def test_a_tool_is_told_who_asked_and_who_approved() -> None:
     assert cls.paid == ["Ann (agent) by Bob (manager)"]
 
 
-async def test_who_approved_is_known_to_the_process_that_runs_the_call() -> None:
+async def test_the_approving_principal_is_known_to_the_process_that_runs_the_call() -> None:
     cls = bank(dies_paying=True)
     async with served(cls) as server:
         async with server.client(cls, **as_("ann")) as ann, server.client(cls, **as_("bob")) as bob:
@@ -108,7 +108,7 @@ async def test_a_later_attempt_works_for_the_same() -> None:
         assert ann.messages[-1].text.endswith(" for Ann (agent), Ann (agent)")
 
 
-async def test_a_handle_calls_for_the_principal_that_it_is_given_or_for_nobody() -> None:
+async def test_a_handle_calls_for_its_principal_or_for_none() -> None:
     class Desk(AIChatAgent):
         async def on_chat_message(self, turn: Turn) -> Any:
             yield f"asked by {described(turn.principal)}"
@@ -159,12 +159,12 @@ class Parent(AIChatAgent):
         await self.set_state({"worked_for": described(self.principal)})
 
 
-async def test_a_sub_agent_works_for_who_its_parent_works_for() -> None:
+async def test_a_sub_agent_has_the_principal_of_its_parent() -> None:
     async with served(Parent, Child) as server, server.client(Parent, **as_("ann")) as ann:
         assert await ann.agent.call("delegate") == "child of Ann (agent)"
 
 
-async def test_a_job_works_for_who_put_it_aside_also_in_the_next_process() -> None:
+async def test_a_job_has_the_principal_that_queued_it_also_in_the_next_process() -> None:
     async with served(Parent, Child) as server, server.client(Parent, **as_("ann")) as ann:
         await ann.agent.call("later")
         await _until(lambda: Parent.begun)
@@ -189,7 +189,7 @@ async def test_questions_have_their_author_and_answers_have_none() -> None:
             assert all(message.time is not None for message in ann.messages)
 
 
-async def test_a_model_is_told_who_speaks_where_the_agent_wants_that() -> None:
+async def test_a_model_gets_the_names_of_speakers_if_the_agent_wants_that() -> None:
     script = Script(["hi Ann"], ["hi Bob"])
     cls = thinker(script, name_speakers=True, instructions="Be brief.")
     async with served(cls) as server:
@@ -201,7 +201,7 @@ async def test_a_model_is_told_who_speaks_where_the_agent_wants_that() -> None:
     assert told.startswith("Be brief.") and "name of the person" in told
 
 
-async def test_a_model_is_not_told_who_speaks_otherwise() -> None:
+async def test_a_model_does_not_get_the_names_of_speakers_otherwise() -> None:
     script = Script(["hi"])
     cls = thinker(script)
     async with served(cls) as server, server.client(cls, **as_("ann")) as ann:

@@ -150,7 +150,7 @@ async def test_a_broken_constraint_is_told_from_other_errors(store: LogStore) ->
         assert len(await ann.sql("select * from note")) == 1
 
 
-async def test_a_statement_that_nobody_looks_at_runs_and_its_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_statement_that_is_not_awaited_runs_and_its_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with notes(MemoryLog()) as ann:
         ann.sql("insert into note (text) values (?)", "tea")
         ann.sql("insert into nobody (text) values (?)", "milk")

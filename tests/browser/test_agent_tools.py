@@ -140,7 +140,7 @@ def test_a_sub_agent_that_is_not_for_pages_says_so_and_is_not_asked_again(team: 
 
 
 @pytest.mark.crash
-def test_a_killed_server_goes_on_with_everybody_at_work(mortal: Conversation, killable_server: KillableServer) -> None:
+def test_a_killed_server_continues_with_all_agents(mortal: Conversation, killable_server: KillableServer) -> None:
     mortal = replace(mortal, kind="team")
     crew = Crew(mortal)
     tab, other = mortal.tab(), mortal.tab()

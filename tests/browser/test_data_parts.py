@@ -35,7 +35,7 @@ def data_of(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.obligation("003-36", "003-37", "003-38", "003-39", "003-40", "003-41")
-def test_data_parts_are_heard_by_who_asks_who_watches_and_who_comes_back_and_only_lasting_ones_are_kept(
+def test_data_parts_reach_every_tab_and_only_lasting_ones_are_kept(
     chat: Conversation,
 ) -> None:
     tab, other, third = chat.tab(), chat.tab(), chat.tab()

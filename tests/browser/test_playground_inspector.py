@@ -193,7 +193,7 @@ async def test_the_page_is_used_by_keyboard_alone() -> None:
         assert tab.problems == []
 
 
-async def test_the_end_is_followed_unless_somebody_scrolled_up_to_read() -> None:
+async def test_the_end_stays_in_view_unless_the_user_scrolled_up() -> None:
     async with running_playground() as playground:
         tab = await playground.open(viewport={"width": 1200, "height": 500})
         long = "A line of words that is long enough to be worth a line.\n\n" * 30

@@ -130,7 +130,7 @@ def test_the_page_shows_that_the_answer_is_being_recovered_until_its_next_word(
 
 
 @pytest.mark.obligation("003-43")
-def test_an_answer_that_nobody_watches_is_finished_and_found_by_whoever_comes(
+def test_an_answer_without_a_client_is_finished_and_found_later(
     mortal: Conversation, killable_server: Reviving
 ) -> None:
     (tab,) = tabs_of(mortal)

@@ -69,7 +69,7 @@ async def test_a_researcher_without_a_shelf_fails_alone(example: Example) -> Non
         await expect(page.locator(".report")).to_contain_text("Astrology: There is nothing")
 
 
-async def test_stop_stops_everybody(example: Example) -> None:
+async def test_stop_stops_every_agent(example: Example) -> None:
     example.start("0.2")
     async with opened(example.url) as page:
         await ask(page)

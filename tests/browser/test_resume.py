@@ -205,7 +205,7 @@ def test_thirty_reconnects_mid_stream_end_in_one_whole_answer(chat: Conversation
     assert len(chat.calls) == 1
 
 
-def test_words_on_the_screen_never_go_away_for_who_watches_live(chat: Conversation) -> None:
+def test_words_on_the_screen_never_go_away_for_a_live_tab(chat: Conversation) -> None:
     first, second = chat.tab(throttle=False), chat.tab(throttle=False)
     first.ask([{"repeat": "word ", "times": 300}, {"gate": "mid"}, "end."])
     chat.open("mid")

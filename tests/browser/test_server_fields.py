@@ -28,7 +28,7 @@ def assert_calm(tab: Tab, *orders: list[str]) -> None:
     assert [order for order in drawn if order] == [list(order) for order in orders]
 
 
-def test_who_asks_has_the_time_of_its_question_before_the_answer_and_nothing_moves(chat: Conversation) -> None:
+def test_the_asking_tab_has_the_time_of_its_question_before_the_answer(chat: Conversation) -> None:
     tab = chat.tab()
     tab.until_received("cf_agent_stream_resume_none")  # a probe that is answered later makes the hook ready once more
     tab.until_still()

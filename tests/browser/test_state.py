@@ -26,7 +26,7 @@ def until_count(tab: Tab, count: int) -> None:
     tab.until("window.agent.state?.count === arg", count)
 
 
-def test_a_state_is_shared_by_all_tabs_whoever_sets_it(desk: Conversation) -> None:
+def test_a_state_is_shared_by_all_tabs_whichever_sets_it(desk: Conversation) -> None:
     one, other = desk.tab(), desk.tab()
     for tab in (one, other):
         until_count(tab, 0)
@@ -48,7 +48,7 @@ def test_a_state_is_there_again_after_a_reload(desk: Conversation) -> None:
     until_count(tab, 5)
 
 
-def test_a_refused_state_reaches_nobody_else(desk: Conversation) -> None:
+def test_a_refused_state_reaches_no_other_tab(desk: Conversation) -> None:
     one, other = desk.tab(), desk.tab()
     until_count(other, 0)
     one.run("() => window.agent.setState('no object')")

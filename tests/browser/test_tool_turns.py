@@ -175,7 +175,7 @@ def test_a_tool_of_the_page_can_be_answered_after_a_reload_and_a_restart_of_the_
     assert len(tab.texts) == 2
 
 
-def test_a_page_cannot_give_the_result_of_a_tool_of_the_agent_nor_of_a_call_that_nobody_made(
+def test_a_page_cannot_answer_a_tool_of_the_agent_or_an_unknown_call(
     chat: Conversation,
 ) -> None:
     tab, other = chat.tab(), chat.tab()

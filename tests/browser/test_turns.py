@@ -110,7 +110,7 @@ def test_an_event_stream_cut_inside_lines_and_characters_loses_nothing(chat: Con
 
 
 @pytest.mark.obligation("003-36", "003-38", "003-40", "003-41")
-def test_data_parts_are_heard_live_by_who_watches_and_after_a_reload(chat: Conversation) -> None:
+def test_data_parts_reach_a_watching_tab_live_and_after_a_reload(chat: Conversation) -> None:
     first, second = chat.tab(), chat.tab()
     lasting = {"type": "data-weather", "id": "w", "data": {"sky": "grey"}}
     passing = {"type": "data-progress", "data": 0.5, "transient": True}

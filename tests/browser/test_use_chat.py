@@ -281,7 +281,7 @@ def test_the_first_answer_wins_and_both_tabs_show_it(chat: Conversation) -> None
     assert len(chat.calls) == 2
 
 
-def test_a_failed_turn_is_told_alike_to_who_asked_and_to_who_comes_back_for_it(chat: Conversation) -> None:
+def test_a_failed_turn_looks_the_same_to_the_asking_and_a_returning_page(chat: Conversation) -> None:
     plain = plain_tab(chat)
     plain.ask(["One ", {"gate": "mid"}, "two ", {"fail": "No luck."}])
     plain.until_answer("One ")

@@ -150,7 +150,7 @@ def test_background_work_that_fails_is_told_of() -> None:
     assert text == "  · background work ended: failed no disk\n"
 
 
-def test_who_joins_is_told_the_last_messages_and_what_the_open_turn_has_said() -> None:
+def test_a_joining_reader_gets_the_last_messages_and_the_open_turn_so_far() -> None:
     out = io.StringIO()
     printer = EventPrinter(Output(out=out))
     messages = [UIMessage(f"m{n}", "user", [{"type": "text", "text": f"number {n}"}]) for n in range(3)]

@@ -33,7 +33,7 @@ async def test_the_echo_says_what_it_hears() -> None:
         assert text_of(folded(reader.chunks)) == "ahoy out there "
 
 
-async def test_the_mounted_one_lets_everybody_talk_to_their_own_agents_only() -> None:
+async def test_the_mounted_example_lets_users_talk_only_to_their_own_agents() -> None:
     async with serving(_app("mounted")) as url, connect(f"{url}/api/agents/echo/ann") as client:
         assert (await client.get(f"{url}/")).text == "the rest of your application\n"
         assert (await client.get("get-messages")).status_code == 401

@@ -101,7 +101,7 @@ async def test_reading_leaves_the_file_as_it_was(stored: Path) -> None:
     assert not _has_lock(stored)
 
 
-async def test_an_owner_comes_and_goes_while_somebody_reads(stored: Path) -> None:
+async def test_an_owner_comes_and_goes_during_a_read(stored: Path) -> None:
     reader = ReadOnlyLog(stored)
     await reader.open()
     before = await reader.head(ANN)
@@ -118,7 +118,7 @@ async def test_an_owner_comes_and_goes_while_somebody_reads(stored: Path) -> Non
     await reader.aclose()
 
 
-async def test_a_destroyed_agent_is_gone_for_a_reader_who_knew_it(stored: Path) -> None:
+async def test_a_destroyed_agent_is_gone_for_a_reader_that_knew_it(stored: Path) -> None:
     reader = ReadOnlyLog(stored)
     await reader.open()
     before = await reader.head(ANN)

@@ -162,7 +162,7 @@ app.grace = 0.1
 """
 
 
-async def test_forty_hanging_tools_delay_nobody_and_do_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+async def test_forty_hanging_tools_delay_no_client_and_no_shutdown(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(HANGING, encoding="utf-8")
     async with running("serve", "app.py", "--port", "0", folder=tmp_path) as server:
         url = await server.url()

@@ -53,7 +53,7 @@ def _answer(play: Play) -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize("turn", [LOOK, FAIL])
-async def test_whoever_comes_or_is_cut_off_anywhere_shows_the_stored_message(turn: TurnId, stored: Path) -> None:
+async def test_a_client_that_joins_or_is_cut_off_anywhere_shows_the_stored_message(turn: TurnId, stored: Path) -> None:
     store, play = await _play(stored, turn)
     assert play.stored is not None and play.chunks > 4
     expected = play.stored.to_dict()
@@ -163,7 +163,7 @@ async def test_frames_are_those_of_the_wire(stored: Path) -> None:
     await store.aclose()
 
 
-async def test_who_comes_after_an_error_is_told_of_it(stored: Path) -> None:
+async def test_a_client_that_comes_after_an_error_gets_it(stored: Path) -> None:
     store, play = await _play(stored, FAIL)
     ends = [_json(frame) for frame in await _frames(play, "late") if frame.body and _json(frame).get("done")]
     assert [(end["outcome"], end["error"]) for end in ends] == [("error", True)]

@@ -160,7 +160,7 @@ def test_data_with_one_type_and_id_is_replaced_in_its_place() -> None:
     assert len(accumulator.messages[0].parts) == 2
 
 
-def test_a_failed_input_that_nobody_announced_makes_a_failed_call() -> None:
+def test_a_failed_input_without_a_start_makes_a_failed_call() -> None:
     failed = {"type": "tool-input-error", "toolCallId": "c", "toolName": "x", "input": 1, "errorText": "bad"}
     part = taken(*said(START, failed)).messages[0].parts[0]
     assert (part["type"], part["state"], part["errorText"]) == ("tool-x", "output-error", "bad")

@@ -176,7 +176,7 @@ def test_observers_hear_of_replaced_and_deleted_messages() -> None:
         ("5", {"inputEncoding": "json"}, 5),
     ],
 )
-def test_a_whole_input_is_read_from_its_text_where_nobody_sent_it(text: str, encoding: Chunk, value: Any) -> None:
+def test_a_whole_input_is_read_from_its_text_if_it_was_not_sent(text: str, encoding: Chunk, value: Any) -> None:
     part = {"toolCallId": "c", "toolName": "x", **encoding}
     delivery = streamed(DeliveryAction.UPDATE, text, StreamStatus.COMPLETE, name="tool-input", headers={"part": part})
     assert seen(aisdk_decoder(), delivery)[-1] == {**WHOLE, "input": value}

@@ -133,7 +133,7 @@ async def test_undisturbed_the_script_has_this_many_points_to_die_at(base: str) 
 @pytest.mark.crash
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("base", BASES)
-async def test_dying_at_any_append_of_either_log_runs_nobody_twice_and_loses_nobody(base: str, when: Any) -> None:
+async def test_dying_at_any_append_of_either_log_runs_each_sub_agent_once(base: str, when: Any) -> None:
     """Traps 188 and 190."""
     appends = await play(crew(base), MemoryLog())
     for at in range(1, appends + 1):

@@ -35,7 +35,7 @@ async def crashed(when: Literal["before", "after"]) -> tuple[CrashingLog, Memory
 
 
 @pytest.mark.parametrize(("when", "kept"), [("before", [1]), ("after", [1, 2])])
-async def test_the_fatal_batch_is_lost_before_and_kept_after_and_nobody_is_told(
+async def test_the_fatal_batch_is_lost_before_and_kept_after_and_no_caller_is_told(
     when: Literal["before", "after"], kept: list[int]
 ) -> None:
     log, store = await crashed(when)
@@ -56,7 +56,7 @@ async def test_nothing_comes_out_of_a_dead_store_although_the_wrapped_one_lives(
     assert await getattr(store, method)(*arguments) is not None, "a dead process closes nothing"
 
 
-async def test_a_store_that_lives_is_closed_by_whoever_uses_it() -> None:
+async def test_a_store_that_lives_is_closed_by_its_user() -> None:
     store = MemoryLog()
     log = CrashingLog(store)
     await log.open()

@@ -129,7 +129,7 @@ def test_the_scenes_have_so_many_points_to_die_at(
 
 @pytest.mark.parametrize("when", WHENS)
 @pytest.mark.parametrize(("who", "scene"), PLAYED)
-async def test_dying_at_any_append_changes_nothing_that_anybody_was_told(
+async def test_dying_at_any_append_changes_nothing_that_clients_saw(
     scenes: dict[tuple[str, str], tuple[World, Outcomes]], who: str, scene: str, when: Any
 ) -> None:
     """P-15."""
@@ -142,7 +142,7 @@ async def test_dying_at_any_append_changes_nothing_that_anybody_was_told(
 
 
 @pytest.mark.parametrize("when", WHENS)
-async def test_dying_in_a_long_conversation_changes_nothing_that_anybody_was_told(
+async def test_dying_in_a_long_conversation_changes_nothing_that_clients_saw(
     undisturbed: tuple[World, Outcomes], when: Any
 ) -> None:
     for at in range(1 if when == "before" else SLICES // 2, EVERYTHING + 1, SLICES):
@@ -152,9 +152,7 @@ async def test_dying_in_a_long_conversation_changes_nothing_that_anybody_was_tol
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_dying_twice_changes_nothing_that_anybody_was_told(
-    undisturbed: tuple[World, Outcomes], seed: int
-) -> None:
+async def test_dying_twice_changes_nothing_that_clients_saw(undisturbed: tuple[World, Outcomes], seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(6):
         first, second = chance.randint(1, EVERYTHING - 10), chance.choice([1, 2, 3, chance.randint(4, 10)])
@@ -165,7 +163,7 @@ async def test_dying_twice_changes_nothing_that_anybody_was_told(
 
 
 @pytest.mark.parametrize("part", range(4))
-async def test_dying_over_a_file_changes_nothing_that_anybody_was_told(
+async def test_dying_over_a_file_changes_nothing_that_clients_saw(
     undisturbed: tuple[World, Outcomes], part: int, tmp_path: Path
 ) -> None:
     # Two of the script's commits may become one where a disk takes its time: the last points may not be reached.

@@ -183,7 +183,7 @@ async def test_dying_twice_changes_no_word(undisturbed: tuple[int, Kept], seed: 
 
 
 @pytest.mark.parametrize("part", range(4))
-async def test_an_answer_that_changes_at_each_attempt_is_the_same_for_everybody(part: int) -> None:
+async def test_an_answer_that_changes_at_each_attempt_is_the_same_for_all_clients(part: int) -> None:
     Speaker.is_fickle = True
     store = MemoryLog()
     world, _ = await play_and_check(lambda: store, [])

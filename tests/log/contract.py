@@ -99,7 +99,7 @@ class LogContract(StatesContract):
             else:  # it was in time: then the activation must know
                 assert (refused, taken.head, seqs(written)) == (None, 1, [1])
 
-    async def test_an_agent_that_nobody_activated_cannot_be_appended_to(self, tmp_path: Path) -> None:
+    async def test_an_agent_without_a_lease_cannot_be_appended_to(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             owner = await Owner.take(store)
             owner.agent = B
@@ -191,7 +191,7 @@ class LogContract(StatesContract):
             await owner.append(fact("hook.done", 1), rows=[ended_row(1, 7)])
             assert await store.turns(A) == [ended_row(1, 7)]
 
-    async def test_one_bad_batch_among_many_harms_nobody(self, tmp_path: Path) -> None:
+    async def test_one_bad_batch_among_many_does_not_affect_the_others(self, tmp_path: Path) -> None:
         """P-4."""
         async with self.opened(tmp_path) as store:
             owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(20)]

@@ -60,7 +60,7 @@ async def everything(store: Store, agent: AgentId) -> object:
 NOTHING: object = ([], [], (None, []), [], [])
 
 
-async def test_an_agent_and_all_below_it_are_gone_and_nobody_else_is(stores: Stores) -> None:
+async def test_an_agent_and_all_below_it_are_gone_and_no_other_agent(stores: Stores) -> None:
     async with stores.opened() as store:
         owner = await lived(store, A)
         for agent in (CHILD, GRANDCHILD, *NEIGHBOURS):
@@ -95,7 +95,7 @@ async def test_the_name_is_that_of_a_new_agent_and_old_writers_are_fenced(stores
         assert await store.agents() == [A]
 
 
-async def test_who_does_not_hold_the_lease_destroys_nothing(stores: Stores) -> None:
+async def test_a_process_without_the_lease_destroys_nothing(stores: Stores) -> None:
     async with stores.opened() as store:
         old = await lived(store, A)
         await Owner.take(store, A)

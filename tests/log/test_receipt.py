@@ -23,7 +23,7 @@ async def turn_of_the_loop() -> None:
     await asyncio.sleep(0)
 
 
-async def test_who_awaits_a_receipt_gets_what_came_of_it_however_late() -> None:
+async def test_a_caller_that_awaits_a_receipt_gets_its_result_however_late() -> None:
     receipt = Receipt()
     waiting = asyncio.ensure_future(receipt)
     await turn_of_the_loop()
@@ -34,7 +34,7 @@ async def test_who_awaits_a_receipt_gets_what_came_of_it_however_late() -> None:
     assert await receipt == "written"
 
 
-async def test_who_awaits_what_failed_gets_the_error() -> None:
+async def test_a_caller_that_awaits_a_failed_receipt_gets_the_error() -> None:
     receipt = Receipt()
     waiting = asyncio.ensure_future(receipt)
     await turn_of_the_loop()
@@ -45,7 +45,7 @@ async def test_who_awaits_what_failed_gets_the_error() -> None:
             await each
 
 
-async def test_those_who_want_to_be_called_are_called_at_once_in_order_and_in_their_own_context() -> None:
+async def test_callbacks_run_at_once_in_order_and_in_their_own_context() -> None:
     told: list[tuple[str, str]] = []
     context = Context()
     context.run(PLACE.set, "the agent's")
@@ -58,7 +58,7 @@ async def test_those_who_want_to_be_called_are_called_at_once_in_order_and_in_th
     assert len(told) == 2, "each once"
 
 
-async def test_who_comes_after_the_commit_is_called_soon_but_not_on_the_spot() -> None:
+async def test_a_callback_added_after_the_commit_runs_in_the_next_iteration() -> None:
     told: list[Receipt] = []
     receipt = Receipt()
     settle([receipt])
@@ -68,7 +68,7 @@ async def test_who_comes_after_the_commit_is_called_soon_but_not_on_the_spot() -
     assert told == [receipt]
 
 
-async def test_who_stopped_waiting_does_not_keep_the_others_from_being_told() -> None:
+async def test_a_cancelled_waiter_does_not_keep_the_result_from_others() -> None:
     gone, there = Receipt(), Receipt(result=2)
     leaving, staying = asyncio.ensure_future(gone), asyncio.ensure_future(there)
     told: list[Receipt] = []
@@ -101,7 +101,7 @@ async def test_the_others_are_told_even_if_one_stops_the_process() -> None:
     assert told == [first, first, second, third], "each once"
 
 
-async def test_who_awaits_a_receipt_is_told_although_another_does_not_want_to_be_called_any_more() -> None:
+async def test_a_waiter_gets_the_result_although_a_callback_was_removed() -> None:
     receipt, told = Receipt(result=3), list[Receipt]()
     receipt.then(told.append)
     waiting = asyncio.ensure_future(receipt)
@@ -141,7 +141,7 @@ async def test_whatever_can_be_awaited_has_a_receipt() -> None:
         await receipt_for(fail())
 
 
-async def test_what_is_cancelled_is_stopped_if_it_can_be_and_says_so_to_who_is_called_later() -> None:
+async def test_a_cancelled_receipt_stops_if_it_can_and_tells_later_callbacks() -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def write() -> None:

@@ -46,7 +46,7 @@ def test_values_are_copied() -> None:
     assert chunk["data"] == [[]]
 
 
-def test_fields_that_nobody_knows_are_for_newer_clients() -> None:
+def test_unknown_fields_are_for_newer_clients() -> None:
     given = {"type": "text-end", "id": "a", "citations": [], "sparkle": {"x": (1,)}, "lamp": object(), 7: 1}
     assert usable(given)[0] == {"type": "text-end", "id": "a"}
     chunk, problems = usable(given, newer=True)

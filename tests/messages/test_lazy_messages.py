@@ -26,14 +26,14 @@ def test_it_is_what_a_list_of_its_messages_is(history: LazyMessages, expected: l
     assert (PARTIAL in history) == (PARTIAL in expected)
 
 
-def test_nothing_is_read_before_somebody_looks() -> None:
+def test_nothing_is_read_before_the_first_access() -> None:
     unreadable = LazyMessages([b"nonsense"])
     assert len(unreadable) == 1
     with pytest.raises(BadMessage):
         unreadable[0]
 
 
-def test_who_changes_a_message_changes_it_for_this_conversation_only() -> None:
+def test_changing_a_message_changes_it_for_this_conversation_only() -> None:
     one, other = LazyMessages(BODIES), LazyMessages(BODIES)
     one[0].parts.append({"type": "text", "text": "mine"})
     assert one[0].text == "mine" and other[0].text == ""

@@ -240,7 +240,7 @@ def test_incomplete_calls_are_left_out_on_request() -> None:
     assert said(call("output-available", output=1), ignore_incomplete_tool_calls=True) != []
 
 
-def test_an_approval_that_nobody_gave_before_the_user_went_on_is_left_out() -> None:
+def test_an_approval_that_was_not_given_before_the_next_question_is_left_out() -> None:
     pending = {"role": "assistant", "parts": [call("approval-requested", approval={"id": "a"})]}
     user = {"role": "user", "parts": [text()]}
     assert [message["role"] for message in convert_to_model_messages([user, pending])] == ["user", "assistant"]

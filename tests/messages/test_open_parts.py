@@ -4,7 +4,7 @@ from everyword.messages.message import Part
 from everyword.messages.open_parts import OpenInput, OpenPart
 
 
-def test_text_is_joined_when_somebody_looks_and_grows_on() -> None:
+def test_text_is_joined_at_an_access_and_grows_on() -> None:
     part: Part = {"type": "text", "text": ""}
     open_part = OpenPart(part, 0)
     open_part.join()

@@ -68,7 +68,7 @@ def test_what_has_an_outcome_is_left_alone(part: Part) -> None:
     assert repair_calls([message], answerable=not_answerable)[0] is message
 
 
-def test_a_call_that_somebody_can_still_answer_stays_open() -> None:
+def test_a_call_that_can_still_be_answered_stays_open() -> None:
     mine, lost = call("input-available"), call("input-available", toolCallId="lost")
     message = UIMessage("m", "assistant", [mine, lost])
     parts = repair_calls([message], answerable=lambda part: part["toolCallId"] == "c")[0].parts

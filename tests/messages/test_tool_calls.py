@@ -67,7 +67,7 @@ def test_a_call_announced_twice_is_found_where_an_answer_belongs() -> None:
         (call(state="output-denied"), False),
     ],
 )
-def test_a_call_is_open_while_it_waits_for_somebody(part: Part, is_open: bool) -> None:
+def test_a_call_is_open_while_it_waits_for_an_answer(part: Part, is_open: bool) -> None:
     assert (open_calls(message(part)) == [part]) is is_open
 
 

@@ -56,9 +56,7 @@ class Waiting:
     ("base", "scenario"),
     [(name, scenario) for name, base in BASES.items() for scenario in ANSWERED if SCENARIOS[scenario].is_for(base)],
 )
-async def test_who_answers_and_waits_is_told_of_the_continuation_or_that_there_is_none(
-    base: str, scenario: str
-) -> None:
+async def test_a_client_that_answers_and_waits_gets_the_continuation_or_none(base: str, scenario: str) -> None:
     """P-64."""
     GATES.clear()
     async with serving(MemoryLog(), answering(base, Chat)) as server:

@@ -45,7 +45,7 @@ async def test_what_is_asked_during_a_commit_is_decided_together_behind_it() -> 
         ]
 
 
-async def test_who_asks_of_an_actor_that_is_cancelled_in_the_middle_of_a_commit_is_told() -> None:
+async def test_a_caller_of_an_actor_cancelled_during_a_commit_gets_an_error() -> None:
     store = SlowDisk()
     async with running(store, ScriptedResponder(["yes"])) as directory:
         async with directory.attach(AGENT) as loaded, asyncio.timeout(PATIENCE):
@@ -62,7 +62,7 @@ async def test_who_asks_of_an_actor_that_is_cancelled_in_the_middle_of_a_commit_
             assert await written(store) == []
 
 
-async def test_what_answers_runs_in_the_agents_own_context_whoever_asks() -> None:
+async def test_answers_run_in_the_agents_own_context() -> None:
     found: list[str] = []
 
     def answer(call: TurnCall) -> list[str]:
@@ -157,7 +157,7 @@ async def test_an_actor_that_was_cut_short_in_a_decision_is_gone_and_nothing_of_
 
 
 @pytest.mark.parametrize("failure", [asyncio.CancelledError(), StopIteration(), ZeroDivisionError()], ids=repr)
-async def test_what_breaks_behind_a_commit_ends_the_actor_and_nobody_waits(failure: BaseException) -> None:
+async def test_an_error_after_a_commit_ends_the_actor_and_all_callers_return(failure: BaseException) -> None:
     def broken(*_: Any) -> None:
         raise failure
 

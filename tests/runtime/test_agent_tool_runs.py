@@ -179,7 +179,7 @@ async def test_a_parent_lost_to_its_store_finds_its_sub_agent_again(base: str) -
         assert (await here.ended("agent-tool:c0")).status == "completed"
 
 
-async def test_a_sub_agent_that_hangs_as_it_is_loaded_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sub_agent_that_hangs_during_loading_blocks_no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trap 191."""
     monkeypatch.setattr(watching, "LOOK", 0.01)
     crewed, store = crew("chat", agent_tool_limits=AgentToolLimits(silence_timeout=30.0)), Moody()

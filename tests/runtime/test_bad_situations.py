@@ -88,7 +88,7 @@ async def test_asking_while_the_disk_is_full_is_refused_with_the_reason_and_aski
             assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
 
 
-async def test_a_store_that_breaks_in_an_unknown_way_leaves_nobody_waiting() -> None:
+async def test_a_store_that_breaks_in_an_unknown_way_leaves_no_caller_waiting() -> None:
     clock = ManualClock()
     store = FailingDisk(clock)
     async with running(store, ScriptedResponder(["yes"]), clock) as directory:
@@ -339,7 +339,7 @@ async def test_a_turn_that_kills_its_process_every_time_is_given_up_and_the_serv
             assert causes == ["first", "crash", "crash"]
 
 
-async def test_an_agent_that_cannot_be_made_keeps_nobody_else_from_being_picked_up(
+async def test_an_agent_that_cannot_be_made_does_not_keep_others_from_loading(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, other = MemoryLog(), AgentId("gone/bob")

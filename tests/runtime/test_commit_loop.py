@@ -172,7 +172,7 @@ async def test_a_batch_that_is_not_committed_ends_its_actor_only() -> None:
             await a.ask(ReplaceState(to_raw(2)))
 
 
-async def test_a_receipt_that_never_comes_holds_up_nobody_and_its_callers_hear_of_the_end() -> None:
+async def test_a_missing_receipt_blocks_no_other_and_its_callers_get_an_error() -> None:
     store = Remote()
     async with actors(store, "a", "b") as (a, b):
         waiting = value(a, 1)

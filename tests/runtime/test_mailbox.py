@@ -50,7 +50,7 @@ async def test_chunks_never_pass_what_came_between_them() -> None:
     assert taken(mailbox) == [(1, 1, [b"a"]), "CancelTurns", (1, 1, [b"b"]), (1, 2, [b"c"]), (2, 1, [b"d"])]
 
 
-async def test_chunks_that_somebody_waits_for_are_not_joined_by_others() -> None:
+async def test_chunks_with_a_waiting_caller_are_not_joined_by_others() -> None:
     mailbox = Mailbox()
     mailbox.post(Envelope(emit(b"a"), asyncio.get_running_loop().create_future()))
     offer(mailbox, emit(b"b"))
@@ -79,7 +79,7 @@ async def test_there_is_room_for_so_many_chunks_and_then_again_when_some_were_ta
     assert offer(mailbox, emit(b"c"))
 
 
-async def test_a_closed_mailbox_takes_no_chunks_and_lets_nobody_wait() -> None:
+async def test_a_closed_mailbox_takes_no_chunks_and_blocks_no_caller() -> None:
     mailbox = Mailbox(capacity=1)
     offer(mailbox, emit(b"a"))
     mailbox.close()

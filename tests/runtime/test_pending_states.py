@@ -14,7 +14,7 @@ def reply() -> asyncio.Future[None]:
     return asyncio.get_running_loop().create_future()
 
 
-async def test_the_newest_is_what_was_set_last_by_anybody_or_by_one() -> None:
+async def test_the_newest_state_is_the_last_one_set_overall_or_by_one_caller() -> None:
     states, me, other = PendingStates(), object(), object()
     first, second = reply(), reply()
     assert (states.newest(), states.newest(me), states.are_waiting) == (None, None, False)

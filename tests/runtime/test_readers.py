@@ -34,7 +34,7 @@ async def stream(loaded: LoadedAgent, count: int) -> None:
         await loaded.actor.ask(EmitChunks(TurnId(1), Attempt(1), [Emitted(b'"x"')]))
 
 
-def test_a_tail_remembers_nothing_while_nobody_reads() -> None:
+def test_a_tail_keeps_nothing_without_readers() -> None:
     tail = Tail(Seq(0))
     tail.publish(committed(1, 10))
     assert tail.head == 10
@@ -69,7 +69,7 @@ def test_a_tail_forgets_the_oldest_and_says_so() -> None:
     asyncio.run(main())
 
 
-async def test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else() -> None:
+async def test_a_tail_keeps_only_what_a_reader_has_not_read() -> None:
     tail = Tail(Seq(0))
     quick = tail.join()
     tail.set_sink(quick, lambda told: True)
@@ -90,7 +90,7 @@ async def test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else() -> Non
     assert tail.after(Seq(9), 10, 1000) is None, "by now all have read it"
 
 
-async def test_who_stands_in_for_a_reader_is_handed_every_batch_and_nobody_is_woken() -> None:
+async def test_a_sink_gets_every_batch_and_its_reader_is_not_woken() -> None:
     tail, handed = Tail(Seq(0)), list[int]()
     reader = tail.join()
 
@@ -109,7 +109,7 @@ async def test_who_stands_in_for_a_reader_is_handed_every_batch_and_nobody_is_wo
     assert reader.is_set()
 
 
-async def test_who_cannot_stand_in_any_more_is_not_asked_again_until_the_reader_waits() -> None:
+async def test_a_sink_that_gave_up_gets_nothing_until_the_reader_waits_again() -> None:
     tail, asked = Tail(Seq(0)), list[int]()
     reader = tail.join()
 
@@ -144,7 +144,7 @@ async def test_a_reader_is_handed_everything_even_if_the_process_was_stopped_whi
     assert [each.seq for each in page] == [2]
 
 
-async def test_nobody_stands_in_for_a_reader_that_has_left() -> None:
+async def test_a_reader_that_has_left_has_no_sink() -> None:
     tail = Tail(Seq(0))
     reader = tail.join()
     tail.leave(reader)
@@ -264,7 +264,7 @@ async def test_one_direct_frame_may_be_larger_than_what_may_wait() -> None:
             assert await outbox.next() == b"y"
 
 
-async def test_who_has_much_to_post_waits_until_half_of_it_is_read_or_nobody_reads() -> None:
+async def test_drain_waits_until_half_is_read_or_the_reader_is_gone() -> None:
     async with running(MemoryLog(), ScriptedResponder([])) as directory, directory.attach(AGENT) as loaded:
         async with loaded.subscribe() as subscription:
             outbox = ConnectionOutbox(subscription, max_bytes=100)

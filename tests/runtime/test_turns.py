@@ -58,7 +58,7 @@ async def test_an_attempt_is_committed_before_the_model_is_called() -> None:
             await watcher.ended(1)
 
 
-async def test_an_answer_that_waits_for_nothing_keeps_nobody_waiting() -> None:
+async def test_an_answer_that_never_waits_does_not_block_others() -> None:
     taken, seen_after = 0, list[int]()
 
     class Hasty(ScriptedResponder):
@@ -307,7 +307,7 @@ async def test_the_response_hook_is_called_once_per_turn_with_what_was_committed
     assert result.message is not None and result.message.text == "Hello"
 
 
-async def test_a_hook_that_raises_is_called_once_and_harms_nobody() -> None:
+async def test_a_hook_that_raises_is_called_once_and_affects_nothing_else() -> None:
     async def hook(result: TurnResult) -> None:
         raise RuntimeError("hook")
 
@@ -340,7 +340,7 @@ async def test_a_deferred_turn_is_given_its_messages_at_the_head_of_the_queue() 
             assert said == ["hi", "first", "after first", "second"]
 
 
-async def test_a_deferred_turn_whose_messages_nobody_knows_any_more_ends_as_an_error() -> None:
+async def test_a_deferred_turn_whose_messages_are_gone_ends_as_an_error() -> None:
     async with running(MemoryLog(), ScriptedResponder(["x"])) as directory:
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:
             await loaded.actor.ask(Submit(RequestId("r1"), MessageId("a1"), None, trusted=True))

@@ -56,14 +56,14 @@ def test_without_authorize_this_machine_is_let_in(client: str, host: str) -> Non
         *(connection(**{name: "for=203.0.113.7"}) for name in FORWARDED),
     ],
 )
-def test_without_authorize_everybody_else_is_refused_and_told_how_to_open_it(stranger: HTTPConnection) -> None:
+def test_without_authorize_other_clients_are_refused_with_a_hint(stranger: HTTPConnection) -> None:
     refused = AccessPolicy(Permissions(), ()).refuse_strangers(stranger)
     assert refused is not None and refused.status == 403
     assert "To serve others" in refused.reason and "authorize=" in refused.reason
 
 
 @pytest.mark.parametrize("stranger", [connection("203.0.113.7"), connection(host="a.example"), connection(via="x")])
-def test_with_authorize_nobody_is_a_stranger(stranger: HTTPConnection) -> None:
+def test_with_authorize_any_address_is_admitted(stranger: HTTPConnection) -> None:
     async def authorize(connecting: Connecting) -> Principal:
         return Principal("ann")
 
@@ -116,7 +116,7 @@ async def _broken(connecting: Connecting) -> Principal:
     ("authorize", "status", "sentence"),
     [(_nobody, 401, "does not know you"), (_refusing, 402, "Your plan has ended."), (_broken, 500, "could not check")],
 )
-async def test_whoever_is_not_let_in_by_name_stays_outside(authorize: Any, status: int, sentence: str) -> None:
+async def test_a_client_without_an_explicit_permit_is_refused(authorize: Any, status: int, sentence: str) -> None:
     agent = scripted(["x"])
     app = chat(agent, authorize=authorize)
     async with talking(app) as client:

@@ -13,7 +13,7 @@ from tests.server.sockets import socket
 
 
 @pytest.mark.obligation("000-Q2")
-async def test_whoever_comes_back_within_half_a_second_of_an_error_sees_the_partial_and_the_error() -> None:
+async def test_a_client_back_within_half_a_second_of_an_error_sees_text_and_error() -> None:
     clock = ManualClock()
     app = chat(scripted(["Hel", "lo", ChatError("out of quota")]))
     app.clock = clock

@@ -58,7 +58,7 @@ async def caught_up(url: str, *runs: str) -> Socket:
 
 
 @pytest.mark.parametrize("base", BASES)
-async def test_who_watches_live_and_who_comes_at_any_moment_are_told_the_same(base: str) -> None:
+async def test_live_and_late_clients_get_the_same_frames(base: str) -> None:
     """P-55."""
     crewed = crew(base)
     text = "one gate:1 two gate:2 three"
@@ -128,7 +128,7 @@ async def test_a_cut_at_every_frame_loses_and_doubles_nothing(base: str) -> None
         assert all(seen[number] == last[number] for number in seen)
 
 
-async def test_a_connections_runs_are_told_after_who_it_talks_to() -> None:
+async def test_a_connection_gets_the_runs_after_the_identity() -> None:
     """P-56."""
     crewed = crew("chat")
     async with serving_crew(crewed) as (url, boss):
@@ -197,7 +197,7 @@ async def test_a_replay_that_takes_too_long_leaves_out_chunks_and_no_ends(monkey
         assert [frame["event"]["kind"] for frame in told(page)] == ["started", "finished"] * 2
 
 
-async def test_who_connects_to_the_sub_agent_itself_chats_with_it_and_sees_its_turn() -> None:
+async def test_a_client_of_the_sub_agent_itself_chats_with_it_and_sees_its_turn() -> None:
     crewed = crew("chat")
 
     async def open_to_all(self: Any, request: Any, child: Any) -> bool:

@@ -154,7 +154,7 @@ def app_of(*agents: type[Agent], **options: Any) -> Everyword:
     return app
 
 
-async def test_a_page_is_told_who_it_talks_to_then_the_state_once_then_the_agents_own_word() -> None:
+async def test_a_page_gets_identity_then_the_state_once_then_the_agents_own_frame() -> None:
     async with serving(app_of(Counter)) as url, page(url) as tab:
         frames = [await tab.next() for _ in range(4)]
     assert [frame.get("type") for frame in frames] == ["cf_agent_identity", STATE, "cf_agent_mcp_servers", None]
@@ -162,7 +162,7 @@ async def test_a_page_is_told_who_it_talks_to_then_the_state_once_then_the_agent
     assert frames[3] == {"welcome": "me"}
 
 
-async def test_a_state_goes_to_everybody_but_who_sent_it_and_to_the_hook() -> None:
+async def test_a_state_goes_to_all_clients_except_its_sender_and_to_the_hook() -> None:
     async with serving(app_of(Counter)) as url, page(url) as one, page(url) as other:
         await one.until(lambda f: f == {"welcome": "me"})
         await other.until(lambda f: f == {"welcome": "me"})
@@ -241,7 +241,7 @@ async def test_a_client_cannot_have_more_calls_running_than_a_connection_may() -
         await tab.until(lambda f: f.get("id") == "w0" and f["success"])
 
 
-async def test_a_slow_hook_keeps_nobody_waiting() -> None:
+async def test_a_slow_hook_delays_nothing_else() -> None:
     class Slow(Counter):
         async def on_state_changed(self, state: Any, source: Any) -> None:
             await asyncio.Event().wait()
@@ -279,7 +279,7 @@ async def test_the_python_client_is_given_the_result_of_a_stream() -> None:
         assert await client.call("total", 2) == {"sum": 3}
 
 
-async def test_a_broadcast_reaches_all_but_who_is_excluded() -> None:
+async def test_a_broadcast_reaches_all_but_the_excluded_connections() -> None:
     async with (
         serving(app_of(Counter)) as url,
         page(url) as one,

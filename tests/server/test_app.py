@@ -120,7 +120,7 @@ async def test_a_request_that_is_let_in_after_the_end_does_not_start_it_again() 
     assert (store.opened, store.closed) == (1, 1)
 
 
-async def test_who_closes_it_at_the_same_time_waits_for_the_same_end_and_harms_no_next_start() -> None:
+async def test_concurrent_closes_wait_for_the_same_end_and_allow_a_new_start() -> None:
     store = CountingLog()
     app = chat(scripted(["Hello"]), store=store)
     await app.start()

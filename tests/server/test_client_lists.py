@@ -94,7 +94,7 @@ async def test_a_list_that_leaves_messages_out_deletes_none_and_is_answered_with
             assert await target.stored() == shown
 
 
-async def test_a_trusted_client_changes_what_the_assistant_said_for_everybody_and_after_a_restart() -> None:
+async def test_a_trusted_client_changes_an_answer_for_all_and_after_a_restart() -> None:
     async with target_of(Trusting) as target:
         async with target.tab() as tab, target.tab() as other:
             await target.check_works(tab, "first")

@@ -149,7 +149,7 @@ async def test_each_frame_has_a_time_of_its_own_even_if_the_next_one_has_begun()
 
 
 @pytest.mark.parametrize("opcode", [0, 9, 10])
-async def test_a_flood_of_empty_frames_closes_the_socket_and_nobody_else_waits(opcode: int) -> None:
+async def test_a_flood_of_empty_frames_closes_its_socket_and_delays_no_other(opcode: int) -> None:
     async with bounded(chat(scripted(["x"]))) as url, clients(url, 2) as (flooding, neighbour):
         flooding.write(frame(b"", 1, fin=False))
         flood = asyncio.create_task(flooding.push(frame(b"", opcode, fin=opcode > 0) * 600_000))

@@ -152,7 +152,7 @@ def ends(frames: list[Frame], request: str) -> list[Any]:
     return [frame["outcome"] for frame in frames if frame.get("id") == request and frame.get("done")]
 
 
-async def test_a_running_answer_finishes_within_the_grace_before_the_eyes_of_who_watches(stage: Stage) -> None:
+async def test_clients_see_a_running_answer_finish_within_the_grace(stage: Stage) -> None:
     async with stage.process() as (server, url):
         async with socket(url) as client, socket(url) as other:
             await asked(client)

@@ -56,7 +56,7 @@ async def test_a_socket_that_may_not_come_in_is_closed_for_good_with_a_sentence(
         assert len((await app.start()).directory) == 0
 
 
-async def test_a_socket_that_may_come_in_is_told_who_it_talks_to() -> None:
+async def test_an_admitted_socket_gets_the_identity_of_its_agent() -> None:
     async with serving(chat(scripted(["x"]), authorize=_nobody)) as url:
         address = url.replace("http", "ws") + "/agents/chat/ann?token=sesame"
         async with open_socket(address, proxy=None) as sock, asyncio.timeout(PATIENCE):

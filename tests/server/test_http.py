@@ -148,7 +148,7 @@ async def test_a_question_sent_again_while_it_is_answered_joins_the_running_turn
         assert len(agent.turns) == 1  # type: ignore[attr-defined]
 
 
-async def test_whoever_does_not_want_to_wait_is_told_that_the_question_was_accepted() -> None:
+async def test_respond_async_returns_the_acceptance() -> None:
     async with talking(chat(scripted(["Hello"]))) as client:
         headers = {"prefer": "respond-async", "idempotency-key": "k1"}
         answer = await client.post("chat", json=question(), headers=headers)
@@ -307,7 +307,7 @@ async def test_of_many_readers_that_come_at_once_no_more_get_in_than_there_are_s
 # -- the transcript -----------------------------------------------------------------------------------------------
 
 
-async def test_the_transcript_of_nobody_is_empty_and_asking_does_not_load_an_agent() -> None:
+async def test_the_transcript_of_an_unknown_agent_is_empty_and_loads_none() -> None:
     app = chat(scripted(["x"]))
     async with talking(app) as client:
         answer = await client.get("get-messages")
@@ -438,7 +438,7 @@ async def test_stop_ends_the_running_turn_and_keeps_what_was_said() -> None:
         assert (await client.post("chat/stop")).json() == {"stopped": []}
 
 
-async def test_stop_with_a_stale_request_id_harms_nobody() -> None:
+async def test_stop_with_a_stale_request_id_stops_nothing_else() -> None:
     gate = Gate()
     async with talking(chat(scripted(lambda turn: ["a", gate] if turn.id == "new" else ["b"]))) as client:
         await ask(client, question("u1"), idempotency_key="old")

@@ -164,7 +164,7 @@ async def test_a_client_that_connects_while_a_late_call_runs_is_greeted_as_when_
             assert not any(frame["type"] == "cf_agent_use_chat_response" for frame in late.frames)
 
 
-async def test_a_question_behind_half_an_approved_batch_releases_whoever_waits_for_its_continuation() -> None:
+async def test_a_question_after_a_half_approved_batch_releases_waiting_clients() -> None:
     async with shop() as url, socket(url) as tab:
         await tab.greeted()
         await tab.ask("r1", "refund 200 300")

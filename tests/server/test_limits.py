@@ -34,7 +34,7 @@ def test_principals_do_not_use_up_each_others_requests_and_old_ones_are_forgotte
     assert pace.wait_needed("ann", Millis(0)) == 0  # forgotten: memory is bounded
 
 
-def test_a_limit_of_none_lets_nobody_through() -> None:
+def test_a_limit_of_none_lets_no_client_through() -> None:
     assert RateLimiter(0).wait_needed("ann", Millis(5)) == 60_000
 
 
@@ -61,7 +61,7 @@ def test_what_is_sent_passes_until_a_minutes_worth_is_there(
 
 
 @given(st.integers(1, 50), st.integers(0, 40))
-def test_who_waits_as_long_as_it_is_told_gets_through(limit: int, more: int) -> None:
+def test_a_client_that_waits_for_the_given_delay_gets_through(limit: int, more: int) -> None:
     flow = TrafficLimiter(limit, 10**9)
     assert [flow.wait_needed("ann", 1, 5, Millis(0)) for _ in range(limit)] == [0] * limit
     waits = [flow.wait_needed("ann", 1, 5, Millis(0)) for _ in range(more + 1)]
@@ -74,7 +74,7 @@ def test_who_waits_as_long_as_it_is_told_gets_through(limit: int, more: int) -> 
     assert flow.wait_needed("ann", 1, 5, Millis(waits[-1])) == 0
 
 
-def test_who_goes_on_regardless_is_told_apart() -> None:
+def test_a_client_that_ignores_the_delay_gets_more_than_a_minute() -> None:
     flow = TrafficLimiter(100, 10**9)
     waits = [flow.wait_needed("ann", 1, 1, Millis(n)) for n in range(300)]
     assert not any(waits[:100]) and all(waits[101:])

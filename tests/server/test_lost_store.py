@@ -62,7 +62,7 @@ async def test_no_turn_is_taken_once_the_file_is_gone(
     assert len([each for each in errors if each.startswith("unable to write any more;") and what in each]) == 1
 
 
-async def test_what_a_running_turn_says_after_that_is_shown_to_nobody(tmp_path: Path) -> None:
+async def test_chunks_of_a_running_turn_after_that_are_not_shown(tmp_path: Path) -> None:
     """I-3: a commit to a deleted file counts for nothing."""
     gate = Gate()
     app = chat(scripted(["before", gate, "after"]), store=str(tmp_path / "chats.db"))

@@ -81,7 +81,7 @@ async def test_the_hook_may_be_async() -> None:
     assert told[0] == "turn.accepted"
 
 
-async def test_a_hook_that_raises_harms_nobody_and_is_called_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hook_that_raises_affects_nothing_else_and_is_called_again(caplog: pytest.LogCaptureFixture) -> None:
     told: list[str] = []
 
     def hear(happened: Happened) -> None:

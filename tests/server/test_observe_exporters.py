@@ -260,7 +260,7 @@ async def test_a_turn_that_goes_on_is_open() -> None:
             await reply
 
 
-async def test_metrics_are_served_to_this_machine_only_unless_somebody_says_otherwise() -> None:
+async def test_metrics_are_served_to_this_machine_only_by_default() -> None:
     app = Everyword([answering("x")], store="memory:", observe=[Metrics()])
     async with talking(app) as client:
         url = str(client.base_url).split("/agents")[0]
@@ -281,7 +281,7 @@ async def test_metrics_are_served_to_this_machine_only_unless_somebody_says_othe
         assert (await client.get(f"{url}/metrics")).status_code == 404
 
 
-async def test_metrics_are_not_served_when_nobody_asked_for_them() -> None:
+async def test_metrics_are_not_served_by_default() -> None:
     async with talking(Everyword([answering("x")], store="memory:")) as client:
         url = str(client.base_url).split("/agents")[0]
         assert (await client.get(f"{url}/metrics")).status_code == 404

@@ -74,7 +74,7 @@ async def test_a_connection_without_the_protocol_may_ask_and_is_told_of_a_mistak
         assert [message["role"] for message in (await http.get("get-messages")).json()] == ["user", "assistant"]
 
 
-async def test_who_cannot_say_tells_everything() -> None:
+async def test_a_connection_whose_preparation_fails_gets_everything() -> None:
     async with serving(app_of()) as url, socket(url, "?kind=broken") as tab:
         assert (await tab.greeted())["name"] == "ann"
         await tab.until(lambda frame: frame == {"welcome": True})

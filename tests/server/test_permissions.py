@@ -350,7 +350,7 @@ async def test_disconnecting_a_principal_closes_all_that_it_has_open_and_nothing
 # -- who the code works for ----------------------------------------------------------------------------------
 
 
-async def test_hooks_callables_and_requests_know_who_they_work_for() -> None:
+async def test_hooks_callables_and_requests_know_their_principal() -> None:
     seen: list[tuple[str, str | None]] = []
 
     class Room(Agent):

@@ -99,7 +99,7 @@ async def test_what_cannot_be_read_is_refused_with_a_sentence(asked: dict[str, s
         assert (await client.get("/playground/secrets")).status_code == 404
 
 
-async def test_nobody_is_shown_a_conversation_that_they_may_not_use() -> None:
+async def test_no_client_is_shown_a_conversation_that_it_may_not_use() -> None:
     async def authorize(who: Connecting) -> Principal | Reject:
         said = who.request.query_params.get("as") or who.request.headers.get("x-user")
         return Principal(said) if said == who.name else Reject("unable to open the chat; that is not yours")

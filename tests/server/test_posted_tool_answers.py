@@ -140,7 +140,7 @@ async def test_a_result_of_a_tool_that_runs_here_is_not_taken() -> None:
         assert states == ["approval-requested"] and Shop.refunds == []
 
 
-async def test_the_first_answer_wins_and_who_was_slower_is_told_which() -> None:
+async def test_the_first_answer_wins_and_a_slower_client_gets_it() -> None:
     async with talking(chat(scripted(_script(CALL, then=["Found."])))) as client:
         asked = await _called(client)
         first = _answered(asked, "c1", state="output-available", output="first")
@@ -153,7 +153,7 @@ async def test_the_first_answer_wins_and_who_was_slower_is_told_which() -> None:
         assert late.events[-1].data == "[DONE]"
 
 
-async def test_who_answers_while_the_continuation_runs_follows_it_from_its_first_chunk() -> None:
+async def test_an_answer_during_the_continuation_streams_it_from_its_first_chunk() -> None:
     gate = Gate()
     agent = scripted(_script(CALL, then=["Half", gate, " whole."]))
     async with talking(chat(agent)) as client:
@@ -183,7 +183,7 @@ async def test_an_answer_that_comes_with_a_new_question_is_taken_and_the_questio
         assert len(agent.turns) == 2, "the question is the continuation"
 
 
-async def test_who_may_only_watch_answers_nothing() -> None:
+async def test_a_read_only_client_answers_nothing() -> None:
     async def admit(connecting: Any) -> Principal:
         return Principal("eve", read_only="eve" in connecting.request.headers)
 
@@ -195,7 +195,7 @@ async def test_who_may_only_watch_answers_nothing() -> None:
         assert stored[-1]["parts"][-1]["state"] == "input-available"
 
 
-async def test_calls_that_nobody_made_and_messages_that_nobody_sent_change_nothing() -> None:
+async def test_unknown_calls_and_unknown_messages_change_nothing() -> None:
     agent = scripted(_script(CALL, then=["x"]))
     async with talking(chat(agent)) as client:
         asked = await _called(client)

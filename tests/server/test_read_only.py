@@ -112,7 +112,7 @@ def test_a_mark_that_is_given_no_method_is_a_mistake_of_the_developer() -> None:
         callable_(3)  # type: ignore[call-overload]
 
 
-async def test_an_override_without_the_mark_is_not_callable_by_anybody() -> None:
+async def test_an_override_without_the_mark_is_not_callable() -> None:
     class Bold(Chat):
         async def look(self, far: int) -> int:  # type: ignore[override]
             return 0
@@ -277,7 +277,7 @@ async def test_a_read_only_client_makes_and_loads_no_agent() -> None:
         assert await store.agents() == []
 
 
-async def test_a_read_only_client_watches_an_agent_that_somebody_uses() -> None:
+async def test_a_read_only_client_watches_an_agent_that_is_in_use() -> None:
     async with serving(app()) as url, socket(url) as owner:
         await owner.greeted()
         async with socket(url, "?guest=1") as guest:

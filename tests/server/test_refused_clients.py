@@ -45,7 +45,7 @@ async def _by_token(connecting: Connecting) -> Principal | Reject | None:
         ("later", 503, TRY_LATER, "Down for maintenance."),
     ],
 )
-async def test_who_is_refused_stays_away_and_who_met_a_broken_server_comes_back(
+async def test_a_refused_client_stays_away_and_one_that_met_an_error_reconnects(
     token: str, status: int, code: int, reason: str
 ) -> None:
     """P-33: the stock client gives up at 1008 and tries again at 1013; HTTP gives the same people the same verdict."""
@@ -60,7 +60,7 @@ async def test_who_is_refused_stays_away_and_who_met_a_broken_server_comes_back(
         assert len((await app.start()).directory) == 0
 
 
-async def test_who_is_let_in_over_the_socket_is_who_authorize_was_asked_about() -> None:
+async def test_the_client_on_the_socket_is_the_one_that_authorize_checked() -> None:
     """P-32: names may have any characters."""
     asked: list[tuple[str, str]] = []
 
@@ -197,7 +197,7 @@ async def test_a_question_beyond_the_limit_of_waiting_turns_is_answered_and_the_
         assert (await client.ended("r1"))["outcome"] == (await client.ended("r2"))["outcome"] == "completed"
 
 
-async def test_who_asks_too_often_is_told_how_long_to_wait_and_may_still_watch_and_stop() -> None:
+async def test_a_client_that_asks_too_often_gets_the_delay_and_may_read_and_stop() -> None:
     gate = Gate()
     app = chat(scripted([gate, "Hello"]), limits=Limits(requests_per_minute=1))
     async with serving(app) as url, socket(url) as client, socket(url) as other:
@@ -361,7 +361,7 @@ async def test_frames_of_one_client_are_taken_in_the_order_in_which_they_were_se
             assert [message["id"] for message in stored][:1] == ["u-r3"] and len(stored) == 2
 
 
-async def test_who_may_only_watch_cannot_stop_answer_or_edit_and_sees_it_all() -> None:
+async def test_a_read_only_client_cannot_stop_answer_or_edit_and_sees_everything() -> None:
     """P-34."""
     gate = Gate()
 

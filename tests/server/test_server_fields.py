@@ -58,7 +58,7 @@ async def test_a_question_on_a_socket_comes_back_with_its_author_and_time() -> N
         assert "secret" not in str(asked.metadata), "claims stay on the server"
 
 
-async def test_a_posted_question_and_one_of_the_agents_own_code_have_the_author_for_whom_they_are_asked() -> None:
+async def test_a_posted_question_and_one_of_the_agents_own_code_have_their_author() -> None:
     async with serving(desk()) as url:
         async with connect(f"{url}/agents/chat/ann", params={"user": "bob"}) as http:
             await ask(http, question(metadata=FORGED))

@@ -113,7 +113,7 @@ async def _not_reading(client: httpx.AsyncClient, path: str) -> AsyncIterator[ht
 
 
 @pytest.mark.slow
-async def test_clients_that_do_not_read_cost_no_memory_hold_nobody_up_and_get_everything_later(tmp_path: Path) -> None:
+async def test_clients_that_do_not_read_cost_no_memory_and_get_everything_later(tmp_path: Path) -> None:
     """P-11."""
     async with flooding(tmp_path) as url, connect(url) as client:
         await flood(client, "first", slow=0)

@@ -103,7 +103,7 @@ async def test_http_turns_of_a_sub_agent_are_its_own() -> None:
         ("sub/leaf/a%00b", 400, "NUL"),
     ],
 )
-async def test_who_is_not_let_through_gets_the_same_verdict_over_http_and_over_the_socket(
+async def test_a_refused_client_gets_the_same_verdict_over_http_and_the_socket(
     path: str, status: int, said: str
 ) -> None:
     """P-51; Trap 217: what does not exist is nobody's, least of all the parent's."""
@@ -121,7 +121,7 @@ async def test_who_is_not_let_through_gets_the_same_verdict_over_http_and_over_t
                 assert code == 1011
 
 
-async def test_nobody_gets_to_a_sub_agent_unless_its_parent_has_said_so() -> None:
+async def test_no_client_reaches_a_sub_agent_unless_its_parent_allows_it() -> None:
     class Chat(AIChatAgent):
         sub_agent_classes = (Leaf,)
 
@@ -129,7 +129,7 @@ async def test_nobody_gets_to_a_sub_agent_unless_its_parent_has_said_so() -> Non
         assert (await refused.closed())[0] == 4403
 
 
-async def test_everybody_on_the_way_is_asked_from_the_root_down() -> None:
+async def test_every_agent_on_the_path_is_asked_from_the_root_down() -> None:
     async with serving(app()) as url, socket(url, name="ann/sub/chat/mid/sub/leaf/l") as leaf:
         assert (await leaf.greeted())["name"] == "l"
     assert Chat.asked == [("ann", "chat", "mid"), ("mid", "leaf", "l")]

@@ -72,7 +72,7 @@ async def test_results_given_at_once_by_two_tabs_make_one_continuation_of_one_me
     assert len(agent.turns) == 2  # type: ignore[attr-defined]
 
 
-async def test_a_second_answer_to_a_call_changes_nothing_and_nobody_hears_of_it() -> None:
+async def test_a_second_answer_to_a_call_changes_nothing_and_is_not_sent() -> None:
     """Trap 90."""
     async with serving(chat(asking("Seen."))) as url, socket(url) as first, socket(url) as second:
         await first.ask("r1")
@@ -215,7 +215,7 @@ async def test_a_turn_from_long_ago_is_still_told_with_its_end_and_the_messages_
         assert (await client.ended("r0"))["messageIds"] == ["u-r0"]
 
 
-async def test_sockets_that_die_in_the_middle_of_a_replay_disturb_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_sockets_that_die_during_a_replay_do_not_disturb_others(caplog: pytest.LogCaptureFixture) -> None:
     """Traps 23 and 203: what can no longer be sent is nobody's error, and the turn goes on."""
     gate = Gate()
     words: list[Item] = [{"type": "data-note", "id": f"n{n}", "data": "x" * 2000} for n in range(200)]

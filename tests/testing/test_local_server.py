@@ -180,7 +180,7 @@ async def test_time_is_the_tests_to_turn(manual_clock: ManualClock) -> None:
     assert called == ["now"]
 
 
-async def test_nobody_answers_while_it_is_down() -> None:
+async def test_a_server_that_is_down_does_not_answer() -> None:
     chat = chatting(ScriptedModel("hello"))
     server = LocalServer(chat)
     with pytest.raises(UsageError):
@@ -230,7 +230,7 @@ async def test_the_app_that_is_given_is_served_and_given_back(tmp_path: Path) ->
         assert await till.add(1) == 1, "on its own store again"
 
 
-async def test_a_kill_ends_agents_whoever_loaded_them() -> None:
+async def test_a_kill_ends_all_loaded_agents() -> None:
     before = asyncio.all_tasks()
     server = LocalServer(Till)
     await server.start()

@@ -36,7 +36,7 @@ PLAYS: dict[str, ScriptAction] = {
 
 
 @pytest.mark.parametrize("play", PLAYS)
-async def test_what_overlaps_looks_the_same_to_everybody(play: str) -> None:
+async def test_overlapping_turns_look_the_same_to_every_client(play: str) -> None:
     tried = await assert_parity(Echo, PLAYS[play], every=3, is_seamless=False)
     assert tried.comparisons > 20 and tried.kills > 2
 

@@ -68,7 +68,7 @@ class Support(Think):
 
 
 @pytest.mark.obligation("000-9.1")
-async def test_an_answer_is_the_same_for_everybody_wherever_it_is_cut_and_whenever_the_process_dies() -> None:
+async def test_an_answer_is_the_same_for_all_clients_after_any_cut_or_crash() -> None:
     parity = await assert_parity(chatting(["Hel", "lo ", "world"]), "hi")
     assert parity.cuts == 6  # before the first item, and after each: a step's start, three words, a step's end
     assert parity.kills >= 12
@@ -76,25 +76,25 @@ async def test_an_answer_is_the_same_for_everybody_wherever_it_is_cut_and_whenev
 
 
 @pytest.mark.obligation("000-9.1", "000-9.3")
-async def test_an_error_is_the_same_for_everybody() -> None:
+async def test_an_error_is_the_same_for_every_client() -> None:
     parity = await assert_parity(chatting("fine", ["half ", ChatError("No luck.")]), ["hi", "and?"], every=2)
     assert parity.cuts > 2 and parity.kills > 8
 
 
 @pytest.mark.slow
-async def test_tools_approvals_stops_and_second_tries_are_the_same_for_everybody() -> None:
+async def test_tools_approvals_stops_and_retries_are_the_same_for_every_client() -> None:
     script = ["hi", Approve("refund"), "and?", Give("where", "here"), AskAndStop("x", 2), Regenerate(), "bye"]
     parity = await assert_parity(Support, script, every=7)
     assert parity.cuts > 5 and parity.kills > 15
 
 
-async def test_a_refusal_is_the_same_for_everybody() -> None:
+async def test_a_refusal_is_the_same_for_every_client() -> None:
     parity = await assert_parity(Support, ["hi", Deny("refund", "no")], every=6)
     assert parity.cuts > 3 and parity.kills > 8
 
 
 @pytest.mark.parametrize("word", [Approve("refund"), Deny("refund", "no")], ids=["approved", "denied"])
-async def test_a_word_that_comes_after_the_next_answer_is_the_same_for_everybody(word: Approve | Deny) -> None:
+async def test_a_chunk_after_the_next_answer_is_the_same_for_every_client(word: Approve | Deny) -> None:
     class Bank(Support):
         model = ScriptedModel(["May I? ", Call("refund", {"amount": 5.0}), "Done."], "else", "last")
 

@@ -191,7 +191,7 @@ def test_a_second_acknowledgement_replays_again() -> None:
 # -- who is told what -----------------------------------------------------------------------------------------------
 
 
-def test_who_asked_gets_its_stored_question_chunks_and_the_end_and_no_transcript() -> None:
+def test_the_asking_client_gets_its_stored_question_chunks_and_end() -> None:
     frames = Tab(accepted(origin="me"), chunk(0), chunk(1), message_ended(), ended()).frames
     assert kinds(frames) == ["message_updated", "chunk", "chunk", "done"]
     assert frames[0]["message"] == json.loads(bytes(BODY))
@@ -205,12 +205,12 @@ def test_another_tab_gets_the_question_the_chunks_the_transcript_and_then_the_en
     assert kinds(frames) == ["chat_messages", "chunk", "chat_messages", "done"]
 
 
-def test_who_asked_gets_the_transcript_too_when_sanitising_changed_it() -> None:
+def test_the_asking_client_gets_the_transcript_if_sanitising_changed_it() -> None:
     frames = Tab(accepted(origin="me"), chunk(0), message_ended(sanitized=True), ended()).frames
     assert kinds(frames) == ["message_updated", "chunk", "chat_messages", "done"]
 
 
-def test_everybody_gets_the_transcript_of_a_continuation_and_its_frames_are_marked() -> None:
+def test_all_clients_get_the_transcript_of_a_continuation_with_marked_frames() -> None:
     tab = Tab(accepted(kind=TurnKind.CONTINUATION, origin="other", owner="pk"))
     frames = tab.happens(chunk(0), message_ended(), ended())
     assert kinds(frames) == ["chunk", "chat_messages", "done"]
@@ -238,7 +238,7 @@ def test_a_dropped_question_sends_its_sender_the_transcript_before_the_skipped_f
     assert Tab().happens(accepted(origin="other", dropped=True), events[1]) == []
 
 
-def test_clearing_is_told_after_the_ends_and_who_cleared_is_shown_that_nothing_is_left() -> None:
+def test_clearing_comes_after_the_ends_and_its_origin_gets_an_empty_list() -> None:
     events = [accepted(origin="other"), chunk(0), ended(Outcome.ABORTED, reason="cleared")]
     cleared = ChatCleared(Generation(1), origin="other")
     assert kinds(Tab(*events).happens(cleared)) == ["chat_clear"]
@@ -252,7 +252,7 @@ def test_clearing_releases_a_parked_client() -> None:
     assert kinds(frames) == ["resume_none", "chat_clear"]
 
 
-def test_a_stored_message_is_told_to_its_origin_as_it_is_stored_and_to_everybody_else_with_the_transcript() -> None:
+def test_a_stored_message_goes_to_its_origin_and_the_transcript_to_others() -> None:
     put = MessagesPut([Placed(NodeId(1), None, MessageId("u1"), "user", BODY)], origin="me")
     replaced = MessageReplaced(NodeId(1), BODY, origin="me")
     for event in (put, replaced):
@@ -311,14 +311,14 @@ def test_the_frame_of_a_chunk_is_built_once_for_all_watchers() -> None:
     assert frames[0] is frames[1] is frames[2]
 
 
-def test_who_stopped_a_turn_is_told_how_far_it_went_before_its_end() -> None:
+def test_the_stopping_client_gets_the_text_so_far_before_the_end() -> None:
     tab = Tab(accepted(origin="me"), chunk(0))
     tab.shown = [(NodeId(2), b'{"id":"a1"}', False)]
     frames = tab.happens(message_ended(), ended(Outcome.ABORTED))
     assert kinds(frames) == ["message_updated", "done"]
 
 
-def test_who_merely_watched_a_turn_that_was_cleared_is_made_to_forget_it() -> None:
+def test_a_client_that_only_watched_a_cleared_turn_is_made_to_drop_it() -> None:
     cleared = ended(Outcome.ABORTED, reason="cleared")
     frames = Tab(accepted(origin="other"), chunk(0)).happens(cleared)
     assert [(frame["done"], frame.get("error"), frame.get("outcome")) for frame in frames] == [
@@ -331,19 +331,19 @@ def test_who_merely_watched_a_turn_that_was_cleared_is_made_to_forget_it() -> No
     assert kinds(joined.happens(cleared)) == ["done"]
 
 
-def test_who_joined_a_turn_gets_the_transcript_after_its_end() -> None:
+def test_a_client_that_joined_a_turn_gets_the_transcript_after_its_end() -> None:
     tab = Tab(accepted(origin="other"), chunk(0))
     tab.view.replayed(TurnReplay(Seq(5), RequestId("r1")))
     assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "done", "chat_messages"]
 
 
-def test_who_joined_a_continuation_gets_the_transcript_before_its_end() -> None:
+def test_a_client_that_joined_a_continuation_gets_the_transcript_before_its_end() -> None:
     tab = Tab(accepted(origin="other", kind=TurnKind.CONTINUATION), chunk(0))
     tab.view.replayed(TurnReplay(Seq(5), RequestId("r1"), is_continuation=True))
     assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "chat_messages", "done"]
 
 
-def test_who_asks_while_a_transcript_is_on_its_way_is_shown_its_question_again() -> None:
+def test_a_question_during_a_transcript_on_its_way_is_shown_again() -> None:
     tab = Tab(accepted(1, origin="other"))
     assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
     assert kinds(tab.happens(accepted(3, origin="me"))) == ["chat_messages"], "that one may be on its way, too"
@@ -355,7 +355,7 @@ def turn_of_mine(number: int = 1) -> list[Event]:
     return [accepted(number, origin="me"), chunk(0, number), message_ended(number), ended(turn=number)]
 
 
-def test_who_has_an_answer_that_came_after_a_transcript_has_read_the_transcript() -> None:
+def test_a_client_that_has_a_later_answer_has_read_the_transcript() -> None:
     tab = Tab()
     tab.view.connected()
     assert kinds(tab.happens(*turn_of_mine())) == ["chat_messages", "chunk", "done"]
@@ -364,7 +364,7 @@ def test_who_has_an_answer_that_came_after_a_transcript_has_read_the_transcript(
 
 
 @pytest.mark.parametrize("sent", [("u1", "u2"), ("u2",), ("u1", "a0", "u2")])
-def test_who_asks_without_the_last_answer_may_not_have_read_the_transcript_before_it(sent: tuple[str, ...]) -> None:
+def test_a_client_without_the_last_answer_may_not_have_read_the_transcript(sent: tuple[str, ...]) -> None:
     tab = Tab()
     tab.view.connected()
     tab.happens(*turn_of_mine())
@@ -396,14 +396,14 @@ def test_an_answer_to_another_does_not_tell_that_a_transcript_was_read() -> None
     assert kinds(tab.happens(accepted(2, origin="me"))) == ["chat_messages"]
 
 
-def test_who_asks_with_another_conversation_is_shown_the_stored_one_after_the_answer() -> None:
+def test_a_client_with_another_list_gets_the_stored_one_after_the_answer() -> None:
     tab = Tab()
     tab.sends("u1", is_stale=True, is_new=True)
     assert kinds(tab.happens(*turn_of_mine())) == ["message_updated", "chunk", "done", "chat_messages"]
 
 
 @pytest.mark.parametrize("is_between", [True, False])
-def test_who_asks_while_an_answer_ends_is_shown_the_stored_conversation_after_its_own(is_between: bool) -> None:
+def test_a_question_while_an_answer_ends_gets_the_conversation_after_its_own(is_between: bool) -> None:
     """What it sent was the whole conversation when it was looked at, and is not when the question is accepted."""
     tab = Tab(accepted(1, origin="me"), chunk(0))
     the_end = [message_ended(1), ended(turn=1)]
@@ -430,7 +430,7 @@ def brief_tab() -> Tab:
     return tab
 
 
-def test_who_always_sends_only_what_is_new_is_not_told_the_conversation_each_time() -> None:
+def test_a_client_that_sends_only_new_messages_gets_no_conversation_each_time() -> None:
     tab = brief_tab()
     tab.sends("u8", is_stale=True, is_new=True)
     assert kinds(tab.happens(*turn_of_mine(8))) == ["chat_messages", "chunk", "done"], "the last one may be on its way"
@@ -439,14 +439,14 @@ def test_who_always_sends_only_what_is_new_is_not_told_the_conversation_each_tim
         assert kinds(tab.happens(*turn_of_mine(number))) == ["message_updated", "chunk", "done"]
 
 
-def test_who_sends_something_old_along_is_told_the_conversation_that_it_lacks() -> None:
+def test_a_client_that_sends_an_old_message_gets_the_conversation_it_lacks() -> None:
     tab = brief_tab()
     for number, sent, is_new in ((8, ("u1", "u8"), False), (9, ("u9",), True)):
         tab.sends(*sent, is_stale=True, is_new=is_new)
         assert kinds(tab.happens(*turn_of_mine(number)))[-3:] == ["chunk", "done", "chat_messages"]
 
 
-def test_an_answer_to_a_call_that_nobody_could_be_told_of_is_shown_after_the_end_even_while_another_waits() -> None:
+def test_an_approval_without_a_chunk_is_shown_after_the_end() -> None:
     """No chunk says that a call was approved, and what goes on from there may wait for other answers for ever."""
     going_on = accepted(2, kind=TurnKind.CONTINUATION)
     answered = CallAnswered(NodeId(2), CallId("k"), "approval", Raw(b'{"approved":true}'), turn=TurnId(1))
@@ -455,7 +455,7 @@ def test_an_answer_to_a_call_that_nobody_could_be_told_of_is_shown_after_the_end
     assert kinds(tab.happens(message_ended(), ended())) == ["done", "chat_messages"]
 
 
-def test_who_asks_again_before_it_was_shown_anything_is_told_the_conversation() -> None:
+def test_a_client_that_asks_again_before_any_transcript_gets_the_conversation() -> None:
     """Requests that lay somewhere for a while come together, each without what was said since."""
     tab = Tab(*turn_of_mine())
     for number in range(2, 9):
@@ -463,7 +463,7 @@ def test_who_asks_again_before_it_was_shown_anything_is_told_the_conversation() 
     assert kinds(tab.happens(*turn_of_mine(2))) == ["message_updated", "chunk", "done", "chat_messages"]
 
 
-def test_who_was_shown_an_empty_conversation_has_nothing_to_send_along() -> None:
+def test_a_client_that_got_an_empty_conversation_has_nothing_to_resend() -> None:
     tab = brief_tab()
     tab.shown = []
     tab.happens(ChatCleared(Generation(1)))
@@ -472,7 +472,7 @@ def test_who_was_shown_an_empty_conversation_has_nothing_to_send_along() -> None
         assert kinds(tab.happens(*turn_of_mine(number)))[-3:] == ["chunk", "done", "chat_messages"]
 
 
-def test_who_left_an_answer_behind_is_shown_the_conversation_after_its_next_one() -> None:
+def test_a_client_that_lacks_an_answer_gets_the_conversation_after_its_next_one() -> None:
     tab = Tab(accepted(1, origin="me"), chunk(0), accepted(2, origin="me"))
     tab.shown = [(NodeId(4), b'{"id":"a2"}', False)]
     assert kinds(tab.happens(message_ended(1), ended(turn=1))) == ["done", "chat_messages"]

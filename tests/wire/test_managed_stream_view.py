@@ -63,7 +63,7 @@ def test_a_stream_is_told_chunk_by_chunk_with_its_cuts_and_its_end() -> None:
     ]
 
 
-def test_who_comes_in_the_middle_is_told_the_rest() -> None:
+def test_a_client_that_comes_in_the_middle_gets_the_rest() -> None:
     frames = told(view(stream_1=1), piece(3, "d"), TurnEnded(TurnId(1), Outcome.ERROR, error="boom"))
     assert [(frame["type"], frame.get("index"), frame.get("error")) for frame in frames] == [
         ("rsm_stream_chunk", 3, None),
@@ -96,7 +96,7 @@ def test_the_state_is_told_to_all_but_its_sender() -> None:
     assert told(view(), StateSet(Raw(b'{"a":1}'), "s1")) == []
 
 
-def test_a_frame_is_made_once_for_all_who_watch() -> None:
+def test_a_frame_is_made_once_for_all_clients() -> None:
     committed = Committed(Seq(1), Millis(1), piece(0, "a"))
     first, second = (view(stream_1=1).happened_all([committed]) for _ in range(2))
     assert first[0] is second[0]

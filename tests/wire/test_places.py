@@ -21,7 +21,7 @@ def test_an_answer_with_a_question_behind_it_is_placed_once_as_soon_as_it_can_be
     assert [message["id"] for message in told[1]["messages"]] == ["u1", "a1", "u2"]
 
 
-def test_who_connects_or_joins_is_shown_where_the_running_answer_belongs_before_its_stream() -> None:
+def test_a_new_client_gets_the_place_of_the_running_answer_before_its_stream() -> None:
     """P-44."""
     tab = Tab(open=[known(has_chunks=True)])
     tab.followed, tab.shown = {2}, WRITTEN
@@ -41,14 +41,14 @@ def test_a_last_answer_whose_end_was_not_told_is_left_out_of_a_transcript_and_on
     assert [each["id"] for each in tab.happens(LeafMoved(NodeId(2)))[0]["messages"]] == ["u1", "a1", "u2"]
 
 
-def test_who_answered_is_offered_the_continuation_unasked_and_nothing_is_held_back() -> None:
+def test_an_answering_client_is_offered_the_continuation_and_gets_all_frames() -> None:
     """P-64."""
     tab = Tab(accepted(kind=TurnKind.CONTINUATION, origin="me", owner="pk-me"))
     assert kinds(tab.happens(chunk(0), chunk(1))) == ["resuming", "chunk", "chunk"]
     assert kinds(tab.happens(message_ended(), ended())) == ["chat_messages", "done"]
 
 
-def test_who_takes_the_unasked_offer_is_sent_every_chunk_under_its_number_and_nothing_without_one() -> None:
+def test_a_client_that_takes_the_unasked_offer_gets_only_numbered_chunks() -> None:
     """P-64."""
     tab = Tab(accepted(kind=TurnKind.CONTINUATION, origin="me", owner="pk-me"))
     tab.happens(chunk(0))
@@ -61,7 +61,7 @@ def test_who_takes_the_unasked_offer_is_sent_every_chunk_under_its_number_and_no
     assert kinds(tab.happens(chunk(1), message_ended(), ended())) == ["chunk", "chat_messages", "done"]
 
 
-def test_who_probes_is_not_offered_a_continuation_unasked() -> None:
+def test_a_client_that_probes_is_not_offered_a_continuation_unasked() -> None:
     """P-64: the stock hook would take what comes before its acknowledgement for another message."""
     tab = Tab()
     tab.asks()

@@ -73,7 +73,7 @@ def test_a_greeting_is_as_the_table_says_and_answers_no_probe(chat: dict[str, An
     assert [frame for frame in greeting if "probeId" in frame] == []
 
 
-def test_a_greeting_says_nothing_of_a_continuation_that_belongs_to_a_client_who_is_here() -> None:
+def test_a_greeting_leaves_out_a_continuation_of_a_connected_client() -> None:
     """P-26: its owner shakes hands for it; others read it live."""
     running = known(has_chunks=True, owner="pk-other")
     running.is_continuation = True
@@ -143,7 +143,7 @@ def test_a_replayed_chunk_differs_from_the_live_one_by_one_flag(is_continuation:
     assert (live["seq"], live.get("continuation", False)) == (7, is_continuation)
 
 
-def test_whoever_changed_something_is_told_how_it_is_stored_and_everybody_else_what_changed() -> None:
+def test_the_origin_of_a_change_gets_the_stored_form_and_others_the_change() -> None:
     """P-43: by the socket, and not by the client's own word for itself; all of these are of one `_pk`."""
     added = Placed(NodeId(1), None, MessageId("u1"), "user", BODY)
     put = MessagesPut([added], origin="me")
@@ -162,7 +162,7 @@ def test_a_transcript_has_no_answer_that_still_streams_for_its_reader() -> None:
     assert [[message["id"] for message in frame["messages"]] for frame in (before, after)] == [["u1"], ["u1", "a1"]]
 
 
-def test_an_answered_call_is_told_to_everybody_who_is_here() -> None:
+def test_an_answered_call_is_sent_to_all_connected_clients() -> None:
     """P-45: also to who answered it."""
     for role in ("asked", "joined", "watching"):
         told = observer(role).happens(CallAnswered(NodeId(2), CallId("k"), "result", to_raw(1), origin="me"))
@@ -180,7 +180,7 @@ def test_a_turn_that_ended_unwatched_is_found_on_connect_and_a_failure_also_by_a
 
 
 @pytest.mark.parametrize("kind", list(TurnKind))
-def test_a_skipped_turn_is_told_to_who_caused_it_and_a_continuation_as_nothing_to_wait_for(kind: TurnKind) -> None:
+def test_a_skipped_turn_is_sent_to_its_origin_and_releases_waiting_clients(kind: TurnKind) -> None:
     """P-40 and the last rows of section 9's table."""
     told = Tab(accepted(kind=kind, origin="me", owner="pk-me")).happens(ended(Outcome.SKIPPED))
     expected = {TurnKind.CHAT: ["done"], TurnKind.CONTINUATION: ["resume_none"]}

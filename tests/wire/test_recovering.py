@@ -92,7 +92,7 @@ def test_an_end_without_a_further_word_takes_it_back_after_the_end(outcome: Outc
     assert kinds(frames).index("done") < kinds(frames).index("chat_recovering")
 
 
-def test_who_asked_is_told_like_everybody_else() -> None:
+def test_the_asking_client_gets_the_recovery_like_all_others() -> None:
     tab = Tab(accepted(origin="me"), begun(1), word(0))
     assert tab.happens(begun(2)) == [TRUE]
     assert kinds(tab.happens(word(1, attempt=2))) == ["chat_recovering", "chunk"]
@@ -114,14 +114,14 @@ def test_a_stream_that_is_not_of_the_chat_is_no_recovery() -> None:
 # -- offered and parked ---------------------------------------------------------------------------------------------
 
 
-def test_who_was_offered_the_turn_is_told_although_it_gets_nothing_else_of_it() -> None:
+def test_a_client_with_an_offer_gets_the_recovery_and_nothing_else() -> None:
     tab = watching()
     tab.asks()
     assert tab.happens(begun(2)) == [TRUE]
     assert tab.happens(word(1, attempt=2), word(2, attempt=2)) == [FALSE]
 
 
-def test_who_is_parked_is_told_and_then_offered_the_first_word() -> None:
+def test_a_parked_client_gets_the_recovery_and_then_the_offer() -> None:
     tab = Tab(accepted(origin="other"), begun(1))
     tab.asks()
     assert tab.happens(begun(2)) == [TRUE]
@@ -130,7 +130,7 @@ def test_who_is_parked_is_told_and_then_offered_the_first_word() -> None:
     assert tab.happens(word(1, attempt=2)) == []
 
 
-def test_who_is_parked_when_the_turn_is_given_up_is_released_and_told() -> None:
+def test_a_parked_client_is_released_when_the_turn_is_given_up() -> None:
     tab = Tab(accepted(origin="other"), begun(1))
     tab.asks()
     frames = tab.happens(begun(2), ended(Outcome.ERROR, error="given up", reason="attempts-exhausted"))
@@ -149,7 +149,7 @@ def test_a_word_that_only_the_replay_shows_takes_it_back_once() -> None:
     assert kinds(tab.happens(word(3, attempt=2))) == ["chunk"]
 
 
-def test_a_turn_that_recovered_and_ended_before_its_replay_leaves_nobody_recovering() -> None:
+def test_a_turn_that_ended_before_its_replay_leaves_no_client_recovering() -> None:
     tab = watching(begun(2))
     tab.asks()
     tab.view.replayed(TurnReplay(Seq(9), RequestId("r1"), [(None, b"{}")], outcome=Outcome.COMPLETED))
@@ -240,7 +240,7 @@ def folded(events: list[Event]) -> tuple[list[ConnectionTurn], bool]:
 
 
 @given(lives(), st.data())
-def test_whoever_comes_whenever_knows_after_every_event_whether_the_answer_recovers_and_is_told_each_change_once(
+def test_every_client_knows_after_every_event_whether_the_answer_recovers(
     events: list[Event], data: st.DataObject
 ) -> None:
     arrival = data.draw(st.integers(0, len(events)))

@@ -53,7 +53,7 @@ def test_every_frame_of_a_replayed_continuation_says_that_it_is_one(outcome: Out
     ],
     ids=["failed", "stopped", "cleared"],
 )
-def test_who_never_acknowledged_hears_the_next_turn_however_the_offered_one_ended(end: list[Event]) -> None:
+def test_a_client_that_never_acknowledged_gets_the_next_turn_after_any_outcome(end: list[Event]) -> None:
     """Trap 4: an offer that is never taken up holds back one turn, and nothing after it."""
     tab = Tab(accepted(origin="other"), chunk(0))
     tab.asks()
@@ -124,7 +124,7 @@ def test_an_answer_to_a_call_of_a_message_that_is_not_shown_updates_nothing() ->
     assert tab.happens(CallAnswered(NodeId(9), CallId("k1"), "result", to_raw(1), origin="other")) == []
 
 
-def test_no_transcript_reaches_who_asked_while_its_answer_streams() -> None:
+def test_the_asking_client_gets_no_transcript_while_its_answer_streams() -> None:
     """Trap 42: it would wipe the half answer from the page; what others ask meanwhile is shown without it."""
     tab = Tab(accepted(origin="me"), chunk(0))
     tab.shown = [(NodeId(1), b'{"id":"u1"}', False), (NodeId(2), b'{"id":"a1"}', False)]
@@ -140,7 +140,7 @@ def test_the_body_of_an_error_frame_is_text_and_marked_as_such() -> None:
     assert (frame["body"], frame["error"], frame["done"]) == (text, True, True)
 
 
-def test_a_stopped_turn_ends_with_a_frame_for_everybody_and_nothing_of_it_follows() -> None:
+def test_a_stopped_turn_ends_with_a_frame_for_all_and_nothing_of_it_follows() -> None:
     """Traps 52 and 70: the page keeps the id until then, and would take later chunks for a stranger's."""
     for socket in ("me", "other"):
         tab = Tab(accepted(origin="me"), chunk(0), socket=socket)

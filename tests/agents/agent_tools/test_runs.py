@@ -42,7 +42,7 @@ async def test_a_run_is_a_turn_of_a_sub_agent_of_that_name_and_a_record_here(bas
 
 
 @pytest.mark.obligation("000-9.5", "000-8.1", "000-Q3")
-async def test_a_run_that_nobody_watches_and_that_fails_is_recorded_as_failed_with_its_text(base: str) -> None:
+async def test_a_failed_run_without_a_watcher_is_recorded_with_its_text(base: str) -> None:
     async with running(crew(base)) as boss:
         result = await boss.run_agent_tool(_kid(boss), "one fail", run_id="r")
         assert (result.status, result.error) == ("error", "no good: one fail")

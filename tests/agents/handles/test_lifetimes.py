@@ -239,7 +239,7 @@ async def test_parents_and_sub_agents_have_handles_of_each_other() -> None:
         assert not await parent.sub_agents.exists(Child, "kid")
 
 
-async def test_a_call_works_for_whom_its_caller_works() -> None:
+async def test_a_call_has_the_principal_of_its_caller() -> None:
     class Clerk(Agent):
         async def who(self) -> str:
             return self.principal.id if self.principal is not None else "nobody"

@@ -26,7 +26,7 @@ from tests.timeouts import PATIENCE
 # -- when it takes effect ---------------------------------------------------------------------------------------------
 
 
-async def test_a_state_is_the_agents_own_at_once_and_everybody_elses_when_committed() -> None:
+async def test_a_state_is_visible_to_the_agent_at_once_and_to_others_when_committed() -> None:
     store = SlowDisk()
     async with loaded(store=store) as scene:
         change = scene.own.set_state({"n": 1})
@@ -77,7 +77,7 @@ async def test_a_client_that_sets_the_state_is_heard_by_the_agent_at_once_too() 
         assert scene.own.heard == [(10, "tab"), (11, "server"), (22, "tab")]
 
 
-async def test_who_has_the_agent_from_outside_reads_its_own_states_and_updates_in_the_agent() -> None:
+async def test_code_outside_the_agent_reads_its_own_states_and_updates() -> None:
     store = SlowDisk()
     async with loaded(store=store) as scene:
         one, other = scene.outside(), scene.outside()
@@ -146,7 +146,7 @@ async def test_what_was_set_after_a_state_that_could_not_be_committed_fails_with
         assert await scene.own.add() == 2
 
 
-async def test_a_state_that_nobody_awaits_is_stored_without_a_warning() -> None:
+async def test_a_state_that_is_not_awaited_is_stored_without_a_warning() -> None:
     store = SlowDisk()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -160,7 +160,7 @@ async def test_a_state_that_nobody_awaits_is_stored_without_a_warning() -> None:
             assert scene.own.heard == [(1, "server"), (2, "server")]
 
 
-async def test_a_failure_that_nobody_awaits_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_that_is_not_awaited_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store = FullDisk()
     async with loaded(store=store) as scene:
         scene.own.set_state({"n": -1})
@@ -268,7 +268,7 @@ async def test_the_hook_is_called_after_the_commit_and_has_begun_when_the_caller
         await soon(lambda: seen == [(1, True, True), (2, True, True), (3, True, True)])
 
 
-async def test_a_hook_that_is_slow_or_fails_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hook_that_is_slow_or_fails_delays_no_caller(caplog: pytest.LogCaptureFixture) -> None:
     class Slow(Counter):
         async def on_state_changed(self, state: Any, source: Any) -> None:
             if state["n"] == 1:

@@ -39,7 +39,7 @@ attempts = st.lists(st.tuples(st.lists(st.sampled_from("abc"), max_size=6), st.i
 
 
 @given(attempts, st.data())
-def test_whoever_watched_any_part_ends_with_what_the_last_attempt_said(
+def test_a_client_that_saw_any_part_ends_with_the_text_of_the_last_attempt(
     lives: list[tuple[list[str], int]], data: st.DataObject
 ) -> None:
     """Live frames from any point on, over a history taken at that point or before, fold to the stored stream."""

@@ -78,7 +78,7 @@ async def test_a_tab_that_is_cut_off_and_comes_back_shows_no_word_twice(tmp_path
         assert watcher.stream(stream).text == "a b c d "
 
 
-async def test_a_failed_stream_ends_with_its_error_for_everybody() -> None:
+async def test_a_failed_stream_ends_with_its_error_for_every_client() -> None:
     async with served() as (url, script, _), tab(url) as one, tab(url) as two:
         stream = (await one.call("send_message", "a hold:1 fail"))["streamId"]
         await two.shows(stream, "a ")
@@ -107,7 +107,7 @@ async def test_an_agent_that_does_not_chat_says_nothing_of_a_chat() -> None:
             }
 
 
-async def test_a_stream_that_is_cleared_ends_for_everybody_without_an_error() -> None:
+async def test_a_cleared_stream_ends_for_every_client_without_an_error() -> None:
     async with served() as (url, _, _), tab(url) as one, tab(url) as two:
         stream = (await one.call("send_message", "a hold:never b"))["streamId"]
         await two.shows(stream, "a ")

@@ -268,7 +268,7 @@ async def test_a_slow_consumer_slows_the_writer_and_the_merged() -> None:
     assert made == {"own": ROOM * 2, "merged": ROOM * 2}
 
 
-async def test_writes_that_nobody_awaits_are_all_kept() -> None:
+async def test_writes_that_are_not_awaited_are_all_kept() -> None:
     def execute(writer: Writer) -> None:
         for n in range(ROOM * 3):
             writer.write(note(n))
@@ -358,7 +358,7 @@ async def test_an_async_on_finish_is_awaited_and_its_failure_fails_the_stream() 
         await read(create(a_short_answer, on_finish=on_finish))
 
 
-async def test_ids_are_distinct_when_nobody_gives_any() -> None:
+async def test_generated_ids_are_distinct() -> None:
     first, second = [await read(create(a_short_answer)) for _ in range(2)]
     assert first[0]["messageId"] != second[0]["messageId"]
 

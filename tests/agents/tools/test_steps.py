@@ -290,9 +290,7 @@ class Leaving(AIChatAgent):
 
 
 @pytest.mark.parametrize("how", ["raises", "returns", "is stopped"])
-async def test_who_leaves_a_step_in_the_middle_ends_it_and_its_calls_with_the_attempt(
-    how: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_leaving_a_step_in_the_middle_ends_it_and_its_calls(how: str, caplog: pytest.LogCaptureFixture) -> None:
     Leaving.how, Leaving.ended, Leaving.at_work = how, [], asyncio.Event()
     async with served(Leaving) as serving:
         asking = asyncio.create_task(serving.agent.save_messages([QUESTION]))

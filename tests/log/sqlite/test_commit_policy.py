@@ -171,7 +171,7 @@ async def test_words_of_many_agents_count_as_the_pages_that_they_fill_together(t
     await store.aclose()
 
 
-async def test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over(
+async def test_commits_do_not_wait_for_the_disk_during_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, gate = threading.Event(), threading.Event()

@@ -125,7 +125,7 @@ async def test_an_agent_that_runs_a_turn_may_want_another_time_or_none(tmp_path:
         assert await store.due(FOREVER) == [(A, 0)]
 
 
-async def test_a_bare_stream_wakes_nobody_and_writes_nothing_about_it(tmp_path: Path) -> None:
+async def test_a_bare_stream_sets_no_wake_time_and_writes_none(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(fact("x", 1), rows=[turn_row(1, kind=TurnKind.RSM)], wake=None)
@@ -183,7 +183,7 @@ async def test_a_small_body_lies_in_its_row(tmp_path: Path) -> None:
         assert look(tmp_path, "SELECT body, event FROM message") == [(small, None)]
 
 
-async def test_a_body_whose_event_is_gone_is_missed_by_nobody_but_its_message(tmp_path: Path) -> None:
+async def test_a_body_whose_event_is_gone_is_missing_only_in_its_message(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         event = fact("message.ended", 1, b'{"message":%b}' % LONG)

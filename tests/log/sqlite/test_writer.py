@@ -350,7 +350,7 @@ async def test_a_sweep_that_waits_is_refused_at_the_close(tmp_path: Path) -> Non
         assert first.done()
 
 
-async def test_a_file_that_cannot_be_opened_is_told_to_whoever_opens_it(tmp_path: Path) -> None:
+async def test_opening_a_file_that_cannot_be_opened_raises(tmp_path: Path) -> None:
     store = SqliteLog(tmp_path / "missing" / "log.db")
     with pytest.raises(LogUnavailable, match="folder must exist"):
         await store.open()

@@ -114,14 +114,14 @@ BUGS = [
         "Step._chunks",
         "tools end with their attempt",
         replace("try:\n    await $items.aclose()\nfinally:\n    ...", "await $items.aclose()\n..."),
-        f"{STEPS}::test_who_leaves_a_step_in_the_middle_ends_it_and_its_calls_with_the_attempt",
+        f"{STEPS}::test_leaving_a_step_in_the_middle_ends_it_and_its_calls",
         "a model stream that cannot be closed leaves its tools running",
     ),
     Bug(
         "Turn._aclose",
         "tools end with their attempt",
         drop("self._tool_runner.aclose()"),
-        f"{STEPS}::test_who_leaves_a_step_in_the_middle_ends_it_and_its_calls_with_the_attempt",
+        f"{STEPS}::test_leaving_a_step_in_the_middle_ends_it_and_its_calls",
         "tools of a turn that has failed run on",
     ),
     Bug(

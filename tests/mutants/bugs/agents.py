@@ -38,14 +38,14 @@ BUGS = [
         "_AttemptWriter._cut",
         "R-20",
         drop("self._restarts += 1"),
-        f"{STREAM_MANAGER_FOLD}::test_whoever_watched_any_part_ends_with_what_the_last_attempt_said",
+        f"{STREAM_MANAGER_FOLD}::test_a_client_that_saw_any_part_ends_with_the_text_of_the_last_attempt",
         "an old history brings back what was taken back",
     ),
     Bug(
         "_AttemptWriter.finish",
         "R-20",
         replace("self._cut(...) if self._inherited else []", "[]"),
-        f"{STREAM_MANAGER_FOLD}::test_whoever_watched_any_part_ends_with_what_the_last_attempt_said",
+        f"{STREAM_MANAGER_FOLD}::test_a_client_that_saw_any_part_ends_with_the_text_of_the_last_attempt",
         "chunks of a dead attempt beyond the answer's end stay",
     ),
     Bug(
@@ -60,7 +60,7 @@ BUGS = [
         "agents:_prepared",
         "R-35",
         drop("act_for(...)"),
-        f"{HANDLE_LIFETIMES}::test_a_call_works_for_whom_its_caller_works",
+        f"{HANDLE_LIFETIMES}::test_a_call_has_the_principal_of_its_caller",
         "a call from one agent to another loses the principal",
     ),
     Bug(

@@ -152,7 +152,7 @@ BUGS = [
         "core:_restore_kept",
         "R-35",
         drop("$approvals.append((CallId(...), ...))"),
-        "tests/agents/test_principals.py::test_who_approved_is_known_to_the_process_that_runs_the_call",
+        "tests/agents/test_principals.py::test_the_approving_principal_is_known_to_the_process_that_runs_the_call",
         "after a restart, a tool does not know which principal approved it",
     ),
     Bug(

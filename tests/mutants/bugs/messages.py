@@ -79,7 +79,7 @@ BUGS = [
         "messages:fold_managed_stream",
         "R-20",
         replace("$index < $piece.index", "$index <= $piece.index"),
-        "tests/agents/streams/test_stream_manager_fold.py::test_whoever_watched_any_part_ends_with_what_the_last_attempt_said",
+        "tests/agents/streams/test_stream_manager_fold.py::test_a_client_that_saw_any_part_ends_with_the_text_of_the_last_attempt",
         "a chunk that was taken back stays",
     ),
     Bug(

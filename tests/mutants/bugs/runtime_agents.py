@@ -44,7 +44,7 @@ BUGS = [
         "StateAccess.read",
         "I-3",
         drop("None if $loaded.owner is $reader else $reader"),
-        f"{STATE}::test_a_state_is_the_agents_own_at_once_and_everybody_elses_when_committed",
+        f"{STATE}::test_a_state_is_visible_to_the_agent_at_once_and_to_others_when_committed",
         "code outside of the agent reads a state that a crash could take back",
     ),
     Bug(
@@ -65,7 +65,7 @@ BUGS = [
         "Tail._hand_out",
         "I-11",
         replace("$has_been_read = False", "$has_been_read = len(self._readers) > 1"),
-        f"{READERS}::test_a_tail_keeps_what_somebody_has_not_read_and_nothing_else",
+        f"{READERS}::test_a_tail_keeps_only_what_a_reader_has_not_read",
         "one quick reader makes the slow ones go to the disk",
     ),
     Bug(
@@ -170,7 +170,7 @@ BUGS = [
         "runtime:_post_and_wait",
         "a destroyed agent changes nothing",
         replace("AgentGone", "ZeroDivisionError"),
-        f"{DESTROY}::test_who_waits_for_a_turn_is_told_and_the_new_agent_is_not_asked",
+        f"{DESTROY}::test_a_caller_that_waits_for_a_turn_gets_an_error_not_the_new_agent",
         "a command for the old agent is given to the new one",
     ),
     Bug(
@@ -191,14 +191,14 @@ BUGS = [
         "Tail._hand_out",
         "a subscriber gets every event once, in order",
         replace("not $stand_in($committed)", "$stand_in($committed) is None"),
-        f"{READERS}::test_who_cannot_stand_in_any_more_is_not_asked_again_until_the_reader_waits",
+        f"{READERS}::test_a_sink_that_gave_up_gets_nothing_until_the_reader_waits_again",
         "a client that fell behind is sent nothing any more",
     ),
     Bug(
         "Tail._hand_out",
         "a subscriber gets every event once, in order",
         drop("self._readers[$reader] = None"),
-        f"{READERS}::test_who_cannot_stand_in_any_more_is_not_asked_again_until_the_reader_waits",
+        f"{READERS}::test_a_sink_that_gave_up_gets_nothing_until_the_reader_waits_again",
         "chunks overtake those that a slow socket had no room for",
     ),
     Bug(
@@ -247,7 +247,7 @@ BUGS = [
         "Actor._leave",
         "every command is answered",
         drop("self._refuse(...)"),
-        f"{ACTOR}::test_who_asks_of_an_actor_that_is_cancelled_in_the_middle_of_a_commit_is_told",
+        f"{ACTOR}::test_a_caller_of_an_actor_cancelled_during_a_commit_gets_an_error",
         "a command to an agent that is being unloaded waits for ever",
     ),
     Bug(

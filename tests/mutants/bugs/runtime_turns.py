@@ -20,7 +20,7 @@ BUGS = [
         "I-6",
         replace("RequestId(...)", "RequestId(f'agent-tool:{run}-{__import__(\"os\").urandom(2).hex()}')"),
         "tests/crash/test_agent_tool_turns.py"
-        "::test_dying_at_any_append_of_either_log_runs_nobody_twice_and_loses_nobody[chat-after]",
+        "::test_dying_at_any_append_of_either_log_runs_each_sub_agent_once[chat-after]",
         "a sub-agent is asked once more after a crash",
     ),
     Bug(
@@ -77,7 +77,7 @@ BUGS = [
         "TurnRunner._pump",
         "R-26",
         drop("await asyncio.sleep(...)"),
-        f"{TURNS}::test_an_answer_that_waits_for_nothing_keeps_nobody_waiting",
+        f"{TURNS}::test_an_answer_that_never_waits_does_not_block_others",
         "an answer out of a cache stops all other conversations",
     ),
     Bug(
@@ -106,7 +106,7 @@ BUGS = [
         "JobRun._call",
         "R-35",
         replace("$added.principal", "None"),
-        f"{PRINCIPALS}::test_a_job_works_for_who_put_it_aside_also_in_the_next_process",
+        f"{PRINCIPALS}::test_a_job_has_the_principal_that_queued_it_also_in_the_next_process",
         "a job works for no principal",
     ),
     Bug(
@@ -127,7 +127,7 @@ BUGS = [
         "FiberRun.result",
         "a fiber outlives its waiters",
         replace("asyncio.shield($task)", "$task"),
-        f"{FIBERS}::test_a_fiber_goes_on_when_whoever_waits_for_it_is_cancelled",
+        f"{FIBERS}::test_a_fiber_continues_when_its_waiter_is_cancelled",
         "a fiber ends with the task that waits for it",
     ),
     Bug(

@@ -40,7 +40,7 @@ BUGS = [
         "ReceiveLimits.problem",
         "I-11",
         never("$scanner.fragments > ..."),
-        f"{BOUNDS}::test_a_flood_of_empty_frames_closes_the_socket_and_nobody_else_waits[0]",
+        f"{BOUNDS}::test_a_flood_of_empty_frames_closes_its_socket_and_delays_no_other[0]",
         "empty fragments keep the server busy for as long as a client likes",
     ),
     Bug(
@@ -78,7 +78,7 @@ BUGS = [
         "TrafficLimiter.wait_needed",
         "I-11",
         replace("$level >= $full", "$level > $full"),
-        f"{LIMITS}::test_who_waits_as_long_as_it_is_told_gets_through",
+        f"{LIMITS}::test_a_client_that_waits_for_the_given_delay_gets_through",
         "one more than the limit is let through",
     ),
     Bug(
@@ -99,15 +99,14 @@ BUGS = [
         "ServerPages._metrics",
         "I-14",
         never("$metrics.allow is None"),
-        "tests/server/test_observe_exporters.py"
-        "::test_metrics_are_served_to_this_machine_only_unless_somebody_says_otherwise",
+        "tests/server/test_observe_exporters.py::test_metrics_are_served_to_this_machine_only_by_default",
         "any client may read the metrics",
     ),
     Bug(
         "server:_missing",
         "R-1",
         replace("[$chunk for $part in tool_parts(...) for $chunk in _corrected(...)]", "[]"),
-        f"{POSTED}::test_the_first_answer_wins_and_who_was_slower_is_told_which",
+        f"{POSTED}::test_the_first_answer_wins_and_a_slower_client_gets_it",
         "a page that was slower shows its own answer for ever",
     ),
     Bug(
@@ -121,7 +120,7 @@ BUGS = [
         "server:find_standing",
         "R-3",
         always("not $is_behind or $ended is None"),
-        f"{POSTED}::test_the_first_answer_wins_and_who_was_slower_is_told_which",
+        f"{POSTED}::test_the_first_answer_wins_and_a_slower_client_gets_it",
         "a page that was slower makes the model answer once more",
     ),
     Bug(
@@ -136,7 +135,7 @@ BUGS = [
         "server:standing_frames",
         "a client that joins a turn gets all of it",
         replace("BEFORE_ALL", "None"),
-        f"{POSTED}::test_who_answers_while_the_continuation_runs_follows_it_from_its_first_chunk",
+        f"{POSTED}::test_an_answer_during_the_continuation_streams_it_from_its_first_chunk",
         "a client that joins a continuation by posting loses its beginning",
     ),
     Bug(

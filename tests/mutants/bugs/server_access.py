@@ -65,7 +65,7 @@ BUGS = [
         "server:why_not_local",
         "I-14",
         drop("$name.startswith(...)"),
-        f"{ACCESS}::test_without_authorize_everybody_else_is_refused_and_told_how_to_open_it",
+        f"{ACCESS}::test_without_authorize_other_clients_are_refused_with_a_hint",
         "clients of a proxy seem to be on this machine",
     ),
     Bug(
@@ -93,7 +93,7 @@ BUGS = [
         "server:_closed",
         "I-14",
         replace("$verdict is True", "$verdict"),
-        "tests/server/test_sub_agent_access.py::test_who_is_not_let_through_gets_the_same_verdict_over_http_and_over_the_socket",
+        "tests/server/test_sub_agent_access.py::test_a_refused_client_gets_the_same_verdict_over_http_and_the_socket",
         "an `authorize` that does not say no lets clients in",
     ),
 ]

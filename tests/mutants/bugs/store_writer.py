@@ -130,7 +130,7 @@ BUGS = [
         "log:settle",
         "spans are nested as calls are",
         replace("$context.run($call, $receipt)", "$call($receipt)"),
-        f"{RECEIPT}::test_those_who_want_to_be_called_are_called_at_once_in_order_and_in_their_own_context",
+        f"{RECEIPT}::test_callbacks_run_at_once_in_order_and_in_their_own_context",
         "a task that an agent starts is a part of another request that was committed with it",
     ),
     Bug(
@@ -144,7 +144,7 @@ BUGS = [
         "Checkpoints.run",
         "the event loop never waits for the disk",
         replace("self._pages, self.is_running = (0, True)", "self._pages = 0"),
-        f"{COMMIT_POLICY}::test_nobody_waits_for_the_disk_while_the_thread_carries_the_log_over",
+        f"{COMMIT_POLICY}::test_commits_do_not_wait_for_the_disk_during_a_checkpoint",
         "chunks wait for the disk during a checkpoint",
     ),
     Bug(

@@ -38,7 +38,7 @@ BUGS = [
         "AppRun.start",
         "a kill ends every agent",
         drop("self.app._directory.fresh_context = ..."),
-        "tests/testing/test_local_server.py::test_a_kill_ends_agents_whoever_loaded_them",
+        "tests/testing/test_local_server.py::test_a_kill_ends_all_loaded_agents",
         "an agent that the test loaded outlives the server that was killed",
     ),
     Bug(
