@@ -19,6 +19,7 @@ from typing import Any, Final
 import pytest
 
 from everyword.log.memory import MemoryLog
+from everyword.log.postgres.store import PostgresLog
 from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import Store
 
@@ -27,6 +28,7 @@ __all__ = ["STORES", "StoreTests", "Stores", "stores_of"]
 STORES: Final[dict[str, Callable[..., Store]]] = {
     "memory": lambda folder, url: MemoryLog(),
     "sqlite": lambda folder, url, **options: SqliteLog(folder / "log.db", **options),
+    "postgres": lambda folder, url, **options: PostgresLog(url, **options),
 }
 """Kind → how to make a store from a folder, the URL of a PostgreSQL schema, and options of its own."""
 

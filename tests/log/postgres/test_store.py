@@ -1,19 +1,16 @@
-"""The store on PostgreSQL passes the contract tests."""
+"""The store on PostgreSQL passes the contract tests, with both durabilities."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import MappingProxyType
 
-import pytest
-
-from everyword.log.postgres.store import PostgresLog
 from tests.log.contract import LogContract
 
 
 class TestPostgresLog(LogContract):
-    @pytest.fixture(autouse=True)
-    def _database(self, postgres_url: str) -> None:
-        self.url = postgres_url
+    kind = "postgres"
 
-    def make(self, folder: Path) -> PostgresLog:
-        return PostgresLog(self.url)
+
+class TestPostgresLogWithoutFlushes(LogContract):
+    kind = "postgres"
+    options = MappingProxyType({"durability": "process"})
