@@ -107,6 +107,8 @@ class Activation(msgspec.Struct, frozen=True):
     messages: Sequence[MessageRow]
     chunks: Sequence[Stored]
     kept: Sequence[KeptRow] = ()
+    wakes: Sequence[tuple[AgentId, Millis]] = ()
+    """From a store of several nodes: the wake times of the whole family, if the node has just become its owner."""
 
 
 class Pruned(msgspec.Struct, frozen=True):

@@ -78,14 +78,14 @@ class NodeMembership(Protocol):
         ...
 
     async def claim(self, until: Millis, limit: int = 100) -> list[tuple[AgentId, Millis]]:
-        """Return agents whose wake time is at or before `until`, earliest first: this node's, and those of no live one.
+        """Take root agents that no live node owns, if they or agents below them are to be woken at or before `until`.
 
-        The latter are taken, with their roots; `activate` loads them. No two nodes get the same agent.
+        Returns the wake times of all agents of the families that were taken. No two nodes take the same one.
         """
         ...
 
-    async def next_claim(self) -> Millis | None:
-        """Return the earliest wake time of the agents that `claim` would look at."""
+    async def next_claim(self, after: Millis) -> Millis | None:
+        """Return the earliest wake time after this one of agents that no live node owns."""
         ...
 
     async def locate(self, agent: AgentId) -> LiveNode | None:

@@ -21,7 +21,7 @@ from ..core.restore import restore
 from ..core.state import Rules, State
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
 from ..events import Event, decode_event
-from ..ids import AgentId, Epoch, Millis, Seq, children_prefix
+from ..ids import AgentId, Epoch, Millis, Seq, children_prefix, root_id
 from ..log.base import Activation, LogStore
 from .actor import Actor
 from .agent_tool_runs.watching import AgentToolRuns
@@ -30,6 +30,7 @@ from .clock import Clock, SystemClock
 from .commit_loop import CommitLoop, OnAppend
 from .declared_schedules import reconcile_declared
 from .load_failures import LoadFailures
+from .ownership import NodeClock, Ownership
 from .pending_states import PendingStates
 from .phase import ShutdownPhase
 from .reconciler import Reconciler
@@ -114,7 +115,7 @@ class Directory:
         kinds: Kinds | None = None,
         on_append: OnAppend | None = None,
     ) -> None:
-        self.store, self.clock = store, clock if clock is not None else SystemClock()
+        self.store, self.clock = store, clock if clock is not None else _clock_of(store)
         self.settings = settings if settings is not None else Settings()
         self.phase = ShutdownPhase.SERVING
         self._responders = responders
@@ -129,6 +130,8 @@ class Directory:
         """Destroyed agents of which something still runs."""
         self._errands: set[asyncio.Task[None]] = set()
         """What runs for agents that are not loaded."""
+        self.ownership = Ownership(self, store.nodes) if store.nodes is not None else None
+        """What there is to do because other nodes share the store; None for a store of this process alone."""
         self._time = WakeScheduler(self)
         self._commit_loop = CommitLoop(store, on_append, lambda: self.fresh_context())  # noqa: PLW0108 - the test kit replaces it
         self._is_open = self._is_closing = False
@@ -189,6 +192,8 @@ class Directory:
         found = self._loaded.get(agent)
         if found is None or found.actor.tail.closed:  # it may have failed a moment ago
             return None
+        if self.ownership is not None and not self.ownership.nodes.is_valid:
+            return None
         has_started = agent not in self._loading or agent in _activated.get()  # else for its own code only
         return found if has_started and self._destruction(agent) is None else None
 
@@ -244,6 +249,8 @@ class Directory:
     def _check_open(self, agent: AgentId) -> None:
         if self.is_closed or not self._is_open:
             raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
+        if self.ownership is not None:
+            self.ownership.check(agent)
 
     async def _activate(self, agent: AgentId, loaders: frozenset[AgentId]) -> LoadedAgent:
         _activated.set(loaders | {agent})
@@ -252,6 +259,7 @@ class Directory:
         if self.settings.max_queued is not None and self.settings.max_queued < rules.max_queued:
             rules = replace(rules, max_queued=self.settings.max_queued)
         activation = await self.store.activate(agent)
+        self._time.add(activation.wakes)
         state = _restored(agent, activation)
         if state.is_destroyed:  # by a process that died before it was done with it
             await self._erase(agent, activation.epoch)
@@ -302,6 +310,8 @@ class Directory:
         if self.store.databases is not None:
             self.store.databases.release(agent)  # its own database is open only while it is loaded
         exc = None if task.cancelled() else task.exception()
+        if self.ownership is not None:
+            self.ownership.unloaded(agent)
         if exc is None or loaded.is_destroyed:
             return
         for running in loaded.reconciler.tasks:
@@ -311,8 +321,38 @@ class Directory:
             return
         log.error("unable to write %r; it is loaded again in %d ms", agent, self._retry_later(agent), exc_info=exc)
 
+    def drop_all(self, why: AgentStopped) -> None:
+        """Drop every agent from memory and write nothing more of them; their clients are told why."""
+        dropped = list(self._loaded.values())
+        self._loaded.clear()
+        self._time.clear()
+        for loaded in dropped:
+            self.stored_ids.forget(loaded.actor.agent)
+            loaded.actor.halt(why)
+            loaded.reconciler.abandon(why)
+            for task in loaded.reconciler.tasks:
+                task.cancel()
+            if loaded.task is not None:
+                loaded.task.cancel()  # it may wait for a commit that nothing will come of
+
+    def has_family(self, root: AgentId) -> bool:
+        """Tell whether the root agent or one below it is loaded, or about to be."""
+        prefix = children_prefix(root)
+        here = (*self._loaded, *self._loading, *self._destroying)
+        return any(each == root or each.startswith(prefix) for each in here)
+
+    def forget_wakes(self, root: AgentId) -> None:
+        """Do not wake the root agent and those below it: another node may own them from now on."""
+        self._time.forget_family(root)
+
+    def claim_now(self) -> None:
+        """Look at once for agents that are due and have no owner."""
+        self._time.look_again()
+
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""
+        if self.ownership is not None:
+            await self.ownership.until_valid()
         delay = self._failures.delay(self.stored_ids.known(agent))
         if delay:
             await self.clock.sleep_until(Millis(self.clock.now() + delay))
@@ -448,14 +488,36 @@ class Directory:
         await self._time.stop()
         await self._drain()
         await self._interrupt()
+        if self.ownership is not None:
+            await self.ownership.aclose()
         await self.store.aclose()
 
     async def _drain(self) -> None:
         """Wait until nothing works any more, for as long as the grace period is."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.settings.grace
+        self._hand_over()
         while (working := self._tasks(lambda reconciler: reconciler.working)) and (left := end - loop.time()) > 0:
-            await asyncio.wait(working, timeout=left)
+            await asyncio.wait(working, timeout=left, return_when=self._until)
+            self._hand_over()
+
+    @property
+    def _until(self) -> str:
+        """Until when a shutdown waits: for everything, or for the next agent that can be handed to another node."""
+        return asyncio.ALL_COMPLETED if self.ownership is None else asyncio.FIRST_COMPLETED
+
+    def _hand_over(self) -> None:
+        """Let other nodes have the families in which nothing runs, with the clients that watch them."""
+        if self.ownership is None:
+            return
+        busy = {root_id(each.actor.agent) for each in self._loaded.values() if each.reconciler.working}
+        why = AgentStopped("unable to go on; this node is stopping. Reconnect: another one continues.")
+        for agent, loaded in list(self._loaded.items()):
+            if root_id(agent) not in busy and agent not in self._loading:
+                del self._loaded[agent]
+                self.stored_ids.forget(agent)
+                loaded.actor.halt(why)
+                loaded.reconciler.abandon(why)
 
     def _tasks(self, of_reconciler: Callable[[Reconciler], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
@@ -488,6 +550,10 @@ class Directory:
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _clock_of(store: LogStore) -> Clock:
+    return NodeClock(store.nodes) if store.nodes is not None else SystemClock()
 
 
 def starting_agents() -> frozenset[AgentId]:

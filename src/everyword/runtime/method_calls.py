@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from ..errors import AgentGone, AgentStopped, EverywordError, LogError, UsageError
+from ..errors import AgentGone, AgentStopped, EverywordError, LogError, OwnedElsewhere, UsageError
 from ..ids import AgentId, parent_id
 from ..trace_context import current_trace, run_in_trace
 from .api.calls import AnswersCalls, MethodCall, StreamItem
@@ -52,7 +52,7 @@ class MethodCalls:
                 async with directory.attach(call.agent) as loaded:
                     was_lost = call.is_repeatable
                     return await _Answer(directory, loaded, call).wait()
-            except AgentGone:
+            except (AgentGone, OwnedElsewhere):
                 raise  # the agent of that name is another one now
             except (AgentStopped, LogError):
                 if not was_lost or directory.is_closed:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import LogError
-from ..ids import AgentId, Millis
+from ..ids import AgentId, Millis, root_id
 
 if TYPE_CHECKING:
     from .directory import Directory
@@ -39,7 +40,7 @@ class WakeScheduler:
         self._heap: list[tuple[Millis, AgentId]] = []
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._read_until = Millis(0)
+        self._refill_at = Millis(0)
         self._sweep_at = Millis(0)
 
     async def start(self) -> None:
@@ -73,14 +74,14 @@ class WakeScheduler:
         clock, idle_after = self._directory.clock, self._directory.settings.idle_after
         while True:
             self._changed.clear()
-            if clock.now() + HORIZON // 2 >= self._read_until:
+            if clock.now() >= self._refill_at:
                 await self._refill()
             await self._wake_due()
             if clock.now() >= self._sweep_at:
                 self._directory.unload_idle()
                 self._sweep_at = Millis(clock.now() + max(idle_after // 4, 1))
             first = [self._heap[0][0]] if self._heap else []
-            await self._sleep(min(self._sweep_at, Millis(self._read_until - HORIZON // 2), *first))
+            await self._sleep(min(self._sweep_at, self._refill_at, *first))
 
     async def _sleep(self, until: Millis) -> None:
         """Wait for the time, or for a change, whichever is first."""
@@ -93,17 +94,43 @@ class WakeScheduler:
             changing.cancel()
 
     async def _refill(self) -> None:
-        now = self._directory.clock.now()
+        """Read the wake times of the near future; of a store that nodes share, those that have no owner."""
+        now, ownership = self._directory.clock.now(), self._directory.ownership
         try:
-            due = await self._directory.store.due(Millis(now + HORIZON), limit=MOST_DUE)
+            if ownership is None:
+                due: Sequence[tuple[AgentId, Millis]] = await self._directory.store.due(
+                    Millis(now + HORIZON), limit=MOST_DUE
+                )
+                self._refill_at = Millis(now + HORIZON // 2)
+            else:
+                due, self._refill_at = await ownership.claim(now)
         except LogError as exc:
             log.error("unable to read the wake table; trying again: %s", exc)
-            self._read_until = Millis(now + HORIZON // 2 + self._directory.settings.retry_after)
+            self._refill_at = Millis(now + self._directory.settings.retry_after)
             return
-        self._read_until = Millis(now + HORIZON)
-        for agent, at in due:
+        self.add(due)
+
+    def add(self, wakes: Sequence[tuple[AgentId, Millis]]) -> None:
+        """Wake these agents at their times, unless they are loaded and keep their time themselves."""
+        for agent, at in wakes:
             if self._directory.peek(agent) is None and agent not in self._due:
                 self.remember(agent, at)
+
+    def clear(self) -> None:
+        """Forget all wake times, and read them again at once."""
+        self._due.clear()
+        self._heap.clear()
+        self.look_again()
+
+    def forget_family(self, root: AgentId) -> None:
+        """Do not wake a root agent and those below it."""
+        for agent in [agent for agent in self._due if root_id(agent) == root]:
+            del self._due[agent]
+
+    def look_again(self) -> None:
+        """Read the wake table at once."""
+        self._refill_at = Millis(0)
+        self._changed.set()
 
     async def _wake_due(self) -> None:
         now, due = self._directory.clock.now(), list[AgentId]()

@@ -62,7 +62,7 @@ class Everyword(AppHandle):
 
     Args:
         agents: The classes to serve, each at `{base_path}/{kind}/{name}`.
-        store: A path, "memory:", "sqlite:///path", or a LogStore.
+        store: A path, "memory:", "sqlite:///path", "postgresql://user@host/database", or a LogStore.
         base_path: Where agents are found, below wherever this application is mounted; "/" for `/{kind}/{name}`.
         authenticate: Says who a client is, once per request or socket: `authenticate(request)` returns a Principal, or
             None for a stranger.
@@ -73,7 +73,8 @@ class Everyword(AppHandle):
             for every site, without cookies, and needs `authorize`.
         limits: What one client may ask for.
         retention: How long the chunks of ended turns are kept, and states that were replaced; messages stay.
-        durability: What a commit survives: the death of the "process", or the loss of "power" too.
+        durability: What a commit survives: the death of the "process", or the loss of "power" too. By default the
+            store's own: "process" for SQLite, "power" for PostgreSQL.
         on_event: Called with everything that was committed but chunks: after the commit, outside of the agent, never in
             its way. What it raises is logged; when it is too slow, it is not told everything.
         tool_threads: How many tools that are plain functions may run at the same time; further calls wait.
@@ -91,7 +92,7 @@ class Everyword(AppHandle):
         origins: Sequence[str] | Literal["*"] = (),
         limits: Limits | None = None,
         retention: timedelta = timedelta(hours=24),
-        durability: Durability = "process",
+        durability: Durability | None = None,
         on_event: EventHook | None = None,
         tool_threads: int = DEFAULT_SIZE,
         observe: Sequence[Observer] = (),

@@ -6,9 +6,11 @@ from typing import Literal
 from urllib.parse import unquote
 
 from ..errors import UsageError
+from ..extras import missing
 from ..ids import AgentId
 from ..log.base import LogStore
 from ..log.memory import MemoryLog
+from ..log.postgres.address import is_postgres
 from ..log.sqlite.store import SqliteLog
 
 __all__ = ["Durability", "drop_database", "open_store"]
@@ -16,18 +18,33 @@ __all__ = ["Durability", "drop_database", "open_store"]
 Durability = Literal["process", "power"]
 
 
-def open_store(store: str | LogStore, durability: Durability) -> LogStore:
-    """Return the store that `store` names: a path, `memory:`, `sqlite:///path`, or a store itself; not opened yet."""
+def open_store(store: str | LogStore, durability: Durability | None) -> LogStore:
+    """Return the store that `store` names, or the store itself; not opened yet.
+
+    A path, `memory:`, `sqlite:///path` or `postgresql://…`. Without a durability it is the store's own default.
+    """
     if not isinstance(store, str):
         return store
     if store == "memory:":
         return MemoryLog()
+    if is_postgres(store):
+        return _open_postgres(store, durability or "power")
     if store.startswith("sqlite:///"):
-        return SqliteLog(unquote(store.removeprefix("sqlite:///")), durability=durability)
+        return SqliteLog(unquote(store.removeprefix("sqlite:///")), durability=durability or "process")
     if "://" in store:
         kind = store.partition("://")[0]
-        raise UsageError(f"unable to use a {kind!r} store; give a path, 'memory:', 'sqlite:///path' or a LogStore")
-    return SqliteLog(store, durability=durability)
+        raise UsageError(
+            f"unable to use a {kind!r} store; give a path, 'memory:', 'sqlite:///path', 'postgresql://…' or a LogStore"
+        )
+    return SqliteLog(store, durability=durability or "process")
+
+
+def _open_postgres(store: str, durability: Durability) -> LogStore:
+    try:
+        from ..log.postgres.store import PostgresLog
+    except ModuleNotFoundError as exc:
+        raise missing("asyncpg", "postgres", "open a PostgreSQL store") from exc
+    return PostgresLog(store, durability=durability)
 
 
 async def drop_database(store: LogStore, agent: AgentId) -> None:

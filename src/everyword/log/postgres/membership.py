@@ -72,9 +72,8 @@ class Membership:
         claimed: list[tuple[AgentId, Millis]] = await self._opened()[0].submit("claim agents that are due", claim)
         return claimed
 
-    async def next_claim(self) -> Millis | None:
-        earliest = await self._opened()[1].due(Millis(2**62), 1, self._node.incarnation)
-        return earliest[0][1] if earliest else None
+    async def next_claim(self, after: Millis) -> Millis | None:
+        return await self._opened()[1].next_claim(after)
 
     async def locate(self, agent: AgentId) -> LiveNode | None:
         owner = await self._opened()[1].owner(root_id(agent))

@@ -246,4 +246,5 @@ def _activation(found: Any) -> Activation:
         messages=message_rows(found["messages"]),
         chunks=stored_events(found["events"]),
         kept=kept_rows(found["kept"]),
+        wakes=[(AgentId(row["id"]), Millis(row["at"])) for row in found["wakes"] or ()],
     )

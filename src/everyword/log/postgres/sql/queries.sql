@@ -72,6 +72,10 @@ select a.id, w.at from everyword.wake w join everyword.agent a on a.key = w.agen
   where w.at <= $1 and (r.node is null or r.node = $3 or not everyword.is_live(r.node))
   order by w.at, w.agent limit $2;
 
+-- name: next_claim
+select min(w.at) from everyword.wake w join everyword.agent a on a.key = w.agent join everyword.agent r on r.key = a.root
+  where w.at > $1 and (r.node is null or not everyword.is_live(r.node));
+
 -- name: owner
 select node from everyword.agent where id = $1;
 

@@ -106,6 +106,7 @@ create type everyword.message_row_1 as (
 );
 create type everyword.kept_row_1 as (agent bigint, kind text, key text, body bytea);
 create type everyword.agent_row_1 as (agent bigint, generation bigint, leaf bigint, last_turn bigint, last_node bigint);
+create type everyword.wake_row_1 as (id text, at bigint);
 create type everyword.event_row_1 as (seq bigint, at bigint, kind text, turn bigint, more int, body bytea);
 
 -- The days that have a partition.

@@ -97,7 +97,7 @@ create function everyword.activate_1(
   out owner bigint, out key bigint, out root bigint, out term bigint, out epoch bigint, out head bigint,
   out generation bigint, out leaf bigint, out last_turn bigint, out last_node bigint,
   out turns everyword.turn_row_1[], out messages everyword.message_row_1[], out kept everyword.kept_row_1[],
-  out events everyword.event_row_1[]
+  out events everyword.event_row_1[], out wakes everyword.wake_row_1[]
 ) language plpgsql as $$
 #variable_conflict use_column
 declare r record; a record; first bigint;
@@ -114,6 +114,8 @@ begin
       select t.node into activate_1.owner from everyword.agent t where t.id = p_root;
       return;
     end if;
+    activate_1.wakes := array(select row(f.id, w.at)::everyword.wake_row_1 from everyword.wake w
+      join everyword.agent f on f.key = w.agent where f.root = r.key);
   end if;
   insert into everyword.agent as t (id, root, epoch) values (p_agent, r.key, 1)
     on conflict (id) do update set epoch = t.epoch + 1
@@ -156,7 +158,7 @@ begin
     where a.key = r.root and a.node = p_node and a.term = r.term;
 end $$;
 
--- Agents that are due and belong to this node, or to no live one; those of the latter are taken with their root.
+-- Take roots of no live node that have an agent that is due. Return the wake times of all agents below them.
 create function everyword.claim_1(p_node bigint, p_generation int, p_until bigint, p_limit int)
 returns table (id text, at bigint) language plpgsql as $$
 #variable_conflict use_column
@@ -164,17 +166,20 @@ begin
   perform everyword.check_fence_1(p_node, p_generation);
   return query
     with due as (
-      select a.id, w.at, a.root, r.node from everyword.wake w
-        join everyword.agent a on a.key = w.agent join everyword.agent r on r.key = a.root
-        where w.at <= p_until and (r.node is null or r.node = p_node or not everyword.is_live(r.node))
-        order by w.at, w.agent limit p_limit
+      select distinct r.key from (
+        select a.root from everyword.wake w join everyword.agent a on a.key = w.agent
+          join everyword.agent r on r.key = a.root
+          where w.at <= p_until and (r.node is null or (r.node <> p_node and not everyword.is_live(r.node)))
+          order by w.at, w.agent limit p_limit
+      ) as d join everyword.agent r on r.key = d.root
     ), free as (
-      select r.key from everyword.agent r where r.key in (select root from due where node is distinct from p_node)
+      select r.key from everyword.agent r where r.key in (select key from due)
         and (r.node is null or not everyword.is_live(r.node)) for update skip locked
     ), taken as (
       update everyword.agent r set node = p_node, term = r.term + 1 from free where r.key = free.key returning r.key
     )
-    select due.id, due.at from due where due.node = p_node or due.root in (select key from taken) order by due.at;
+    select a.id, w.at from taken join everyword.agent a on a.root = taken.key
+      join everyword.wake w on w.agent = a.key order by w.at;
 end $$;
 
 -- Delete an agent and everything below it. The rows that stay keep old holders of leases out.
