@@ -132,7 +132,7 @@ class Directory:
         """What runs for agents that are not loaded."""
         self.ownership = Ownership(self, store.nodes) if store.nodes is not None else None
         """What there is to do because other nodes share the store; None for a store of this process alone."""
-        self._time = WakeScheduler(self)
+        self.wakes = WakeScheduler(self)
         self._commit_loop = CommitLoop(store, on_append, lambda: self.fresh_context())  # noqa: PLW0108 - the test kit replaces it
         self._is_open = self._is_closing = False
 
@@ -259,7 +259,7 @@ class Directory:
         if self.settings.max_queued is not None and self.settings.max_queued < rules.max_queued:
             rules = replace(rules, max_queued=self.settings.max_queued)
         activation = await self.store.activate(agent)
-        self._time.add(activation.wakes)
+        self.wakes.add(activation.wakes)
         state = _restored(agent, activation)
         if state.is_destroyed:  # by a process that died before it was done with it
             await self._erase(agent, activation.epoch)
@@ -282,7 +282,7 @@ class Directory:
             self.clock,
             rules,
             phase=lambda: self.phase,
-            wake_at=lambda at: self._time.remember(agent, at),
+            wake_at=lambda at: self.wakes.remember(agent, at),
             on_commit=lambda: self._failures.clear(agent),  # not after loading: a full disk can still be loaded from
             runs=AgentToolRuns(self, actor, responder, rules.run_patience),
         )
@@ -325,7 +325,7 @@ class Directory:
         """Drop every agent from memory and write nothing more of them; their clients are told why."""
         dropped = list(self._loaded.values())
         self._loaded.clear()
-        self._time.clear()
+        self.wakes.clear()
         for loaded in dropped:
             self.stored_ids.forget(loaded.actor.agent)
             loaded.actor.halt(why)
@@ -341,14 +341,6 @@ class Directory:
         here = (*self._loaded, *self._loading, *self._destroying)
         return any(each == root or each.startswith(prefix) for each in here)
 
-    def forget_wakes(self, root: AgentId) -> None:
-        """Do not wake the root agent and those below it: another node may own them from now on."""
-        self._time.forget_family(root)
-
-    def claim_now(self) -> None:
-        """Look at once for agents that are due and have no owner."""
-        self._time.look_again()
-
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""
         if self.ownership is not None:
@@ -360,7 +352,7 @@ class Directory:
     def _retry_later(self, agent: AgentId) -> int:
         """Note one more failure; return in how many milliseconds the agent is loaded again."""
         delay = self._failures.add(agent)
-        self._time.remember(agent, Millis(self.clock.now() + delay))
+        self.wakes.remember(agent, Millis(self.clock.now() + delay))
         return delay
 
     async def wake(self, agent: AgentId) -> None:
@@ -393,7 +385,7 @@ class Directory:
             self.stored_ids.forget(agent)
             loaded.actor.stop()
             if loaded.reconciler.wake is not None:
-                self._time.remember(agent, loaded.reconciler.wake)
+                self.wakes.remember(agent, loaded.reconciler.wake)
 
     # -- destroying agents ---------------------------------------------------------------------------------------
 
@@ -448,7 +440,7 @@ class Directory:
         await self.store.destroy(agent, epoch)
         for each in gone:
             self.stored_ids.forget(each)
-            self._time.forget(each)
+            self.wakes.forget(each)
             self._failures.clear(each)
 
     def _dismiss(self, loaded: LoadedAgent, caller: asyncio.Task[Any] | None) -> None:
@@ -472,7 +464,7 @@ class Directory:
         self.loop = asyncio.get_running_loop()
         await self.store.open()
         self._is_open = True
-        await self._time.start()
+        await self.wakes.start()
 
     def begin_drain(self) -> None:
         """Begin nothing new from now on; `aclose` does the rest."""
@@ -485,7 +477,7 @@ class Directory:
             return
         self._is_closing = True
         self.begin_drain()
-        await self._time.stop()
+        await self.wakes.stop()
         await self._drain()
         await self._interrupt()
         if self.ownership is not None:

@@ -90,7 +90,7 @@ class Ownership:
             if not roots or not self.nodes.is_valid or self._directory.is_closed:
                 continue  # they go with the node's lease
             for root in roots:
-                self._directory.forget_wakes(root)
+                self._directory.wakes.forget_family(root)
             try:
                 await self.nodes.release(roots)
             except LogError as exc:
@@ -123,5 +123,5 @@ class Ownership:
 
     def nodes_changed(self, nodes: Sequence[LiveNode]) -> None:
         self.changed.set()
-        self._directory.claim_now()
+        self._directory.wakes.look_again()
         self.on_nodes(nodes)
