@@ -1,4 +1,4 @@
-"""A boss and those who work for it, in both base classes: what a worker does is written in its input.
+"""A boss and its sub-agents, in both base classes: the input of a sub-agent says what it does.
 
 Words are said one by one; `fail` fails, `gate:x` waits for a gate, `slow` reports progress, `ask` asks the page.
 A boss is asked with a JSON list of inputs, calls the tool `kid` for each, and says what it was told.
@@ -151,7 +151,7 @@ def _question(messages: list[ModelMessage]) -> str:
 
 
 async def until(fact: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait for a fact that must be asked for, giving everybody else a turn."""
+    """Poll a fact that needs an await, and let other tasks run in between."""
     async with asyncio.timeout(PATIENCE):
         while not (await given if inspect.isawaitable(given := fact()) else given):  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(0)

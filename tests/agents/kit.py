@@ -37,7 +37,7 @@ class Served:
 
 @asynccontextmanager
 async def dying(cls: type[AIChatAgent], store: LogStore) -> AsyncIterator[Served]:
-    """As `served`, but at the end of the block the process dies, and nobody closes anything."""
+    """As `served`, but at the end of the block the process dies without closing anything."""
     log = CrashingLog(store)
     serving = Served(cls, log, ManualClock())
     await serving.directory.open()

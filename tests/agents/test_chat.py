@@ -359,7 +359,7 @@ def test_a_wrong_concurrency_policy_is_refused_with_the_choices() -> None:
 
 
 class Tap:
-    """A stream of somebody else's making that counts how often it was closed; it may give out another to read."""
+    """A third-party stream that counts how often it was closed; it may return another one to read."""
 
     def __init__(self, *, gives_another: bool) -> None:
         self.closed = 0

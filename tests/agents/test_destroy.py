@@ -103,7 +103,7 @@ def question(text: str = "hi", name: str = "u1") -> dict[str, Any]:
 
 async def until(fact: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not fact():  # noqa: ASYNC110 - a list tells nobody
+        while not fact():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 
@@ -270,7 +270,7 @@ async def test_a_failed_destruction_is_retried_and_blocks_the_agent_until_then()
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", [1, 2])
 async def test_a_process_that_dies_on_the_way_has_destroyed_all_or_nothing(at: int, when: Any) -> None:
-    """There are two commits: that it is to go, and that it is gone. After the first one it goes, whoever does it."""
+    """There are two commits: the decision and the deletion. After the first one, any process completes the deletion."""
     kept = MemoryLog()
     here = World(kept)
     await here.directory.open()

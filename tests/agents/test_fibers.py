@@ -86,7 +86,7 @@ async def doomed(store: MemoryLog, clock: ManualClock | None = None) -> AsyncIte
 
 async def until(fact: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not fact():  # noqa: ASYNC110 - a list tells nobody
+        while not fact():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 
@@ -269,7 +269,7 @@ async def test_a_fiber_is_handed_back_with_its_checkpoint_and_goes_on_under_its_
         await until(lambda: (1, 2) in Worker.heard)
     Worker.hook, Worker.heard = hook, []
     Worker.gate.set()
-    async with working(store) as agent:  # nobody asks for the agent: it is woken by what it left
+    async with working(store) as agent:  # no request loads the agent: the fiber that it left wakes it
         await until(lambda: (2, 2) in Worker.heard)
         await quiet()
         assert Worker.heard[:2] == [("recovered", fiber, "count", [0, 1], 2), (2, 2)]

@@ -1,4 +1,4 @@
-"""Tools, sub-agents, jobs and later attempts know who asked, whoever approved and whatever died in between (R-35)."""
+"""Tools, sub-agents, jobs and later attempts have the principal that asked, whichever approved or died since (R-35)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def described(principal: Principal | None) -> str:
 
 
 class Bank(AIChatAgent):
-    """Pays when somebody approves, and notes for whom and by whom."""
+    """Pays after an approval, and records the principals that asked and approved."""
 
     paid: list[str]
     dies_paying = False

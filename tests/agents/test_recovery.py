@@ -94,10 +94,10 @@ async def heard(fact: Any) -> None:
 
 
 async def pass_over(serving: Served, milliseconds: int) -> None:
-    """Wait until somebody sleeps for exactly so long, then let that time pass."""
+    """Wait until a task sleeps for exactly this long, then let that time pass."""
     clock = serving.clock
     async with asyncio.timeout(PATIENCE):
-        while clock.now() + milliseconds not in clock._sleepers.values():  # noqa: ASYNC110 - a clock tells nobody
+        while clock.now() + milliseconds not in clock._sleepers.values():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
     clock.advance(milliseconds / 1000)
 
@@ -119,7 +119,7 @@ async def left_open(agent: type[AIChatAgent], *, lives: int = 1) -> MemoryLog:
                 await submit(serving)
             await until(serving, has_said("half "))
             async with asyncio.timeout(PATIENCE):
-                while len(Chat.attempts) <= life:  # noqa: ASYNC110 - an attempt tells nobody
+                while len(Chat.attempts) <= life:  # noqa: ASYNC110 - there is no event to wait for
                     await asyncio.sleep(0)
     Chat.between = go_on
     return store

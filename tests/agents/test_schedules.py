@@ -69,7 +69,7 @@ async def started(cls: type[Agent], store: LogStore, clock: ManualClock) -> Asyn
 
 async def until(fact: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not fact():  # noqa: ASYNC110 - a list tells nobody
+        while not fact():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 
@@ -79,7 +79,7 @@ async def planned(agent: Any) -> list[tuple[str, float]]:
 
 
 async def log_of(store: LogStore) -> list[Event]:
-    """What the log says, of a store that nobody has open."""
+    """The events of a store that is not open."""
     await store.open()
     log = [decode_event(stored.body) for stored in await read_all(store, AGENT)]
     await store.aclose()

@@ -316,7 +316,7 @@ async def test_a_store_without_databases_says_so() -> None:
 
 @asynccontextmanager
 async def chatting(store: LogStore) -> AsyncIterator[Chat]:
-    """Ann has asked something, and so has somebody else."""
+    """Two agents with a question each: Ann's and another one."""
     async with Everyword([Notes, Chat], store=store) as app:
         await app.get(Chat, "zoe").save_messages([user(SECRET)])
         ann = await loaded_agent(app.get(Chat, "ann"))

@@ -78,7 +78,7 @@ def parse_module(text: str, name: str, *, is_package: bool = False) -> Module:
 
 @cache
 def read_tree(folder: Path) -> list[Module]:
-    """Read every Python file below `folder`, sorted by name; once, as nobody edits files while they are tested."""
+    """Read every Python file below `folder`, sorted by name; once, because files are not edited during a test run."""
     found = []
     for path in sorted(_python_files(folder)):
         parts = path.relative_to(folder).with_suffix("").parts

@@ -65,5 +65,5 @@ async def visiting(browser: Browser, url: str, *, script: str = "", **options: A
 
 
 def main(application: str, port: str) -> None:
-    """Serve an application as `uvicorn` does from the command line, until somebody ends it."""
+    """Serve an application as `uvicorn` does from the command line, until it is stopped."""
     uvicorn.run(application, port=int(port), log_level="error")

@@ -1,4 +1,4 @@
-"""`kill -9`: the page loses nothing and needs nobody's help."""
+"""`kill -9`: the page loses nothing and reconnects by itself."""
 
 from __future__ import annotations
 

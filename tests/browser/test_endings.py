@@ -1,4 +1,4 @@
-"""How turns fail, and that everybody sees the same failure: live, after a reload, after being away."""
+"""Failed turns look the same to every client: live, after a reload, after being away."""
 
 from __future__ import annotations
 

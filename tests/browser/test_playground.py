@@ -139,7 +139,7 @@ async def test_two_tabs_see_the_same_conversation_while_it_happens(tmp_path: Pat
         for tab in (one, two, three):
             await expect(tab.answers).to_contain_text(LATE)
             await expect_said(tab, HELLO)
-            await check_seen(tab, HELLO, least=1 if tab is three else 4)  # how much was left for it nobody knows
+            await check_seen(tab, HELLO, least=1 if tab is three else 4)  # how much was left for it is not known
         await two.ask("use a tool")
         for tab in (one, two, three):
             await expect(tab.answers).to_have_count(2)

@@ -1,4 +1,4 @@
-"""The example with a team: its own page, without a library, shows everybody at work, after reloads and kills too."""
+"""The example with a team: its own page, without a library, shows all agents at work, also after reloads and kills."""
 
 from __future__ import annotations
 

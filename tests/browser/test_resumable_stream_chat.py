@@ -23,7 +23,7 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 QUESTION = "Tell me a story"
 
-# Notes every state of the answer, as anybody could have seen it.
+# Records every state of the answer that was visible.
 WATCH = """
 window.states = [];
 new MutationObserver(() => {

@@ -42,7 +42,7 @@ README = list(blocks((EXAMPLE / "README.md").read_text(encoding="utf-8")))
 # What finds the only answer of a conversation on each of the pages.
 DEV, REACT, CHAT = "#messages li.assistant .text", "p:has(b) ~ p:has(b)", "li[data-role=assistant]"
 
-# Notes every state of the answer, as anybody could have seen it.
+# Records every state of the answer that was visible.
 WATCH = """
 window.answer = () => [...document.querySelectorAll(%r)].map(e => e.textContent).join("").replace(/^assistant: /, "");
 window.states = [];
@@ -67,7 +67,7 @@ def command(page: list[Block], beginning: str) -> str:
 
 
 def story(file: Path) -> str:
-    """Return what the agent in this file tells who asks for a story: word by word, with a space behind each."""
+    """Return the story that the agent in this file tells: word by word, each followed by a space."""
     text = file.read_text(encoding="utf-8").partition("STORY = (\n")[2].partition("\n)\n")[0]
     return "".join(f"{word} " for line in text.splitlines() for word in json.loads(line).split())
 
@@ -107,7 +107,7 @@ async def kill(server: Running) -> None:
 
 @dataclass
 class Reader:
-    """Somebody in front of a page."""
+    """A user of a page."""
 
     page: Page
     problems: list[str] = field(default_factory=list)
@@ -167,7 +167,7 @@ async def visit(browser: Browser, url: str, answer: str, **options: Any) -> Read
 
 @pytest.fixture
 def harbour(tmp_path: Path) -> Path:
-    """The folder of somebody who has done everything up to "A React page", short of installing."""
+    """The folder after all steps up to "A React page", except installing."""
     (tmp_path / "app.py").write_text(printed(TUTORIAL, "python", "app = Everyword([Chat])"), encoding="utf-8")
     (tmp_path / "www").mkdir()
     (tmp_path / "www" / "index.html").write_text(printed(TUTORIAL, "html"), encoding="utf-8")

@@ -102,7 +102,7 @@ class Slow(Speaker):
 
 
 class Failing(Speaker):
-    """Breaks in the middle now and then, in words for people or for nobody."""
+    """Fails in the middle now and then, with a public text or a private one."""
 
     async def before(self, number: int, turn: Turn, chance: Random) -> None:
         match Random(f"{turn.id} {number}").randrange(12):
@@ -137,7 +137,7 @@ class Clerk(Speaker):
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
         for name in ("send", "look", "ship"):
-            with suppress(ChatError):  # it was interrupted, and nobody knows whether it happened
+            with suppress(ChatError):  # it was interrupted, and its effect is not known
                 await turn.call_tool(name, to=turn.id)
         async for word in self.talk(turn):
             yield word
@@ -202,7 +202,7 @@ class Careful(Stepper):
 
     @tool(needs_approval=True)
     async def refund(self, to: str, context: ToolContext) -> str:
-        """Must not happen twice, and somebody has to agree."""
+        """Must not happen twice, and needs an approval."""
         self.notes.add("effect", "refund", context.idempotency_key)
         await pause(0.002)
         return f"refunded {to}"

@@ -40,7 +40,7 @@ def text_of(message: Json) -> str:
 
 
 class Memory:
-    """What somebody was shown of a conversation, and what of it went away again."""
+    """What one client was shown of a conversation, and what of it went away again."""
 
     def __init__(self, name: str, kind: str) -> None:
         self.name, self._may_forget = name, kind in FORGETFUL
@@ -171,7 +171,7 @@ class Tab:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether everything that this page asked has ended, and nobody waits for it."""
+        """Whether all questions of this page have ended, and none is waited for."""
         return all(request in self.protocol.endings for request in self.asked) and not self.protocol.is_streaming
 
     def describe(self) -> str:
@@ -184,7 +184,7 @@ class Tab:
 
 
 class Looker:
-    """Somebody without a page: reads conversations over HTTP, one after the other."""
+    """A client without a page: reads conversations over HTTP, one after the other."""
 
     def __init__(self, server: Server, kinds: Iterable[str], chance: Random) -> None:
         self.memories = {f"{kind}/ann": Memory(f"a reader of {kind}", kind) for kind in kinds}
@@ -214,7 +214,7 @@ def _client(url: str) -> httpx.AsyncClient:
 
 
 async def come_to_rest(server: Server, tabs: list[Tab]) -> None:
-    """Leave a running server alone until every answer is given and everybody has been told."""
+    """Leave a running server alone until every answer has ended and every client has it."""
     url = f"http://127.0.0.1:{server.port}/agents"
     step = ""
     try:

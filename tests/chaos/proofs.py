@@ -36,7 +36,7 @@ class Findings:
 
 
 async def prove(folder: Path, tabs: list[Tab], memories: Iterable[Memory]) -> Findings:
-    """Read what the lives left behind, and hold it against what everybody was shown."""
+    """Read what the processes stored, and compare it with what all clients were shown."""
     findings = Findings()
     effects, hooks = _notes(folder, "effect"), _notes(folder, "hook")
     _check_effects(findings, effects)

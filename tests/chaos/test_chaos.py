@@ -28,16 +28,16 @@ SECONDS = float(os.environ.get("CHAOS_SECONDS") or 60)
 TABS = 2
 """Pages per conversation."""
 MOST_FRAMES = 3_000
-"""That everybody together is shown in one life."""
+"""Maximum number of frames that all clients together are shown in one life."""
 LONGEST_LIFE = 4.0
 ROOT = Path(__file__).resolve().parents[2]
 
 DEATHS = {"talking": 12, "deployed": 2, "ready": 1, "begotten": 1}
-"""How often a life ends how: killed in the middle, told to stop, killed before anybody came, or before it listened."""
+"""Weights of the ends: killed while streaming, stopped by a signal, killed before a client came, before it listened."""
 
 
 class Stage:
-    """The nursery and whoever it begot last; implements `crowd.Server`."""
+    """The forking parent process and its newest child; implements `crowd.Server`."""
 
     def __init__(self, nursery: Process, port: int) -> None:
         self.port, self.is_closing = port, False

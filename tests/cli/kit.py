@@ -138,7 +138,7 @@ def damage(path: Path, *statements: str) -> None:
 
 
 class Paper(io.StringIO):
-    """Something to write to, with somebody who reads along."""
+    """A stream to write to, with a reader."""
 
     def __init__(self) -> None:
         super().__init__()

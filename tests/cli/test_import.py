@@ -66,7 +66,7 @@ def _packed(stored: Path) -> list[bytes]:
 
 
 def _summed(lines: list[bytes]) -> bytes:
-    """Return the lines with a footer that fits them: what somebody writes who knows the format."""
+    """Return the lines with a footer that fits them: as a person would write it who knows the format."""
     content = b"".join(lines[:-1])
     footer = {**json.loads(lines[-1]), "sha256": hashlib.sha256(content).hexdigest()}
     return content + json.dumps(footer).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""`everyword dev` starts anew when a file changes, and leaves nobody behind when it ends."""
+"""`everyword dev` restarts when a file changes, and leaves no process behind when it ends."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_change_or_a_kill_starts_the_server_anew_and_answers_go_on(tmp_p
 
 
 async def _is_gone_with(server: Running, number: signal.Signals, url: str) -> None:
-    """End the watcher, and wait until nobody answers any more."""
+    """End the watcher, and wait until the server no longer answers."""
     server.process.send_signal(number)
     await server.ended()
     async with asyncio.timeout(PATIENCE), httpx.AsyncClient(verify=False) as client:

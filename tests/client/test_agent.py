@@ -230,7 +230,7 @@ async def test_reconnects_wait_longer_each_time_by_the_given_clock() -> None:
 async def slept(clock: ManualClock) -> None:
     """Wait until a task sleeps on the clock."""
     async with asyncio.timeout(20):
-        while not clock._sleepers:  # noqa: ASYNC110 - the clock tells nobody who waits for it
+        while not clock._sleepers:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 

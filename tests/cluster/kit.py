@@ -98,7 +98,7 @@ async def linked(services: PeerServices, **options: Any) -> AsyncIterator[Link]:
 async def until(fact: Callable[[], object]) -> None:
     """Let the loop run until it is true."""
     async with asyncio.timeout(PATIENCE):
-        while not fact():  # noqa: ASYNC110 - facts of objects that tell nobody
+        while not fact():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 

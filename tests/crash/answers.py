@@ -18,7 +18,7 @@ from tests.agents.bases import Asked
 
 @dataclass(frozen=True)
 class Hold:
-    """A point at which an answer waits until somebody lets it go on."""
+    """A point at which an answer waits until the test lets it continue."""
 
     name: str
 
@@ -171,7 +171,7 @@ class Speaker:
         await turn._call.message()  # answered when what was written before is committed
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
-        """Have a hook, so that somebody has to be told."""
+        """Have a hook, so that it has to be called."""
 
 
 def _nothing(state: State) -> None:

@@ -52,7 +52,7 @@ class Talker:
             await loaded.actor.inspect(_count_open)  # answered when what was written before is committed
 
     async def on_chat_response(self, result: SaveMessagesResult) -> None:
-        """Have a hook, so that somebody has to be told."""
+        """Have a hook, so that it has to be called."""
 
 
 TALKERS = [answering(base, Talker) for base in BASES]

@@ -195,7 +195,7 @@ class Clerk:
 
     @tool(needs_approval=lambda amount: amount > 100)
     async def refund(self, amount: float, context: ToolContext) -> str:
-        """Must not happen twice, and somebody has to agree."""
+        """Must not happen twice, and needs an approval."""
         self.effects.note("refund", context)
         await asyncio.sleep(0)
         return f"refunded {amount}"

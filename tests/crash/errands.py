@@ -25,7 +25,7 @@ from tests.timeouts import PATIENCE
 
 AGENT = AgentId("errands/ann")
 TICK = 25
-"""How many rounds everybody gets before the clock moves on."""
+"""How often other tasks run before the clock moves on."""
 
 
 class World:
@@ -99,7 +99,7 @@ class Errands(Agent):
 
 
 class Person:
-    """Somebody who asks for things, once: what is in the log already is not asked for again."""
+    """A client that sends each request once: what is in the log already is not requested again."""
 
     def __init__(self, world: World, agent: Errands) -> None:
         self.world, self.agent = world, agent
@@ -129,7 +129,7 @@ class Person:
             await self.agent.set_state(value)
 
 
-# -- the script: every step may be run again by somebody whose process died in the middle of it --------------------
+# -- the script: every step may be run again after the process died in the middle of it ----------------------------
 
 
 async def _queue(person: Person) -> None:

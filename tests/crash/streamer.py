@@ -70,7 +70,7 @@ def agent() -> Speaker:
     return Speaker.newest
 
 
-# -- the script: every step may be done again by somebody whose process died in the middle of it -----------------------
+# -- the script: every step may be run again after the process died in the middle of it --------------------------------
 
 
 def send(*questions: str) -> Step:

@@ -1,4 +1,4 @@
-"""The process dies at every append of a boss and those who work for it; each of them does its work once.
+"""The process dies at every append of a boss and its sub-agents; each of them does its work once.
 
 Both logs are in one store, so every append of either is a point to die at: the run's start and end in the boss's log,
 the turn's in the sub-agent's, and every word of both.
@@ -51,7 +51,7 @@ def process(crewed: Crew, log: LogStore, clock: ManualClock) -> Directory:
 
 
 async def script(crewed: Crew, directory: Directory) -> None:
-    """Ask, wait for the answer, let somebody work on its own, wait for that; every step may be run again."""
+    """Ask, wait for the answer, start a detached sub-agent, wait for it; every step may be run again."""
     async with asyncio.timeout(PATIENCE), directory:
         port = AgentRuntime(directory, BOSS)
         await port.run_turn([asked(*INPUTS).to_dict()], request=RequestId("r"))

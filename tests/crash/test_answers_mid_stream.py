@@ -74,7 +74,7 @@ class Teller:
 
 
 async def asked_for(serving: Served) -> None:
-    """Wait until the streaming answer waits for somebody, and all of its first step but the end is there."""
+    """Wait until the streaming answer waits for an approval, and all of its first step but the end is there."""
     async with serving.directory.attach(AGENT) as loaded, loaded.subscribe() as subscription:
         while not await loaded.actor.inspect(
             lambda state: any(

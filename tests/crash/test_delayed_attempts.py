@@ -1,4 +1,4 @@
-"""The process dies at every append of a turn that fails and is tried again later, and nobody can tell afterwards."""
+"""The process dies at every append of a turn that is tried again later; no difference is visible afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def failing(world: World, log: LogStore) -> Directory:
 
 
 async def hurry(clock: ManualClock) -> None:
-    """Let the time pass that somebody waits with an attempt, whenever somebody does."""
+    """Let the delay of an attempt pass, whenever there is one."""
     while True:
         for attempt in range(2, 6):
             if clock.now() + backoff(attempt) in clock._sleepers.values():

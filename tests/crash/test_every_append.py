@@ -1,4 +1,4 @@
-"""The process dies at every append there is, before it and after it, and nobody can tell afterwards.
+"""The process dies at every append there is, before it and after it; no difference is visible afterwards.
 
 Two dozen turns are played to their end however often the process dies under them: scene by scene, by agents of both
 base classes and by what is below them, and all in one go. What people saw is in the log, every turn ends once, and the
@@ -54,7 +54,7 @@ PLAYED = [(who, scene) for who in PLAYERS for scene in (SCENES if who == BELOW e
 
 
 async def look_at(store: LogStore) -> None:
-    """Check what a dead process left behind, before anybody repairs anything."""
+    """Check what a dead process left behind, before the next process repairs anything."""
     check_log(await read_all(store, AGENT))
     await check_projections(store, AGENT)
 

@@ -1,4 +1,4 @@
-"""Managed streams and their processes: wherever one dies, the next one finishes, and everybody agrees on the words."""
+"""Managed streams and their processes: wherever one dies, the next one finishes, and all clients have the same text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Kept:
 
 
 async def look_at(store: LogStore) -> None:
-    """Check what a dead process left behind, before anybody repairs anything: rows are what the log says (I-9)."""
+    """Check what a dead process left behind, before the next one repairs anything: rows are what the log says (I-9)."""
     log = await read_all(store, AGENT)
     assert [stored.seq for stored in log] == sorted({stored.seq for stored in log})
     state, rebuilt = State(), Rows()
@@ -82,7 +82,7 @@ async def play_and_check(store: Callable[[], LogStore], crashes: list[Crash]) ->
     await look_at(kept)
     assert [seq for seq, _ in bodies(world)] == sorted({seq for seq, _ in bodies(world)})
     known = {stored.seq: stored.body for stored in log}
-    # What was cleaned up is not in the log any more; everything else that anybody saw is.
+    # What was cleaned up is not in the log any more; everything else that clients saw is.
     assert all(known[seq] == body for seq, body in bodies(world) if seq in known)
     assert set(known) <= {seq for seq, _ in bodies(world)}
     ends = Counter(event.turn for event in of_kind(log, TurnEnded))
@@ -267,7 +267,7 @@ async def test_a_killed_server_loses_no_word_that_a_tab_has_seen(tmp_path: Path)
                 page.streams = streams
                 if kill % 3 == 0:
                     sent.append((await page.call("send_message", f"question {kill}"))["streamId"])
-                # The next process may have finished before anybody came back: then nothing is told live.
+                # The next process may have finished before a client came back: then there are no live frames.
                 page.stream(sent[-1]).history(await page.call("get_stream_history", sent[-1]))
                 seen = len(page.stream(sent[-1]).chunks)
                 wanted = min(seen + chance.randint(1, 15), len(LONG) - 2)

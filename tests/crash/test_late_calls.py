@@ -111,7 +111,7 @@ async def look_at(store: LogStore) -> None:
 
 
 async def play_scene(base: str, scene: str, store: Callable[[], LogStore], *crashes: Crash) -> World:
-    """Play a scene and check what is left: every call ran once at most, and everybody was told what became of it."""
+    """Play a scene and check what is left: every call ran at most once, and every client has its result."""
     step, calls, late = SCENES[scene]
     Clerk.world, Clerk.effects, Clerk.told, Clerk.read = World(), Effects(), [], {}
     await play(Clerk.world, store, list(crashes), look_at, script=[step], process=clerk_process(base))

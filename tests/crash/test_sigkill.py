@@ -1,4 +1,4 @@
-"""A real process is killed a hundred times while others watch it talk; nothing that anybody saw is ever lost (I-3)."""
+"""A real process is killed a hundred times while clients watch; nothing that a client saw is ever lost (I-3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.crash.reader import Record
 
 KILLS = 100
 STARTING_KILLS = 10
-"""Kills of a process that nobody has seen anything of yet, on top."""
+"""Additional kills, of a process before any client has seen a chunk of it."""
 READERS = 2
 COMPLETED = (Outcome.COMPLETED, None)
 EXHAUSTED = (Outcome.ERROR, "attempts-exhausted")

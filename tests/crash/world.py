@@ -38,7 +38,7 @@ from tests.runtime.kit import AGENT, PATIENCE, QUICK, kill_everything, submit, u
 T = TypeVar("T")
 
 ROUNDS = 20
-"""How often everybody else gets a turn between the crash and the end: what was shown too early is seen."""
+"""How often other tasks run between the crash and the end, so that an event that is shown too early is seen."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class World:
         return self.seen[-1][0] if self.seen else Seq(0)
 
     def note(self, seq: Seq, event: Event) -> None:
-        """Remember what somebody was shown."""
+        """Remember what a client was shown."""
         self.seen.append((seq, event))
         if isinstance(event, TurnAccepted):
             self._turns[event.request] = event.turn
         self._facts.add((type(event), event.call if isinstance(event, CallAnswered) else turn_of(event)))
         if isinstance(event, TurnEnded) and event.outcome is Outcome.SKIPPED:
-            self._facts.add((HookDone, event.turn))  # nobody is told of a skipped turn
+            self._facts.add((HookDone, event.turn))  # there is no hook for a skipped turn
 
     def events(self, kind: type[T]) -> list[T]:
         return [event for _, event in self.seen if isinstance(event, kind)]
@@ -99,7 +99,7 @@ class World:
         return next((each for each in reversed(found) if each.rstrip("'") == call), call)
 
     def is_over(self, request: str) -> bool:
-        """Whether the turn has ended and whoever was to be told of it has been."""
+        """Whether the turn has ended and its hook has run."""
         return self.has(TurnEnded, request) and self.has(HookDone, request)
 
     def note_response(self, result: TurnResult) -> None:
@@ -107,7 +107,7 @@ class World:
 
 
 class Person:
-    """Somebody at a client, connected to one process: sends commands, reads by cursor, waits for facts."""
+    """A client, connected to one process: sends commands, reads by cursor, waits for facts."""
 
     def __init__(self, world: World, loaded: LoadedAgent) -> None:
         self.world, self._actor = world, loaded.actor
@@ -155,7 +155,7 @@ class Person:
         self._subscription.close()
 
 
-# -- the script: every step may be run again by somebody whose process died in the middle of it --------------------
+# -- the script: every step may be run again after the process died in the middle of it ----------------------------
 
 
 async def _client_tool(person: Person) -> None:

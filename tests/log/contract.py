@@ -540,7 +540,7 @@ class LogContract(StatesContract):
                     await asyncio.sleep(0)
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-                owner = await Owner.take(store)  # as whoever comes next would
+                owner = await Owner.take(store)  # as the next owner does
                 written = await store.read(A, Seq(batch.first - 1))
                 has_row = message_row(n) in (await store.conversation(A))[1]
                 assert (len(written), has_row) in ((2, True), (0, False))

@@ -1,4 +1,4 @@
-"""Receipts: whoever waits for a commit is told of it on the spot, once, and in its own context."""
+"""Receipts: callbacks and waiters get the result of a commit at once, exactly once, and in their own context."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ async def _opened(gate: threading.Event) -> None:
 
 @contextmanager
 def serving() -> Iterator[FakeProvider]:
-    """Run a provider in a thread; the socket listens before anybody is told of it."""
+    """Run a provider in a thread; its socket listens before its address is returned."""
     listener = socket.create_server(("127.0.0.1", 0))
     provider = FakeProvider(listener.getsockname()[1])
     app = Starlette(routes=[Route("/{path:path}", provider.answer, methods=["POST"])])

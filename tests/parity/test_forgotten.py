@@ -1,4 +1,4 @@
-"""An answer that is stopped and forgotten is on nobody's screen afterwards: live, late, or after a restart."""
+"""No client shows an answer that was stopped and discarded: live, late, or after a restart."""
 
 from __future__ import annotations
 

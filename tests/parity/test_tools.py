@@ -156,7 +156,7 @@ async def observe(play: Play, cut: int, gates: int) -> None:
         for who, client in seeing.items():
             await client.settled()
             assert client.shown == stored, f"{who}, cut at {cut}: {client.shown}\nstored: {stored}"
-            # Who does not acknowledge hears a continuation that somebody else owns from its middle.
+            # A client that does not acknowledge gets a continuation of another client from its middle.
             assert client.protocol.problems == [] or who in ("deaf", "late")
         check_transients(play, cut, seeing)
         for client in (deaf, late, first):
@@ -164,7 +164,7 @@ async def observe(play: Play, cut: int, gates: int) -> None:
 
 
 def check_stored(play: Play, stored: list[dict[str, Any]]) -> None:
-    """The scenario was played once, whoever came and went."""
+    """The scenario was played once, whichever clients came and went."""
     (question, answer) = stored
     said = [item for item in [*play.plan.first, *play.plan.then] if isinstance(item, str)]
     text = "".join(part["text"] for part in answer["parts"] if part["type"] == "text")
@@ -185,16 +185,16 @@ def check_stored(play: Play, stored: list[dict[str, Any]]) -> None:
 
 
 def check_transients(play: Play, cut: int, seeing: dict[str, Client]) -> None:
-    """Who watches hears transient data once; who comes back hears again what the open turn has; later nobody does."""
+    """A live client gets transient data once; a returning one gets that of the open turn again; later ones get none."""
     if play.scenario != "data":
         return
     said = [item["data"] for item in play.plan.first if isinstance(item, dict) and item.get("transient")]
     before = sum(isinstance(item, dict) and bool(item.get("transient")) for item in play.plan.first[:cut])
     assert transients(seeing["asker"]) == transients(seeing["tab"]) == said
     if cut == len(play.plan.first):
-        return  # the turn may have ended before anybody came back
+        return  # the turn may have ended before a client came back
     heard = transients(seeing["during"])
-    # A stream is offered twice to who comes back, on connecting and when it asks, and each offer is good for a replay.
+    # A returning client is offered a stream twice, on connecting and for its probe, and each offer allows a replay.
     assert heard in ([*said[:before], *said], [*said[:before], *said[:before], *said])
     for who in ("away", "first"):
         assert transients(seeing[who]) == [], who

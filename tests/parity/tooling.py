@@ -79,7 +79,7 @@ class Scenario:
     """How the calls end."""
 
     def is_for(self, base: Base) -> bool:
-        """Whether the scenario can be played: calls in the middle of a response are not everybody's."""
+        """Whether the scenario can be played: not every base class has calls in the middle of a response."""
         return self.when != "mid" or base.calls_mid_response
 
 

@@ -15,14 +15,14 @@ from tests.runtime.kit import AGENT, PATIENCE, killed, submit
 
 
 async def eventually(fact: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for a fact that must be asked for, giving everybody else a turn."""
+    """Poll a fact that needs an await, and let other tasks run in between."""
     async with asyncio.timeout(PATIENCE):
-        while not await fact():  # noqa: ASYNC110 - a store tells nobody
+        while not await fact():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 
 async def rounds(count: int = 50) -> None:
-    """Give everybody else so many turns: long enough for what must not happen to happen."""
+    """Let other tasks run this many times: long enough for a bug to show."""
     for _ in range(count):
         await asyncio.sleep(0)
 

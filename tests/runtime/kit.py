@@ -55,7 +55,7 @@ async def running(
 
 
 async def kill_everything() -> None:
-    """Cancel every task but this one until none is left: nobody closes anything, nobody is told."""
+    """Cancel every task but this one until none is left, without closing anything."""
     while doomed := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in doomed:
             task.cancel()
@@ -66,7 +66,7 @@ async def kill_everything() -> None:
 async def killed(
     store: LogStore, responder: ScriptedResponder, clock: ManualClock | None = None, settings: Settings = QUICK
 ) -> AsyncIterator[Directory]:
-    """As `running`, but at the end of the block the process dies, and nobody closes anything."""
+    """As `running`, but at the end of the block the process dies without closing anything."""
     log = CrashingLog(store)
     directory = Directory(log, responder, clock=clock or ManualClock(), settings=settings)
     await directory.open()
@@ -124,7 +124,7 @@ def texts(state: State) -> list[tuple[str, str]]:
 
 
 async def soon(fact: Callable[[], bool]) -> None:
-    """Wait for a fact that no event tells, giving everybody else a turn."""
+    """Poll a fact that has no event, and let other tasks run in between."""
     async with asyncio.timeout(PATIENCE):
         while not fact():  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The one writer works without a task: what is posted while it commits waits for it, and nobody waits in vain."""
+"""The one writer works without a task: commands that come during a commit wait for it, and every caller returns."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_an_actor_that_was_cut_short_in_a_decision_is_gone_and_nothing_of_
                 with pytest.raises(AgentStopped):
                     await task
             assert loaded.actor.tail.closed
-            with pytest.raises(AgentStopped):  # not a state that nobody committed
+            with pytest.raises(AgentStopped):  # not a state that was never committed
                 await loaded.actor.inspect(lambda state: list(state.requests))
             assert await written(store) == []
         async with directory.attach(AGENT) as loaded, watching(loaded) as watcher:

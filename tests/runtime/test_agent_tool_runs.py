@@ -1,4 +1,4 @@
-"""Watching runs when something is wrong: silence, hanging and failing stores, sub-agents that nobody can load."""
+"""Watching runs when something is wrong: silence, hanging and failing stores, sub-agents that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Office:
             return record
 
     async def pass_time(self, seconds: int) -> None:
-        """Let time pass, a second at a time, giving everybody their turn."""
+        """Let time pass, a second at a time, and let all tasks run in between."""
         for _ in range(seconds):
             self.clock.advance(1)
             for _ in range(5):
@@ -193,7 +193,7 @@ async def test_a_sub_agent_that_hangs_during_loading_blocks_no_caller(monkeypatc
         await here.pass_time(80)
         assert '"status": "interrupted"' in (await turn).message.text
         for task in list(here.directory._loading.values()):
-            task.cancel()  # nobody else can end what hangs for ever
+            task.cancel()  # nothing else ends a task that hangs for ever
 
 
 async def test_stopping_a_run_before_its_sub_agent_has_begun_leaves_no_turn_behind() -> None:

@@ -26,7 +26,7 @@ from tests.runtime.kit import AGENT, PATIENCE, QUICK, kill_everything, running, 
 
 
 class FailingDisk(MemoryLog):
-    """A disk that is full, or worse, while `failure` says so; `tries` are the times at which somebody tried."""
+    """A disk that is full, or worse, while `failure` says so; `tries` are the times of the writes."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
@@ -312,7 +312,7 @@ async def test_a_runner_that_always_breaks_is_given_up_and_the_next_turn_runs(mo
 
 
 async def die(store: MemoryLog, responder: ScriptedResponder, clock: ManualClock, at: Callable[[], bool]) -> None:
-    """Let a process live on the store until something is so, and then die without a word to anybody."""
+    """Run a process on the store until a condition holds, then let it die without a shutdown."""
     log = CrashingLog(store)
     directory = Directory(log, responder, clock=clock, settings=QUICK)
     await directory.open()

@@ -184,7 +184,7 @@ async def test_a_missing_receipt_blocks_no_other_and_its_callers_get_an_error() 
             await done
     with pytest.raises(AgentStopped):
         await waiting
-    store.commit("a")  # it comes after all: nobody is there to publish it
+    store.commit("a")  # it comes after all, and is not published
     assert (a.tail.head, b.tail.head) == (0, 3)
 
 

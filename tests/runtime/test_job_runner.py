@@ -76,7 +76,7 @@ async def working(store: MemoryLog, clock: ManualClock) -> AsyncIterator[Worker]
 
 async def until(fact: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not fact():  # noqa: ASYNC110 - a list tells nobody
+        while not fact():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 

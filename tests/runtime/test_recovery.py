@@ -50,9 +50,9 @@ def dying(gate: Gate) -> Any:
 
 
 async def pass_over(clock: ManualClock, milliseconds: int) -> None:
-    """Wait until somebody sleeps for exactly so long, then let that time pass."""
+    """Wait until a task sleeps for exactly this long, then let that time pass."""
     async with asyncio.timeout(PATIENCE):
-        while clock.now() + milliseconds not in clock._sleepers.values():  # noqa: ASYNC110 - a clock tells nobody
+        while clock.now() + milliseconds not in clock._sleepers.values():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
     clock.advance(milliseconds / 1000)
 

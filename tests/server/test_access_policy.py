@@ -1,4 +1,4 @@
-"""The door: who is let in, from which pages, and what the others are told (I-14)."""
+"""Access control: which clients and pages are admitted, and the texts of refusals (I-14)."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ async def test_the_playground_shows_no_code_the_cookies_of_other_pages_either() 
     assert seen == [False, True]
 
 
-# -- headers that nobody can read -------------------------------------------------------------------------------------
+# -- headers that cannot be parsed ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("origins", [(), "*", ["http://localhost:*"]])

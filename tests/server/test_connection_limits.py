@@ -56,7 +56,7 @@ async def plain(url: str, count: int) -> AsyncIterator[list[RawSocket]]:
 
 async def until(fact: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not fact():  # noqa: ASYNC110 - told by nobody
+        while not fact():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 
@@ -225,7 +225,7 @@ Talker.__name__ = "Chat"
 
 
 async def closing(app: Everyword) -> None:
-    """Wait until nobody has a seat any more."""
+    """Wait until no connection is counted any more."""
     service = await app.start()
     await until(lambda: not service.readers.is_in_use)
 

@@ -67,7 +67,7 @@ class Stage:
     def __init__(self, folder: Path, *requests: str) -> None:
         self.folder = folder
         self._gates: dict[str, int] = {}
-        """Held open, since a pipe that nobody holds forgets what was written to it."""
+        """Held open, because a pipe without an open end loses what was written to it."""
         for request in requests:
             os.mkfifo(folder / f"{request}.gate")
             self._gates[request] = os.open(folder / f"{request}.gate", os.O_RDWR | os.O_NONBLOCK)

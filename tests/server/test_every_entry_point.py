@@ -45,7 +45,7 @@ OWN_PATHS = {(path, method) for path in ("", "own", "own/path", "sub", "sub/leaf
 PLAYGROUND = {"agents", "log"}
 
 ABOUT_THE_SERVER = {"/healthz", "/metrics"}
-"""Pages that touch no agent, and are open to whoever `authorize` does not let in."""
+"""Pages that use no agent, and are open to clients that `authorize` refuses."""
 
 FRAMES: dict[str, dict[str, Any]] = {
     "cf_agent_use_chat_request": {
@@ -150,7 +150,7 @@ def test_paths_are_matched_nowhere_but_where_this_list_knows() -> None:
     assert found == set(WHERE_PATHS_ARE_MATCHED)
 
 
-# -- nobody gets in ---------------------------------------------------------------------------------------------------
+# -- every client is refused ------------------------------------------------------------------------------------------
 
 
 async def _coroutine() -> Principal:

@@ -202,7 +202,7 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_is_taken_in(is_annou
 
 
 class Payroll(AIChatAgent):
-    """A kind that nobody else need know of."""
+    """A kind that only this test uses."""
 
 
 NOT_FOUND = ("/agents/chta/ann/get-messages", "/", "/agents", "/agents/chat", "/agents/chat/", "/elsewhere/chat/ann/x")

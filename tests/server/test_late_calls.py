@@ -201,7 +201,7 @@ async def posted() -> AsyncIterator[tuple[Any, list[dict[str, Any]]]]:
 
 
 def responded(message: dict[str, Any], *, approved: bool) -> dict[str, Any]:
-    """What a page makes of its own copy of a message when somebody gives their word."""
+    """What a page does with its own copy of a message when its user approves a call."""
     word = {"id": "approve-c200", "approved": approved}
     return _answered(message, "c200", state="approval-responded", approval=word)
 

@@ -1,4 +1,4 @@
-"""Mistakes of those who write agents and pages: each is answered with a sentence that says what to do."""
+"""Mistakes in agents and pages: each is answered with a sentence that says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who watch: told after the commit, in order, and never in the way. And whether the server is well."""
+"""Observers get events after the commit, in order, and never delay it. And the health check."""
 
 from __future__ import annotations
 

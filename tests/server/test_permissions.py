@@ -20,7 +20,7 @@ EVERYTHING = {"connect", "read", "ask", "stop", "answer", "edit", "clear", "stat
 
 
 def by_header(connection: HTTPConnection) -> Principal | None:
-    """Whoever says who it is; `expires` says until when."""
+    """The principal that the request names, until `expires`."""
     who = connection.headers.get("x-user") or connection.query_params.get("user")
     until = connection.query_params.get("until")
     return Principal(who, expires_at=float(until) if until else None) if who else None

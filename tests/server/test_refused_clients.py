@@ -1,4 +1,4 @@
-"""The door for sockets: who gets through, what keeps a client away for good, and what the limits say to whom."""
+"""Access control for sockets: which clients are admitted, which close codes stop reconnecting, and the limits."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ async def test_a_client_that_asks_too_often_gets_the_delay_and_may_read_and_stop
 
 
 async def test_a_socket_without_an_id_of_its_own_is_given_one_and_two_with_the_same_do_not_hide_each_other() -> None:
-    """Traps 214 and 215: `_pk` is the client's word; who is told what goes by the socket."""
+    """Traps 214 and 215: the client chooses `_pk`; the server decides by socket what to send."""
     async with serving(chat(scripted(["Hello"]))) as url:
         for query in ("", "?_pk=", "?_pk=same"):
             async with socket(url, query) as first, socket(url, query) as second:
@@ -263,7 +263,7 @@ async def test_a_request_that_is_no_post_is_answered_under_its_id(init: dict[str
 
 
 async def test_calls_and_states_that_the_agent_does_not_take_are_answered_in_general_words() -> None:
-    """Trap 200: what exactly was wrong is nobody's business but the server's."""
+    """Trap 200: only the server's log says exactly what was wrong."""
 
     def refuse(self: Any, state: Any, source: Any) -> None:
         raise ValueError("a secret reason")
@@ -304,7 +304,7 @@ async def test_a_question_sent_again_after_its_end_is_answered_with_its_end() ->
 
 
 async def test_further_fields_of_the_url_make_no_other_conversation() -> None:
-    """Traps 26 and 205: a token that changes at every reconnect is nobody else's conversation."""
+    """Traps 26 and 205: a token that changes at every reconnect leads to the same conversation."""
     async with serving(chat(scripted(["Hello"]))) as url:
         async with socket(url, "?_pk=p&token=old&x=%2F") as first, socket(url, "?_pk=p&token=new") as second:
             await second.greeted()

@@ -162,7 +162,7 @@ async def test_a_job_whose_process_stops_in_its_turn_asks_once_and_the_turn_goes
     Chat.gate.open()
     async with serving(app) as url, connect(f"{url}/agents/chat/ann") as client:
         async with asyncio.timeout(PATIENCE):
-            while not Chat.heard:  # noqa: ASYNC110 - a list tells nobody
+            while not Chat.heard:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0)
         messages = (await client.get("get-messages")).json()
         assert [message["role"] for message in messages] == ["user", "assistant"]

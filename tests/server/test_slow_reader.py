@@ -92,7 +92,7 @@ async def flood(client: httpx.AsyncClient, key: str, slow: int) -> list[Digest]:
         assert stopped.json() == {"stopped": [f"{key}-hold"]}
         async with asyncio.timeout(FLOODED):
             digests = [await Digest().read(fast)]
-        assert digests[0].is_done  # while nobody else has read anything
+        assert digests[0].is_done  # while no other client has read anything
         for sleeper in sleepers:
             async with asyncio.timeout(FLOODED):
                 digests.append(await Digest().read(sleeper))

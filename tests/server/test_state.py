@@ -28,7 +28,7 @@ class Counter(Agent):
 
     @callable
     async def add(self) -> int:
-        """As everybody writes it."""
+        """The usual way to write it."""
         await self.set_state({"n": self.state["n"] + 1})
         return int(self.state["n"])
 

@@ -1,4 +1,4 @@
-"""Sub-agents over HTTP and sockets: reached below their parent only, and only when everybody on the way says so."""
+"""Sub-agents over HTTP and sockets: reached only below their parent, if every agent on the path allows it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Leaf(AIChatAgent):
 
 
 class Hidden(Agent):
-    """Lets nobody below it."""
+    """Refuses access to its sub-agents."""
 
 
 class Chat(AIChatAgent):
@@ -106,7 +106,7 @@ async def test_http_turns_of_a_sub_agent_are_its_own() -> None:
 async def test_a_refused_client_gets_the_same_verdict_over_http_and_the_socket(
     path: str, status: int, said: str
 ) -> None:
-    """P-51; Trap 217: what does not exist is nobody's, least of all the parent's."""
+    """P-51; Trap 217: an agent that does not exist is not found, and the parent does not answer for it."""
     async with serving(app()) as url:
         async with connect(f"{url}/agents/chat/ann") as client:
             answer = await client.get(f"{path}/get-messages")

@@ -216,7 +216,7 @@ async def test_a_turn_from_long_ago_is_still_told_with_its_end_and_the_messages_
 
 
 async def test_sockets_that_die_during_a_replay_do_not_disturb_others(caplog: pytest.LogCaptureFixture) -> None:
-    """Traps 23 and 203: what can no longer be sent is nobody's error, and the turn goes on."""
+    """Traps 23 and 203: a frame that can no longer be sent is not an error, and the turn continues."""
     gate = Gate()
     words: list[Item] = [{"type": "data-note", "id": f"n{n}", "data": "x" * 2000} for n in range(200)]
     async with serving(chat(scripted([*words, "Hel", gate, "lo"]))) as url, socket(url) as client:

@@ -1,4 +1,4 @@
-"""The clock of the test kit: it moves in seconds, and wakes who waits for the moment."""
+"""The clock of the test kit: it moves in seconds, and wakes the tasks that wait for that time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assert_parity` with plays in which things overlap: nobody can tell a cut or a death, nor another order."""
+"""`assert_parity` with plays in which things overlap: no cut, crash or other order is visible."""
 
 from __future__ import annotations
 

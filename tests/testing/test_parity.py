@@ -1,4 +1,4 @@
-"""`assert_parity` agrees with what is right, and finds what is not: each test with a bug seeded says who sees it."""
+"""`assert_parity` agrees with what is right, and finds what is not: tests with a seeded bug name the client."""
 
 from __future__ import annotations
 

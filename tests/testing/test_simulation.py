@@ -1,4 +1,4 @@
-"""Whole servers and their clients, played from seeds: whatever happens, the log is right and everybody sees it."""
+"""Whole servers and their clients, played from seeds: whatever happens, the log is right and every client sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection's machine: the two resume tables, who is told what, and in which order."""
+"""One connection's state machine: the two resume tables, and which client gets which frame, in which order."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_second_acknowledgement_replays_again() -> None:
     assert tab.view.replayed(replay) == first
 
 
-# -- who is told what -----------------------------------------------------------------------------------------------
+# -- which client gets which frame -----------------------------------------------------------------------------------
 
 
 def test_the_asking_client_gets_its_stored_question_chunks_and_end() -> None:

@@ -1,4 +1,4 @@
-"""Where an answer belongs that has something behind it, and offers that nobody asked for."""
+"""The place of an answer that is followed by a message, and unrequested offers."""
 
 from __future__ import annotations
 

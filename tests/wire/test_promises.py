@@ -1,4 +1,4 @@
-"""What docs/protocol.md promises of frames: who is told what, in which order, in which shape."""
+"""What docs/protocol.md promises of frames: which client gets which frame, in which order and form."""
 
 from __future__ import annotations
 

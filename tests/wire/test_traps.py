@@ -76,7 +76,7 @@ def test_a_tab_that_does_not_own_a_continuation_reads_it_live() -> None:
 
 
 def test_a_new_question_takes_the_place_of_an_old_error_as_soon_as_it_is_accepted() -> None:
-    """Trap 17: between acceptance and first chunk nobody is shown the error before."""
+    """Trap 17: between acceptance and first chunk no client is shown the earlier error."""
     tab = Tab(accepted(1), chunk(0), message_ended(), ended(Outcome.ERROR, error="boom"))
     tab.happens(accepted(2, origin="other"))
     assert tab.asks() == [{"type": "cf_agent_stream_pending", "id": "r2", "probeId": "p1"}]
@@ -94,7 +94,7 @@ def test_an_old_error_is_forgotten_when_a_later_turn_was_stopped_or_the_chat_cle
 
 
 def test_an_error_is_told_to_every_tab_and_to_each_as_often_as_it_asks() -> None:
-    """Trap 18: nobody uses it up."""
+    """Trap 18: sending it does not consume it."""
     failed = [accepted(), chunk(0), message_ended(), ended(Outcome.ERROR, error="boom")]
     for tab in (Tab(*failed), Tab(*failed, socket="other")):
         for _ in range(2):

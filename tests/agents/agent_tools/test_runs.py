@@ -185,7 +185,7 @@ async def test_a_detached_run_returns_at_once_outlives_its_turn_and_tells_its_en
 
 
 async def test_a_cleared_sub_agents_run_counts_as_an_error(base: str) -> None:
-    """`skipped` is not an end that anybody asked for."""
+    """No caller asked for the end `skipped`."""
     async with running(crew(base)) as boss:
         kid = await loaded_agent(await boss.sub_agent(_kid(boss), "r"))
         busy = asyncio.create_task(kid.save_messages([user("u", "gate:a")]))

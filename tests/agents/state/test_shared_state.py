@@ -1,4 +1,4 @@
-"""The state as the agent's own code has it, at once, and as everybody else has it, once it is committed (R-21)."""
+"""The state as the agent's own code reads it, at once, and as all others read it, once it is committed (R-21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fold of managed streams: whatever part of whatever attempts somebody saw, they end with the same words."""
+"""The fold of managed streams: a client that saw any part of any attempt ends with the same text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""create_ui_message_stream: who comes first, what a failure becomes, and that nothing is left running."""
+"""create_ui_message_stream: the order of chunks, what a failure becomes, and that nothing is left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns that end with an object: given, corrected, refused, and told to everybody in the same way."""
+"""Turns that end with an object: returned, corrected, refused, and the same for every client."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ async def test_an_approval_that_cannot_be_asked_for_is_an_error_and_never_an_eff
 
 
 async def test_an_external_tool_that_needs_approval_is_refused() -> None:
-    """The page would run it at once: nobody is asked."""
+    """The page would run it at once, without an approval."""
     external: ExternalToolset[Think] = ExternalToolset([ToolDefinition(name="where", description="Where?")])
     async with served(thinker(Script([call("where")]), tools=[external.approval_required()])) as serving:
         result = await think(serving).run_turn("where am I?")

@@ -79,7 +79,7 @@ async def test_a_turn_that_is_stopped_has_what_its_steps_took_until_then() -> No
     async with served(thinker(script, Adder), store) as serving:
         agent = think(serving)
         asking = asyncio.create_task(agent.run_turn("go", idempotency_key="r1"))
-        while len(Adder.seen) < 1 or len(script.asked) < 2:  # noqa: ASYNC110 - a model tells nobody
+        while len(Adder.seen) < 1 or len(script.asked) < 2:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
         await agent.abort_all_requests()
         result = await asking

@@ -197,7 +197,7 @@ def test_a_tool_without_a_usable_name_or_timeout_is_refused() -> None:
 
 @pytest.mark.parametrize("approval", [True, lambda: False])
 def test_a_tool_of_the_page_that_needs_approval_is_refused(approval: Any) -> None:
-    """The page would run it at once: nobody is asked."""
+    """The page would run it at once, without an approval."""
     with pytest.raises(UsageError, match=r"unable to make the tool 'where'.* Let the page ask"):
 
         class Guide:

@@ -62,7 +62,7 @@ def fed(reader: StreamJoiner, chunks: Indexed) -> list[Chunk]:
 
 
 def without_approvals(message: UIMessage) -> list[dict[str, Any]]:
-    """Return the parts without what replays leave out: answered approvals, and that somebody was asked (R-2)."""
+    """Return the parts without what replays leave out: answered approvals and their requests (R-2)."""
     parts = []
     for part in message.parts:
         if "approval" in part and part["state"] != "approval-requested":

@@ -230,7 +230,7 @@ async def test_a_commit_that_fails_here_is_made_by_the_thread(tmp_path: Path, fa
 
 
 class Stopped(BaseException):
-    """As a second Ctrl-C does: it is no error of anybody's, and comes anywhere."""
+    """Like a second Ctrl-C: it is not an error, and may be raised anywhere."""
 
 
 @pytest.mark.usefixtures("pause")
@@ -253,7 +253,7 @@ async def test_a_commit_in_which_the_loop_is_stopped_is_made_by_the_thread(tmp_p
 
 @pytest.mark.usefixtures("pause")
 async def test_the_store_goes_on_if_the_loop_is_stopped_while_a_commit_returns(tmp_path: Path) -> None:
-    """A signal that comes during a commit is raised behind it: nobody here knows then that it counts."""
+    """A signal during a commit is raised after it; the code then does not know that the commit succeeded."""
     told = list[Any]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
     armed = list[str]()
@@ -340,7 +340,7 @@ async def test_the_loop_goes_on_while_another_program_has_the_file_locked(tmp_pa
 async def test_a_batch_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         owners = [await Owner.take(store, AgentId(f"chat/{n}")) for n in range(3)]
-        await Owner.take(store, owners[1].agent)  # somebody else has the lease now
+        await Owner.take(store, owners[1].agent)  # another owner has the lease now
         receipts = store.append([each.batch(chunk(1, 0)) for each in owners])
         results = await asyncio.gather(*receipts, return_exceptions=True)
         assert [type(result).__name__ for result in results] == ["NoneType", "Fenced", "NoneType"]

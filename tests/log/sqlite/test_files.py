@@ -94,7 +94,7 @@ async def test_a_file_that_is_put_back_is_not_used_again(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("ending", ["-wal", "-shm"])
 async def test_nothing_is_lost_with_the_write_ahead_log(tmp_path: Path, ending: str) -> None:
-    """What is in it is carried into the file by those who have it open."""
+    """Its content is checkpointed into the file by the connections that have it open."""
     async with opened(tmp_path) as store:
         owner = await Owner.take(store)
         await owner.append(*chunks(1, 50))

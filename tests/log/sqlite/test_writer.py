@@ -1,4 +1,4 @@
-"""The writer groups what waits, tells apart who is to blame, and survives whatever the disk does."""
+"""The writer groups waiting batches, fails only the batches at fault, and survives all errors of the disk."""
 
 from __future__ import annotations
 
