@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everyword.cli.event_printer import EventPrinter
-from everyword.cli.event_source import CurrentState, Happened
+from everyword.cli.event_source import CurrentState, SourceEvent
 from everyword.cli.output import Output
 from everyword.events import (
     AttemptDelayed,
@@ -61,7 +61,7 @@ def _told(*events: Event) -> tuple[str, EventPrinter]:
     out = io.StringIO()
     printer = EventPrinter(Output(out=out))
     for number, event in enumerate(events, 1):
-        printer.happened(Happened(Seq(number), event, Millis(number * 1000)))
+        printer.happened(SourceEvent(Seq(number), event, Millis(number * 1000)))
     return out.getvalue(), printer
 
 
@@ -156,7 +156,7 @@ def test_a_joining_reader_gets_the_last_messages_and_the_open_turn_so_far() -> N
     messages = [UIMessage(f"m{n}", "user", [{"type": "text", "text": f"number {n}"}]) for n in range(3)]
     printer.here(CurrentState(messages, {T: [{"type": "text-delta", "id": "t", "delta": "So f"}]}), 1)
     printer.happened(
-        Happened(Seq(9), Chunk(T, Attempt(1), 2, to_raw({"type": "text-delta", "id": "t", "delta": "ar"})))
+        SourceEvent(Seq(9), Chunk(T, Attempt(1), 2, to_raw({"type": "text-delta", "id": "t", "delta": "ar"})))
     )
     assert out.getvalue() == "user\n  number 2\nassistant\n  So far"
     assert list(printer.open) == [T]

@@ -17,7 +17,7 @@ from .fibers import HasFibers
 from .handles.handle import Handle
 from .jobs import HasJobs
 from .kinds import agent_kind, declared_kinds, register_class
-from .lifecycle import Lifecycle
+from .lifecycle import HasLifecycle
 from .sql import Sql
 from .state.change import StateT
 from .state.models import named_model
@@ -32,7 +32,7 @@ __all__ = ["Agent"]
 log = logging.getLogger("everyword.agents")
 
 
-class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, Lifecycle):
+class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgentTools, HasLifecycle):
     """One agent: a class, a name and its own log. An instance exists while the agent is loaded.
 
     Do not keep lasting data in attributes: an instance is lost when the agent is unloaded. Use `state` for data that

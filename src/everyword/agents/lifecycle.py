@@ -10,7 +10,7 @@ from ..errors import AgentGone
 from ..ids import AgentId
 from ..runtime.agent_runtime import AgentRuntime
 
-__all__ = ["DestroyedRuntime", "KeepAlive", "Lifecycle"]
+__all__ = ["DestroyedRuntime", "HasLifecycle", "KeepAlive"]
 
 
 class KeepAlive:
@@ -38,7 +38,7 @@ class _Agent(Protocol):
     def _runtime(self) -> AgentRuntime: ...
 
 
-class Lifecycle:
+class HasLifecycle:
     """Methods of an agent that keep it loaded or destroy it."""
 
     def keep_alive(self: _Agent) -> KeepAlive:

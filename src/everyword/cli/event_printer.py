@@ -36,7 +36,7 @@ from ..events import (
 from ..ids import Millis, TurnId
 from ..messages.message import Chunk as ChunkObject
 from ..messages.message import UIMessage
-from .event_source import CurrentState, Happened
+from .event_source import CurrentState, SourceEvent
 from .message_lines import brief, other_line, render_message
 from .output import Output
 from .text import clean, count_of, one_line
@@ -83,7 +83,7 @@ class EventPrinter:
             for chunk in chunks:
                 self._chunk(chunk)
 
-    def happened(self, news: Happened) -> None:
+    def happened(self, news: SourceEvent) -> None:
         """Print one event; events without a visible effect are skipped."""
         event = news.event
         match event:

@@ -27,7 +27,7 @@ from .readonly_log import ReadOnlyLog
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["CaughtUp", "CurrentState", "Happened", "LogUpdates", "events_url", "follow_file", "follow_url"]
+__all__ = ["CaughtUp", "CurrentState", "LogUpdates", "SourceEvent", "events_url", "follow_file", "follow_url"]
 
 POLL = 0.1
 """Seconds between two reads of a file, and so the latency of `everyword tail`."""
@@ -47,7 +47,7 @@ class CurrentState:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class SourceEvent:
     """One committed event; a server does not send its time."""
 
     seq: Seq
@@ -60,7 +60,7 @@ class CaughtUp:
     """The reader has received everything that was committed when it started."""
 
 
-LogUpdates = AsyncGenerator[CurrentState | Happened | CaughtUp, None]
+LogUpdates = AsyncGenerator[CurrentState | SourceEvent | CaughtUp, None]
 
 
 async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> LogUpdates:
@@ -80,7 +80,7 @@ async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> 
                 raise LogCorrupt(
                     f"unable to read event {stored.seq} of {agent!r}; {exc}. Run `everyword doctor`"
                 ) from exc
-            yield Happened(stored.seq, event, stored.at)
+            yield SourceEvent(stored.seq, event, stored.at)
             cursor = stored.seq
         if not page:
             if is_behind:
@@ -142,7 +142,7 @@ async def follow_url(url: str, agent: str, after: Seq | None, headers: Mapping[s
 
 async def _hear(
     client: httpx.AsyncClient, where: str, headers: Mapping[str, str], cursor: Seq | None
-) -> AsyncGenerator[tuple[Seq, CurrentState | Happened], None]:
+) -> AsyncGenerator[tuple[Seq, CurrentState | SourceEvent], None]:
     """Yield the events of one response, each with the cursor after it."""
     at = {"last-event-id": str(cursor)} if cursor is not None else {}
     async with client.stream("GET", where, headers={**headers, **at}) as answer:
@@ -166,11 +166,11 @@ def events_url(url: str, agent: str) -> str:
     return AgentAddress(url, kind, name).http("events")
 
 
-def _read(told: SseEvent) -> tuple[Seq, CurrentState | Happened]:
+def _read(told: SseEvent) -> tuple[Seq, CurrentState | SourceEvent]:
     seq = Seq(int(told.id or 0))
     if told.event == "snapshot":
         return seq, _snapshot(msgspec.json.decode(told.data))
-    return seq, Happened(seq, decode_event(told.data))
+    return seq, SourceEvent(seq, decode_event(told.data))
 
 
 def _snapshot(told: JsonObject) -> CurrentState:

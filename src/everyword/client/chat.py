@@ -14,7 +14,7 @@ from .http import Http
 from .protocol.chat import ChatProtocol
 from .protocol.message_list import answer_to
 from .reply import Reply
-from .tool_runner import ToolRunner
+from .tool_runner import ClientToolRunner
 from .tools import declare
 
 __all__ = ["ChatClient"]
@@ -46,7 +46,7 @@ class ChatClient:
         self._http = Http(self.agent.address, self.agent.options)
         self._body = _checked(body)
         self._tools = declare(tools)
-        self.tool_runner = ToolRunner(self.protocol, self.agent, self._tools)
+        self.tool_runner = ClientToolRunner(self.protocol, self.agent, self._tools)
         self._last: str | None = None
         """The newest request that this client sent."""
         if self._tools:

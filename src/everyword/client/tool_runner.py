@@ -12,7 +12,7 @@ from .agent import AgentClient
 from .protocol.chat import ChatProtocol
 from .tools import ClientTool
 
-__all__ = ["ToolRunner"]
+__all__ = ["ClientToolRunner"]
 
 log = logging.getLogger("everyword.client")
 
@@ -20,7 +20,7 @@ _NEWEST_MESSAGES = 8
 """How many messages from the end of the conversation are searched for new calls."""
 
 
-class ToolRunner:
+class ClientToolRunner:
     """Runs each call of a client tool once, if it is in an answer to a request of this client.
 
     It also remembers which calls this client has answered, by a tool or by hand: their turns continue, and the reply

@@ -14,7 +14,7 @@ from ...messages.message import UIMessage
 from ...rows import TurnRow
 from ..arguments import add_agent, add_store, parse_count
 from ..event_printer import EventPrinter
-from ..event_source import Happened
+from ..event_source import SourceEvent
 from ..message_lines import brief
 from ..output import Output
 from ..store_access import find_agent, find_turn, reading
@@ -104,7 +104,7 @@ async def _tell(output: Output, play: Play, speed: float | None) -> None:
     for committed in play.events[play.first : play.last + 1]:
         await _wait(committed.at - before, speed)
         before = committed.at
-        printer.happened(Happened(committed.seq, committed.event, committed.at))
+        printer.happened(SourceEvent(committed.seq, committed.event, committed.at))
 
 
 async def _wait(milliseconds: int, speed: float | None) -> None:

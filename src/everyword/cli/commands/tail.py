@@ -14,7 +14,7 @@ from ...events import AttemptStarted, Chunk, Outcome, TurnAccepted, TurnEnded, e
 from ...ids import Seq, TurnId
 from ..arguments import add_agent, add_store, parse_count
 from ..event_printer import EventPrinter
-from ..event_source import CaughtUp, CurrentState, Happened, LogUpdates, follow_file, follow_url
+from ..event_source import CaughtUp, CurrentState, LogUpdates, SourceEvent, follow_file, follow_url
 from ..output import Output
 from ..store_access import find_agent, reading
 from ..text import iso
@@ -78,7 +78,7 @@ async def _follow(output: Output, chosen: argparse.Namespace, news: LogUpdates) 
             match each:
                 case CurrentState():
                     shown.here(each, chosen.lines)
-                case Happened():
+                case SourceEvent():
                     shown.happened(each)
                 case CaughtUp():
                     is_behind = False
@@ -102,7 +102,7 @@ class _Lines:
         messages = [message.to_dict() for message in list(here.messages)[-count:]] if count else []
         self._output.json_line({"here": {"messages": messages, "open": {str(k): v for k, v in here.open.items()}}})
 
-    def happened(self, news: Happened) -> None:
+    def happened(self, news: SourceEvent) -> None:
         match news.event:
             case TurnAccepted() as accepted if not accepted.kind.is_bare:
                 self.open[accepted.turn] = None

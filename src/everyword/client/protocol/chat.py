@@ -22,7 +22,7 @@ from .answer_streams import AnswerStreams
 from .message_list import MessageList, answer_to
 from .outbox import ClientOutbox
 from .requests import Ended, Request, Requests
-from .resume_handshake import ResumeHandshake
+from .resume_handshake import ClientResumeHandshake
 
 __all__ = ["ChatProtocol", "Ended"]
 
@@ -51,7 +51,7 @@ class ChatProtocol:
         self._streams = AnswerStreams()
         self.problems = self._streams.problems
         """Why chunks were left out: they did not fit their message."""
-        self.resume = ResumeHandshake()
+        self.resume = ClientResumeHandshake()
         self._clear: _PendingClear | None = None
         self._outbox = ClientOutbox("confirm")
 

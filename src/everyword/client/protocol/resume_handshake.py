@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["ResumeHandshake"]
+__all__ = ["ClientResumeHandshake"]
 
 
-class ResumeHandshake:
+class ClientResumeHandshake:
     """The probes of one client, and the server's answers to them."""
 
     def __init__(self) -> None:

@@ -16,14 +16,14 @@ from ...messages.repair_tool_calls import INTERRUPTED
 from ...messages.tool_calls import own_approval_id, tool_name, tool_parts
 from ...runtime.api import TurnCall, TurnResult
 
-__all__ = ["PAY", "AnswerEnvironment", "Gate", "Model"]
+__all__ = ["PAY", "AnswerEnvironment", "Model", "SimulatedGate"]
 
 PAY: Final = "pay"
 """A server tool that needs approval and must not run twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class SimulatedGate:
     """A point at which an answer waits until the simulation lets it go on."""
 
     name: str
@@ -37,14 +37,14 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class SimulatedPause:
     """A wait: for the clock, or for so many iterations of the loop."""
 
     milliseconds: int = 0
     rounds: int = 0
 
 
-Item = str | Chunk | Gate | Effect | Pause | Exception
+Item = str | Chunk | SimulatedGate | Effect | SimulatedPause | Exception
 
 
 class AnswerEnvironment(Protocol):
@@ -72,13 +72,13 @@ class Model:
             return
         for item in script(chance, call, may_pay=PAY in self.rules.server_tools):
             match item:
-                case Gate():
+                case SimulatedGate():
                     await self._environment.pass_gate(item.name)
                 case Effect():
                     self._environment.touch(f"{call.request} {item.key}")
                     if await call.is_steered():
                         return
-                case Pause():
+                case SimulatedPause():
                     for _ in range(item.rounds):
                         await asyncio.sleep(0)
                     if item.milliseconds:
@@ -144,11 +144,11 @@ def _words(chance: Random, name: str) -> list[Item]:
 
 
 def _gated(chance: Random, name: str) -> list[Item]:
-    return ["before ", Gate(name), "after "]
+    return ["before ", SimulatedGate(name), "after "]
 
 
 def _paused(chance: Random, name: str) -> list[Item]:
-    return [Pause(chance.choice((0, 0, 10, 60, 800)), chance.choice((0, 1, 3, 10)))]
+    return [SimulatedPause(chance.choice((0, 0, 10, 60, 800)), chance.choice((0, 1, 3, 10)))]
 
 
 def _tool(chance: Random, name: str) -> list[Item]:
@@ -189,7 +189,7 @@ def _asking(chance: Random, name: str, *, may_pay: bool) -> list[Item]:
         if chance.random() < 0.4:
             items.append({"type": "tool-approval-request", "toolCallId": call, "approvalId": f"a-{call}"})
     if chance.random() < 0.3:
-        items += [Gate(f"{name}/asked"), *_words(chance, name)]
+        items += [SimulatedGate(f"{name}/asked"), *_words(chance, name)]
     if chance.random() < 0.7:
         items.append({"type": "finish", "finishReason": chance.choice(("tool-calls", "tool-calls", "stop"))})
     return items

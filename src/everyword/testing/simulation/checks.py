@@ -15,7 +15,7 @@ from ...events import TurnAccepted, TurnEnded, decode_event
 from ...ids import AgentId, Seq
 from ...runtime.rebuild import Projections, fold_log
 from .answers import PAY
-from .tabs import Tab
+from .tabs import SimulatedTab
 from .world import World
 
 __all__ = ["check_chunks_fit", "check_log", "check_log_readers", "check_tabs"]
@@ -101,7 +101,7 @@ async def check_log_readers(world: World) -> None:
             world.report_problem("log_readers", f"a reader of {reader.agent} was never shown {sorted(missed)}")
 
 
-async def check_tabs(world: World, tabs: list[Tab]) -> None:
+async def check_tabs(world: World, tabs: list[SimulatedTab]) -> None:
     """Check that every tab shows the stored messages and received the stored ends of its turns.
 
     A tab that cleared has its own check name ("cleared"): frames that were in flight then belong to the old messages.
@@ -128,7 +128,7 @@ def check_chunks_fit(world: World) -> None:
             world.report_problem("cleared" if tab.has_cleared else "fold", f"{tab.name}: {what}")
 
 
-def _check_told(world: World, tab: Tab, rows: dict[Any, Any], generation: int) -> None:
+def _check_told(world: World, tab: SimulatedTab, rows: dict[Any, Any], generation: int) -> None:
     for request, frames in tab.terminals.items():
         row = rows.get(request)
         if row is None:

@@ -20,7 +20,7 @@ from ...server import websocket
 from .checks import check_chunks_fit, check_log, check_log_readers, check_tabs
 from .loop import SeededLoop
 from .network import Link
-from .tabs import Tab
+from .tabs import SimulatedTab
 from .world import Faults, World
 
 __all__ = ["Run", "simulate"]
@@ -150,7 +150,7 @@ async def _play(world: World, loop: SeededLoop) -> None:
             await asyncio.sleep(0)
     await _settle(world, loop, half_open)
     await check_log(world)
-    observer = Tab("observer", world.agents[0], Random(0))
+    observer = SimulatedTab("observer", world.agents[0], Random(0))
     observer.behave()
     world.tabs.append(observer)
     await _drain(world, loop)
@@ -230,7 +230,7 @@ def _use_without_a_tab(world: World) -> None:
             world.note(f"a reader of {reader.agent} goes on after {reader.seen[-1:]}")
 
 
-def _deliver_some(world: World, tab: Tab) -> None:
+def _deliver_some(world: World, tab: SimulatedTab) -> None:
     """Let some frames of a link arrive."""
     for _ in range(world.chance.choice((1, 1, 2, 5, 20))):
         if tab.link is not None and tab.link.up and world.chance.random() < 0.5:

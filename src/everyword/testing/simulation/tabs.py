@@ -14,7 +14,7 @@ from ...messages.message import UIMessage
 from ...messages.tool_calls import open_calls
 from .network import Closed, Link
 
-__all__ = ["Tab"]
+__all__ = ["SimulatedTab"]
 
 JsonObject = dict[str, Any]
 Acking = Literal["at once", "late", "never", "twice"]
@@ -22,7 +22,7 @@ Acking = Literal["at once", "late", "never", "twice"]
 _ACK = "cf_agent_stream_resume_ack"
 
 
-class Tab:
+class SimulatedTab:
     """One client of one agent: a protocol, a link or none, and the frames that it received.
 
     `terminals` are the terminal frames that carried an outcome, per request; `asked` what it asked, to be sent again.
@@ -211,16 +211,16 @@ def _calls(message: JsonObject) -> list[str]:
     return [*every, *(4 * [part["toolCallId"] for part in open_calls(UIMessage.from_dict(message))])]
 
 
-_CHOICES: list[tuple[str, Callable[[Tab], str], float]] = [
-    ("asks", Tab.ask, 8),
-    ("edits", Tab.edit, 1.5),
-    ("regenerates", Tab.regenerate, 1.5),
-    ("sets its list", Tab.set_messages, 1),
-    ("stops", Tab.stop, 2),
-    ("clears", Tab.clear, 0.6),
-    ("answers", Tab.answer, 5),
-    ("asks again", Tab.ask_again, 1.5),
-    ("sends nonsense", Tab.send_invalid_frame, 0.3),
+_CHOICES: list[tuple[str, Callable[[SimulatedTab], str], float]] = [
+    ("asks", SimulatedTab.ask, 8),
+    ("edits", SimulatedTab.edit, 1.5),
+    ("regenerates", SimulatedTab.regenerate, 1.5),
+    ("sets its list", SimulatedTab.set_messages, 1),
+    ("stops", SimulatedTab.stop, 2),
+    ("clears", SimulatedTab.clear, 0.6),
+    ("answers", SimulatedTab.answer, 5),
+    ("asks again", SimulatedTab.ask_again, 1.5),
+    ("sends nonsense", SimulatedTab.send_invalid_frame, 0.3),
 ]
 _ACTIONS = [(name, action) for name, action, _ in _CHOICES]
 _WEIGHTS = [weight for _, _, weight in _CHOICES]

@@ -25,7 +25,7 @@ from .faulty_log import AppendOutcome, FaultyLog
 from .network import Link
 from .server_code import LogReader, ServerCode
 from .server_run import ServerRun
-from .tabs import Tab
+from .tabs import SimulatedTab
 
 __all__ = ["Faults", "World"]
 
@@ -60,7 +60,7 @@ class World:
     trace: list[str] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     """(name of the check, what it found)"""
-    tabs: list[Tab] = field(default_factory=list)
+    tabs: list[SimulatedTab] = field(default_factory=list)
     agents: list[str] = field(default_factory=list)
     server: ServerRun | None = None
     server_runs: list[ServerRun] = field(default_factory=list)
@@ -105,7 +105,7 @@ class World:
         world.server_code = ServerCode(chance) if chance.random() < 0.3 else None
         world.log_readers = [LogReader(agent, chance) for agent in world.agents if chance.random() < 0.4]
         for number in range(chance.choice((1, 2, 2, 3))):
-            world.tabs.append(Tab(f"t{number}", chance.choice(world.agents), chance))
+            world.tabs.append(SimulatedTab(f"t{number}", chance.choice(world.agents), chance))
         world.note(f"{policy.name}, at most {cap} messages, {sanitize.__name__}, {world.faults}")
         return world
 
@@ -195,7 +195,7 @@ class World:
 
     # -- links -----------------------------------------------------------------------------------------------------
 
-    def connect(self, tab: Tab) -> bool:
+    def connect(self, tab: SimulatedTab) -> bool:
         """Connect a tab that has no link; False when there is no server to connect to."""
         if self.server is None or not self.server.is_open or tab.link is not None:
             return False
@@ -206,7 +206,7 @@ class World:
         tab.connect(link)
         return True
 
-    def drop(self, tab: Tab) -> Link:
+    def drop(self, tab: SimulatedTab) -> Link:
         """Disconnect a tab, closed or half-open; some frames in flight still arrive."""
         link = tab.link
         assert link is not None
@@ -221,7 +221,7 @@ class World:
         tab.disconnect()
         return link
 
-    def deliver_down(self, tab: Tab) -> None:
+    def deliver_down(self, tab: SimulatedTab) -> None:
         assert tab.link is not None
         link, item = tab.link, tab.link.take_down()
         self.note(f"{link.name} <- {item}")
@@ -230,7 +230,7 @@ class World:
     def deliver_up(self, link: Link) -> None:
         self.note(f"{link.name} -> {link.deliver_up()}")
 
-    def _sent(self, tab: Tab, text: str) -> None:
+    def _sent(self, tab: SimulatedTab, text: str) -> None:
         """Check a frame as it leaves the server: its content is committed (I-3), byte for byte (I-4)."""
         frame = msgspec.json.decode(text)
         match frame.get("type"):
