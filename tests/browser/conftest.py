@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -16,7 +17,7 @@ from playwright.async_api import Browser, BrowserContext, async_playwright
 from tests.browser.conversation import Conversation
 from tests.browser.loop_thread import PATIENCE, Loop
 from tests.browser.page_bundles import CLIENTS, build
-from tests.browser.playground_tab import LENT
+from tests.browser.playground_tab import LENT, demo_process
 from tests.browser.scripted_agents import BOOK
 from tests.browser.server_app import configured, listening
 from tests.browser.server_control import KillableServer, Server
@@ -24,6 +25,7 @@ from tests.browser.stock_page import FLAGS
 from tests.leaked_tasks import fail_on_leaked_tasks
 
 _CHAT = pytest.StashKey[Conversation]()
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -85,6 +87,19 @@ def worker_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             loop.call(gate.set)  # the shutdown would wait for answers that a failed test left at a gate
         running.should_exit = True
         serving.result(PATIENCE)
+
+
+@pytest.fixture(scope="session")
+def worker_demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of the `everyword dev` that the tests of this worker share: in a process, on a file."""
+    with demo_process(tmp_path_factory.mktemp("demo")) as url:
+        yield url
+
+
+@pytest.fixture
+def demo_url(worker_demo: str) -> str:
+    """The URL of a conversation that only this test has, in the worker's demo. A short name fits into any header."""
+    return f"{worker_demo}/?name=demo{next(_NUMBERS)}"
 
 
 @pytest.fixture

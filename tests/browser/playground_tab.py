@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +99,25 @@ async def running_demo(folder: Path, port: str = "0") -> AsyncIterator[tuple[Run
     """Run `everyword dev` on a file in the folder; yield the process and its URL."""
     async with running("dev", "--port", port, "--db", "log.db", folder=folder) as server:
         yield server, await server.url()
+
+
+@contextmanager
+def demo_process(folder: Path) -> Iterator[str]:
+    """Run `everyword dev` on a file in the folder, outside of any loop; yield its URL."""
+    command = (sys.executable, "-m", "everyword", "dev", "--port", "0", "--db", "log.db")
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=folder, **options) as process:  # type: ignore[call-overload]
+        # A server whose output is not read stops at a full pipe.
+        reading = threading.Thread(target=process.stdout.read, name="demo output")
+        try:
+            said = ""
+            while (found := re.search(r"http://\S+:\d+", said)) is None:
+                line = process.stdout.readline()
+                assert line, f"the demo did not start: {said}"
+                said += line
+            reading.start()
+            yield found.group()
+        finally:
+            process.kill()
+            if reading.is_alive():
+                reading.join()

@@ -36,9 +36,9 @@ async def check_seen(tab: Tab, text: str, *, least: int = 4) -> None:
     assert [state for state in states if not letters(text).startswith(state)] == []
 
 
-async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answer(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        tab = await open_tab(browser, url)
+async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answer(demo_url: str) -> None:
+    async with browsing() as browser:
+        tab = await open_tab(browser, demo_url)
         await expect(tab.page.locator("#suggestions button")).to_have_count(len(Demo.suggestions))
         await expect(tab.box).to_be_focused()
         await tab.ask("hello there")
@@ -53,10 +53,11 @@ async def test_the_page_shows_suggestions_sends_a_question_and_streams_the_answe
         assert tab.problems == []
 
 
-async def test_every_message_shows_its_time_quietly_and_the_same_after_a_reload(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        tab = await open_tab(browser, url)
+async def test_every_message_shows_its_time_quietly_and_the_same_after_a_reload(demo_url: str) -> None:
+    async with browsing() as browser:
+        tab = await open_tab(browser, demo_url)
         await tab.ask("hello there")
+        await expect(tab.answers).to_contain_text(LATE)
         await expect_said(tab, HELLO)
         times = tab.page.locator("#messages li time")
         await expect(times).to_have_count(2)
@@ -71,20 +72,21 @@ async def test_every_message_shows_its_time_quietly_and_the_same_after_a_reload(
         assert tab.problems == []
 
 
-async def test_an_empty_page_in_a_low_window_shows_its_beginning(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        tab = await open_tab(browser, url, viewport={"width": 720, "height": 400})
+async def test_an_empty_page_in_a_low_window_shows_its_beginning(demo_url: str) -> None:
+    async with browsing() as browser:
+        tab = await open_tab(browser, demo_url, viewport={"width": 720, "height": 400})
         await expect(tab.page.locator("#suggestions button")).to_have_count(len(Demo.suggestions))
         await expect(tab.link).to_have_text("live")
         await expect(tab.page.get_by_role("heading", name="Ask something.")).to_be_in_viewport(ratio=1)
         await tab.ask("hello there")
+        await expect(tab.answers).to_contain_text(LATE)
         await expect_said(tab, HELLO)
         await expect(tab.answers.get_by_text(LATE)).to_be_in_viewport()
 
 
-async def test_a_reload_in_the_middle_of_an_answer_shows_the_whole_answer(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        tab = await open_tab(browser, url)
+async def test_a_reload_in_the_middle_of_an_answer_shows_the_whole_answer(demo_url: str) -> None:
+    async with browsing() as browser:
+        tab = await open_tab(browser, demo_url)
         await tab.ask("hello")
         await expect(tab.answers).to_contain_text(EARLY)
         await tab.page.reload()
@@ -127,14 +129,14 @@ async def test_a_killed_server_finishes_the_sentence_on_the_page_by_itself_when_
         assert tab.problems == []
 
 
-async def test_two_tabs_see_the_same_conversation_while_it_happens(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        one, two = await open_tab(browser, url), await open_tab(browser, url)
+async def test_two_tabs_see_the_same_conversation_while_it_happens(demo_url: str) -> None:
+    async with browsing() as browser:
+        one, two = await open_tab(browser, demo_url), await open_tab(browser, demo_url)
         await expect(two.link).to_have_text("live")
         await one.ask("hello")
         await expect(two.questions.locator(".text")).to_have_text(["hello"])
         await expect(two.answers).to_contain_text(EARLY)
-        three = await open_tab(browser, url)
+        three = await open_tab(browser, demo_url)
         await expect(three.answers).to_contain_text(EARLY)
         for tab in (one, two, three):
             await expect(tab.answers).to_contain_text(LATE)
@@ -150,9 +152,9 @@ async def test_two_tabs_see_the_same_conversation_while_it_happens(tmp_path: Pat
             assert tab.problems == []
 
 
-async def test_stop_stops_and_every_tab_says_so_also_after_a_reload(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        one, two = await open_tab(browser, url), await open_tab(browser, url)
+async def test_stop_stops_and_every_tab_says_so_also_after_a_reload(demo_url: str) -> None:
+    async with browsing() as browser:
+        one, two = await open_tab(browser, demo_url), await open_tab(browser, demo_url)
         await one.ask("a long story")
         await expect(two.answers).to_contain_text("lighthouse keeper")
         await two.page.get_by_role("button", name="Stop").click()
@@ -169,9 +171,9 @@ async def test_stop_stops_and_every_tab_says_so_also_after_a_reload(tmp_path: Pa
         await expect(one.page.locator(".ending.aborted")).to_have_text(["Stopped.", "Stopped."])
 
 
-async def test_an_error_keeps_what_was_said_and_a_suggestion_asks_with_one_click(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        tab = await open_tab(browser, url)
+async def test_an_error_keeps_what_was_said_and_a_suggestion_asks_with_one_click(demo_url: str) -> None:
+    async with browsing() as browser:
+        tab = await open_tab(browser, demo_url)
         await tab.page.get_by_role("button", name="Run into an error").click()
         await expect(tab.page.locator("#messages .ending.error")).to_have_text(ERROR_TEXT)
         await expect_said(tab, ERROR_BEFORE)
@@ -181,10 +183,10 @@ async def test_an_error_keeps_what_was_said_and_a_suggestion_asks_with_one_click
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_the_page_fits_a_phone_and_follows_the_colour_scheme(tmp_path: Path, scheme: str) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
+async def test_the_page_fits_a_phone_and_follows_the_colour_scheme(demo_url: str, scheme: str) -> None:
+    async with browsing() as browser:
         size = {"width": 390, "height": 780}
-        tab = await open_tab(browser, url, viewport=size, color_scheme=scheme)
+        tab = await open_tab(browser, demo_url, viewport=size, color_scheme=scheme)
         await tab.ask("tool " + "x" * 300)
         await expect(tab.answers).to_contain_text("a good day to sail")
         widths = [await tab.page.locator(name).bounding_box() for name in ("body", "main", "#composer", "#messages")]
@@ -194,8 +196,8 @@ async def test_the_page_fits_a_phone_and_follows_the_colour_scheme(tmp_path: Pat
         await expect(body).to_have_css("background-color", colour)
 
 
-async def test_a_page_that_is_refused_says_why(tmp_path: Path) -> None:
-    async with running_demo(tmp_path) as (_, url), browsing() as browser:
-        tab = await open_tab(browser, f"{url}/?agent=nobody")
+async def test_a_page_that_is_refused_says_why(demo_url: str) -> None:
+    async with browsing() as browser:
+        tab = await open_tab(browser, f"{demo_url}&agent=nobody")
         await expect(tab.away).to_contain_text("unable to find an agent of kind 'nobody'")
         await expect(tab.link).to_have_text("refused")
