@@ -77,12 +77,19 @@ class ForkedProcess:
 
 
 def fork_process(
-    module: str, *arguments: str, preload: tuple[str, ...] = PROGRAMS, **environment: str
+    module: str,
+    *arguments: str,
+    preload: tuple[str, ...] = PROGRAMS,
+    imported_with: tuple[tuple[str, str], ...] = (),
+    **environment: str,
 ) -> ForkedProcess:
-    """Run a module's `main` in a fork that has imported `preload`; `environment` is added to that of the tests."""
+    """Run a module's `main` in a fork that has imported `preload`; `environment` is added to that of the tests.
+
+    The environment in `imported_with` is there when `preload` is imported, and in the fork.
+    """
     reading, writing = os.pipe()
     try:
-        fork_server = _fork_server(preload)
+        fork_server = _fork_server(preload, imported_with)
         socket.send_fds(fork_server, [json.dumps([module, arguments, environment]).encode()], [writing])
         pid = int(fork_server.recv(100))
     finally:
@@ -91,11 +98,11 @@ def fork_process(
 
 
 @cache
-def _fork_server(preload: tuple[str, ...]) -> socket.socket:
+def _fork_server(preload: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> socket.socket:
     """Return the control socket of this test run's fork server, which exits when the socket is closed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "tests.forked_processes", str(theirs.fileno()), *preload]
-    process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()])
+    process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], env={**os.environ, **dict(environment)})
     theirs.close()
     atexit.register(_close, ours, process)
     return ours

@@ -21,8 +21,9 @@ from tests.mutants.bugs import (
     tools,
     wire,
 )
+from tests.mutants.changes import replace
 
-__all__ = ["ALL"]
+__all__ = ["ALL", "HARMLESS"]
 
 ALL: list[Bug] = [
     *core_turns.BUGS,
@@ -42,3 +43,12 @@ ALL: list[Bug] = [
     *agents.BUGS,
     *tools.BUGS,
 ]
+
+HARMLESS = Bug(
+    "core:turn_is_prunable",
+    "nothing",
+    replace("$kind is not TurnKind.RSM", "not ($kind is TurnKind.RSM)"),
+    "tests/core/test_transcript.py::test_only_chunks_of_old_ended_answers_may_go",
+    "nothing changes for any client",
+)
+"""A change that no test may notice."""

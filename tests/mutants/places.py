@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from tests.mutants.changes import Change, NotThere
 from tests.mutants.patterns import parse_source
 
-__all__ = ["Changed", "SqlChange", "make", "sql"]
+__all__ = ["Changed", "SqlChange", "definition", "make", "sql"]
 
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
@@ -84,7 +84,7 @@ def _is_below(path: str, package: str) -> bool:
 
 def _changed(path: Path, name: str, change: Change) -> ast.Module:
     module = parse_source(path.read_text(encoding="utf-8"))
-    (node,) = (node for found, node in _definitions(module.body, "") if found == name)
+    node = definition(module, name)
     before, names = ast.dump(node), _names(node)
     change.edit(node)
     if ast.dump(node) == before:
@@ -93,6 +93,12 @@ def _changed(path: Path, name: str, change: Change) -> ast.Module:
     if unknown:
         raise NotThere(f"has no {', '.join(sorted(unknown))}, which the changed code needs: {change.text}")
     return module
+
+
+def definition(module: ast.Module, name: str) -> _Definition:
+    """Return the one definition of this name in a module."""
+    (node,) = (node for found, node in _definitions(module.body, "") if found == name)
+    return node
 
 
 def _names(node: ast.AST) -> set[str]:

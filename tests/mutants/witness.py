@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-__all__ = ["KNOWN", "LAST_WORD", "main"]
+__all__ = ["KNOWN", "LAST_WORD", "OPTIONS", "main", "run", "settle_in"]
 
 KNOWN: Final = (
     *("pytest", "hypothesis.stateful", "httpx", "starlette.applications", "uvicorn"),
@@ -20,19 +20,26 @@ KNOWN: Final = (
 LAST_WORD: Final = "exit code "
 
 PLUGINS: Final = ("tests.mutants.profile", "pytest_timeout", "_hypothesis_pytestplugin", "no:cacheprovider")
+OPTIONS: Final = (
+    *(word for name in PLUGINS for word in ("-p", name)),
+    *("-o", "addopts=", "--import-mode=importlib", "-x", "-q", "--tb=line"),
+)
 
 
 def main(folder: str, witness: str, timeout: str) -> None:
     """Run the witness against the source in `folder`; the last line says pytest's exit code."""
+    settle_in(folder)
+    run(witness, timeout)
+
+
+def run(witness: str, timeout: str) -> None:
+    """Run the witness; the last line says pytest's exit code."""
     os.dup2(1, 2)
-    _settle_in(folder)
-    words = [word for name in PLUGINS for word in ("-p", name)]
-    words += ["-o", "addopts=", "--import-mode=importlib", "-x", "-q", "--tb=line", "--timeout", timeout]
-    code = pytest.main([*words, witness])
+    code = pytest.main([*OPTIONS, "--timeout", timeout, witness])
     sys.stdout.write(f"{LAST_WORD}{int(code)}\n")
 
 
-def _settle_in(folder: str) -> None:
+def settle_in(folder: str) -> None:
     """Forget the run that asks for this one, and find the copy before anything else; so must whom it starts."""
     for name in [name for name in os.environ if name.startswith(("PYTEST_", "COV_"))]:
         del os.environ[name]
