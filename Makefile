@@ -11,6 +11,8 @@ CHROMIUM ?= /usr/bin/chromium
 WORKERS ?= 2
 ARGS ?=
 export CHROMIUM
+# Tests start hundreds of processes. Without bytecode each of them, and each test worker, compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 # Stamps lie inside what they vouch for, so deleting a folder undoes its stamp too. The demo needs a fraction of what the
