@@ -15,6 +15,7 @@ from everyword.agents import AIChatAgent
 from everyword.cli.playground import playground
 from everyword.errors import LogLocked, LogUnavailable, UsageError
 from everyword.log.memory import MemoryLog
+from everyword.log.postgres.store import PostgresLog
 from everyword.log.sqlite.store import SqliteLog
 from everyword.server import Connecting, Everyword, Principal
 from everyword.server.stores import open_store
@@ -219,14 +220,15 @@ def test_two_classes_of_one_kind_are_refused() -> None:
         Everyword([scripted(["x"]), scripted(["y"])], store="memory:")
 
 
-def test_a_store_is_named_in_four_ways(tmp_path: Path) -> None:
+def test_a_store_is_named_in_five_ways(tmp_path: Path) -> None:
     own = MemoryLog()
     assert open_store(own, "process") is own
     assert isinstance(open_store("memory:", "process"), MemoryLog)
     assert isinstance(open_store(str(tmp_path / "a.db"), "power"), SqliteLog)
     assert isinstance(open_store(f"sqlite:///{tmp_path}/a%20b.db", "process"), SqliteLog)
-    with pytest.raises(UsageError, match="'postgresql' store"):
-        open_store("postgresql://host/db", "process")
+    assert isinstance(open_store("postgresql://host/db", None), PostgresLog)
+    with pytest.raises(UsageError, match="'mysql' store"):
+        open_store("mysql://host/db", "process")
 
 
 async def test_a_connection_that_is_neither_http_nor_a_socket_is_a_mistake() -> None:

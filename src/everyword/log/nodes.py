@@ -62,6 +62,14 @@ class NodeMembership(Protocol):
         """The nodes that lived at the last heartbeat."""
         ...
 
+    def announce(self, url: str) -> None:
+        """Say where other nodes reach this one; before the store is opened."""
+        ...
+
+    async def shared_secret(self) -> bytes:
+        """Return a secret that every node of this store can read; the first one makes it."""
+        ...
+
     def listen(self, listener: NodeListener) -> None:
         """Tell the listener from now on."""
         ...

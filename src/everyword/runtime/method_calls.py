@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import AgentGone, AgentStopped, EverywordError, LogError, OwnedElsewhere, UsageError
 from ..ids import AgentId, parent_id
@@ -21,18 +21,75 @@ from .api.calls import AnswersCalls, MethodCall, StreamItem
 from .call_errors import describe_failure, revive_failure
 from .directory import Directory, LoadedAgent, own_context, starting_agents
 
-__all__ = ["MethodCalls"]
+__all__ = ["CallsElsewhere", "MethodCalls"]
 
 log = logging.getLogger("everyword.runtime")
 
 
-class MethodCalls:
-    """Calls of agents' methods by code that has a handle, over the directory that the app runs with."""
+class CallsElsewhere(Protocol):
+    """Runs calls on the nodes that own their agents."""
 
-    def __init__(self, running: Callable[[], Directory]) -> None:
-        self._running = running
+    async def call(self, call: MethodCall) -> bytes | None:
+        """Run a method; None if this node may run it."""
+        ...
+
+    async def stream(self, call: MethodCall) -> AsyncGenerator[StreamItem, None] | None:
+        """Run an async generator; None if this node may run it."""
+        ...
+
+    async def destroy(self, agent: AgentId) -> bool:
+        """Destroy an agent; False if this node may do it."""
+        ...
+
+
+class MethodCalls:
+    """Calls of agents' methods by code that has a handle, over the directory that the app runs with.
+
+    With `elsewhere`, calls of agents that other nodes own are run there.
+    """
+
+    def __init__(self, running: Callable[[], Directory], elsewhere: CallsElsewhere | None = None) -> None:
+        self._running, self._elsewhere = running, elsewhere
 
     async def call(self, call: MethodCall) -> bytes:
+        """Run a method in the loaded agent, wherever that is; see `call_here`."""
+        call = replace(call, starting=starting_agents(), trace=current_trace())
+        while True:
+            try:
+                return await self.call_here(call)
+            except OwnedElsewhere:
+                if self._elsewhere is None:
+                    raise
+                if (result := await self._elsewhere.call(call)) is not None:
+                    return result
+
+    async def stream(self, call: MethodCall) -> AsyncIterator[StreamItem]:
+        """Run an async generator in the loaded agent, wherever that is; see `stream_here`."""
+        call = replace(call, starting=starting_agents(), trace=current_trace())
+        items = self.stream_here(call)
+        while True:
+            try:
+                async with aclosing(items):
+                    async for item in items:
+                        yield item
+                return
+            except OwnedElsewhere:
+                if self._elsewhere is None:
+                    raise
+            items = await self._elsewhere.stream(call) or self.stream_here(call)
+
+    async def destroy(self, agent: AgentId) -> None:
+        """Delete the agent, all that it stored and every agent below it, wherever it lives."""
+        while True:
+            try:
+                return await self.destroy_here(agent)
+            except OwnedElsewhere:
+                if self._elsewhere is None:
+                    raise
+                if await self._elsewhere.destroy(agent):
+                    return None
+
+    async def call_here(self, call: MethodCall) -> bytes:
         """Run a method in the loaded agent, as its own code; return its result as JSON.
 
         The result is given out when the states that the call set are committed. The method goes on if the caller is
@@ -43,8 +100,8 @@ class MethodCalls:
             CallFailed: it raised something else. The text of that is in the log only.
             AgentGone: the agent was destroyed meanwhile.
             AgentStopped: the agent or the process was stopped meanwhile.
+            OwnedElsewhere: another node owns the agent.
         """
-        call = replace(call, starting=starting_agents(), trace=current_trace())
         was_lost = False
         while True:
             directory = self._running()
@@ -59,9 +116,8 @@ class MethodCalls:
                     raise
                 await directory.loaded_again(call.agent)
 
-    async def stream(self, call: MethodCall) -> AsyncIterator[StreamItem]:
+    async def stream_here(self, call: MethodCall) -> AsyncGenerator[StreamItem, None]:
         """Run an async generator in the loaded agent; closing the iterator closes it at its next value."""
-        call = replace(call, starting=starting_agents(), trace=current_trace())
         directory = self._running()
         async with directory.attach(call.agent) as loaded:
             feed = _Feed(directory, loaded, call)
@@ -71,7 +127,7 @@ class MethodCalls:
             finally:
                 feed.leave()
 
-    async def destroy(self, agent: AgentId) -> None:
+    async def destroy_here(self, agent: AgentId) -> None:
         """Delete the agent, all that it stored and every agent below it."""
         await self._running().destroy(agent)
 

@@ -17,17 +17,19 @@ from typing import NamedTuple
 from starlette.requests import HTTPConnection
 
 from ..agents import Agent, agent_kind
+from ..cluster.link import Link
 from ..errors import BadInput, EverywordError, UsageError, public_text
 from ..ids import AgentId
-from ..principals import acting_as
+from ..principals import Principal, acting_as
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy, can_be_watched
 from .agent_urls import ResourceAddress, find_address
-from .http import SOCKET, entered_as
+from .http import LOADS_NOTHING_NEW, SOCKET, entered_as
+from .node_links import relayed_principal
 from .permissions import Action, Connecting, Permit, Reject
 from .service import Service
 from .sub_agent_access import SubAgentRefusal, check_sub_agent_access
 
-__all__ = ["Admission", "Admitted"]
+__all__ = ["Admission", "Admitted", "OnAnotherNode"]
 
 log = logging.getLogger("everyword.server")
 
@@ -40,6 +42,13 @@ class Admitted(NamedTuple):
     resource: str
     permit: Permit
     action: Action
+
+
+class OnAnotherNode(NamedTuple):
+    """A client that was admitted, and whose agent another node owns: that one serves it."""
+
+    link: Link
+    principal: Principal
 
 
 class Admission:
@@ -55,15 +64,17 @@ class Admission:
         start: Callable[[], Awaitable[Service]],
         *,
         named_kinds: Sequence[str] | None = None,
-    ) -> Admitted | Reject | SubAgentRefusal:
+    ) -> Admitted | OnAnotherNode | Reject | SubAgentRefusal:
         """Run all checks; return where the client goes, or the first refusal.
 
-        `start` is called after the checks 1 to 4. A 404 names `named_kinds`, if they are given.
+        `start` is called after the checks 1 to 4. A 404 names `named_kinds`, if they are given. A client that another
+        node has relayed was let in there (1 and 2).
         """
-        refused = self.access.refuse_at_sight(connection)
-        if refused is not None:
-            return refused
-        known = await self.access.permissions.authenticate(connection)
+        known: Principal | Reject | None = relayed_principal(connection.scope)
+        is_relayed = known is not None
+        if not is_relayed:
+            refused = self.access.refuse_at_sight(connection)
+            known = refused if refused is not None else await self.access.permissions.authenticate(connection)
         if isinstance(known, Reject):
             return known
         try:
@@ -85,8 +96,13 @@ class Admission:
             service = await start()
             agent = await service.directory.stored_ids.find(address.agent)
             loads = bool(address.subs) or is_socket  # for other requests, `answer_http` checks the resource
-            if permit.principal.read_only and loads and not await can_be_watched(service.directory, agent):
+            if loads and permit.principal.read_only and not await can_be_watched(service.directory, agent):
                 return NOTHING_TO_WATCH
+            if service.node is not None and not is_relayed:
+                may_make = not permit.principal.read_only and address.resource not in LOADS_NOTHING_NEW
+                link = await service.node.owner(agent, takes=loads or may_make)
+                if link is not None:
+                    return OnAnotherNode(link, permit.principal)
             with acting_as(permit.principal.identity):
                 refusal = await check_sub_agent_access(service.directory, connection, address, self._served)
             return refusal or Admitted(service, agent, address.resource, permit, action)

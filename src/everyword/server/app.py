@@ -32,16 +32,19 @@ from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.method_calls import MethodCalls
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy
-from .admission import Admission, Admitted
+from .admission import Admission, Admitted, OnAnotherNode
 from .agent_classes import index_by_all_kinds, index_by_kind
 from .close_codes import REFUSED, TRY_LATER
 from .health import ServerPages
 from .http import Caller, answer_http
 from .lifecycle import Lifecycle
 from .limits import Limits
+from .node_links import NodeLinks, relay_client
+from .node_settings import NodeSettings
 from .permissions import Authenticate, Authorize, Permissions, Reject
 from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
 from .refusals import TRY_AGAIN, refusal_response, refuse_socket
+from .remote_calls import CallsForOthers, RemoteCalls
 from .service import Service
 from .setup_check import SetupCheck
 from .socket_context import SocketSettings
@@ -52,6 +55,9 @@ from .websocket import serve_socket
 __all__ = ["Everyword"]
 
 log = logging.getLogger("everyword.server")
+
+DISCONNECT = "disconnect"
+"""What nodes ask of each other when a principal is to be disconnected everywhere."""
 
 
 class Everyword(AppHandle):
@@ -79,6 +85,7 @@ class Everyword(AppHandle):
             its way. What it raises is logged; when it is too slow, it is not told everything.
         tool_threads: How many tools that are plain functions may run at the same time; further calls wait.
         observe: Who else watches: `everyword.observe.Tracing()`, `everyword.observe.Metrics()`, or your own.
+        node: How other nodes find this one, with a store that several nodes share; by default from the environment.
     """
 
     def __init__(
@@ -96,6 +103,7 @@ class Everyword(AppHandle):
         on_event: EventHook | None = None,
         tool_threads: int = DEFAULT_SIZE,
         observe: Sequence[Observer] = (),
+        node: NodeSettings | None = None,
     ) -> None:
         self.classes = index_by_kind(agents)
         self._served = index_by_all_kinds(self.classes)
@@ -106,7 +114,7 @@ class Everyword(AppHandle):
         """True under `everyword dev`: a 404 names the kinds of agents that are served."""
         self.clock: Clock | None = None
         """The clock of the agents; None for the machine's own. Tests set a manual one."""
-        self._store, self._durability = store, durability
+        self._store, self._durability, self._node_settings = store, durability, node
         self._retention = round(retention.total_seconds() * 1000)
         self._admission = Admission(
             AccessPolicy(Permissions(authenticate, authorize), origins), self._served, base_path
@@ -115,6 +123,7 @@ class Everyword(AppHandle):
         self._pages = ServerPages(on_event, observe, self._tool_threads)
         self._wrap_stream: Callable[[StreamFunction], StreamFunction] = self._pages.around
         """Wraps the function that answers a turn, for observers and the test kit."""
+        self._calls_elsewhere: RemoteCalls | None = None
         self._setup = SetupCheck()
         self._lifecycle = Lifecycle(self._open, self._close)
 
@@ -138,7 +147,9 @@ class Everyword(AppHandle):
 
     async def _open(self) -> Service:
         settings = Settings(retention=self._retention, grace=self.grace, max_queued=self.limits.queued_turns)
-        store = open_store(self._store, self._durability)
+        node_settings = self._node_settings or NodeSettings.from_environment()
+        store = open_store(self._store, self._durability, node_settings)
+        node = NodeLinks(node_settings, self, self._answer_node) if store.nodes is not None else None
         forget = partial(drop_database, store)
         directory = Directory(
             store,
@@ -149,23 +160,41 @@ class Everyword(AppHandle):
             kinds=self.kinds_of,
             on_append=self._pages.begin(),
         )
-        self._directory = directory
+        self._directory, self._calls_elsewhere = directory, RemoteCalls(node) if node is not None else None
         try:
-            await directory.open()
+            if node is not None and store.nodes is not None:
+                store.nodes.announce(await node.listen())
+                await directory.open()
+                await node.begin(directory, store.nodes)
+            else:
+                await directory.open()
         except BaseException:
+            if node is not None:
+                await node.aclose()
             await self._pages.end()
             raise
         self.access_policy.permissions.clock = directory.clock
         self._setup.begin(self.classes.values())
-        return Service.new(directory, self.limits)
+        return Service.new(directory, self.limits, node)
 
     async def _close(self, service: Service | None) -> None:
         await self._setup.end()
         try:
             if service is not None:
                 await service.directory.aclose()
+                if service.node is not None:
+                    await service.node.aclose()
         finally:
             await self._pages.end()
+
+    async def _answer_node(self, method: str, payload: bytes) -> bytes | AsyncIterator[bytes]:
+        """Do what another node asks for."""
+        if method == DISCONNECT:
+            return b"%d" % (await self.service()).open_connections.disconnect(payload.decode())
+        answer = await CallsForOthers(lambda: self._calls).answer(method, payload)
+        if answer is None:
+            raise UsageError(f"unable to answer {method!r}; this release does not know it")
+        return answer
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -191,8 +220,11 @@ class Everyword(AppHandle):
 
         The stock client connects again and is asked who it is: let `authenticate` refuse it first. Turns go on.
         """
-        service = await self.service()
-        return service.open_connections.disconnect(principal.id if isinstance(principal, Principal) else principal)
+        service, who = await self.service(), principal.id if isinstance(principal, Principal) else principal
+        count = service.open_connections.disconnect(who)
+        if service.node is not None:
+            count += sum(int(each) for each in await service.node.everywhere(DISCONNECT, who.encode()))
+        return count
 
     @property
     def base_path(self) -> str:
@@ -213,7 +245,7 @@ class Everyword(AppHandle):
 
     @property
     def _calls(self) -> MethodCalls:
-        return MethodCalls(self._running_directory)
+        return MethodCalls(self._running_directory, self._calls_elsewhere)
 
     def _running_directory(self) -> Directory:
         if not self._lifecycle.is_running:
@@ -270,6 +302,8 @@ class Everyword(AppHandle):
             return refusal_response(entered.status, entered.reason)
         if isinstance(entered, SubAgentRefusal):
             return entered.answer()
+        if isinstance(entered, OnAnotherNode):
+            return partial(relay_client, entered.link, entered.principal)
         if entered is None:
             return Response(status_code=204, headers=self.access_policy.preflight_headers(request))
         body.count_for(entered.service, entered.permit.principal)
@@ -284,6 +318,9 @@ class Everyword(AppHandle):
             return
         if isinstance(entered, SubAgentRefusal):
             await refuse_socket(websocket, entered.close_code, entered.close_reason)
+            return
+        if isinstance(entered, OnAnotherNode):
+            await relay_client(entered.link, entered.principal, websocket.scope, frames, send)
             return
         if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
             await refuse_socket(websocket, REFUSED, f"unable to connect; {problem}")
@@ -314,7 +351,7 @@ class Everyword(AppHandle):
     async def _running(self) -> Directory:
         return (await self.service()).directory
 
-    async def _enter(self, connection: HTTPConnection) -> Admitted | Reject | SubAgentRefusal:
+    async def _enter(self, connection: HTTPConnection) -> Admitted | OnAnotherNode | Reject | SubAgentRefusal:
         kinds = sorted(self.classes) if self.is_development else None
         return await self._admission.enter(connection, self.service, named_kinds=kinds)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..runtime.directory import Directory
 from .limits import Limits
 from .memory_budget import MemoryBudget
+from .node_links import NodeLinks
 from .open_connections import OpenConnections
 from .presence import Presence
 from .rate_limits import RateLimiter, TrafficLimiter
@@ -35,11 +36,13 @@ class Service:
     """Open sockets and event streams by principal, to be closed when it expires or is revoked."""
     body_budget: MemoryBudget[asyncio.Timeout]
     """Bytes of request bodies that are not complete."""
+    node: NodeLinks | None = None
+    """The links to other nodes; None when the store belongs to this process alone."""
     presence: Presence = field(default_factory=Presence)
     slices: SharedSlices = field(default_factory=SharedSlices)
 
     @classmethod
-    def new(cls, directory: Directory, limits: Limits) -> Service:
+    def new(cls, directory: Directory, limits: Limits, node: NodeLinks | None = None) -> Service:
         """Return the service of an app that has just started."""
         return cls(
             directory,
@@ -50,4 +53,5 @@ class Service:
             readers=ReaderLimit(limits.sockets_per_agent, limits.sockets_per_principal),
             open_connections=OpenConnections(directory.clock),
             body_budget=MemoryBudget(limits.unfinished),
+            node=node,
         )

@@ -12,23 +12,25 @@ from ..log.base import LogStore
 from ..log.memory import MemoryLog
 from ..log.postgres.address import is_postgres
 from ..log.sqlite.store import SqliteLog
+from .node_settings import NodeSettings
 
 __all__ = ["Durability", "drop_database", "open_store"]
 
 Durability = Literal["process", "power"]
 
 
-def open_store(store: str | LogStore, durability: Durability | None) -> LogStore:
+def open_store(store: str | LogStore, durability: Durability | None, node: NodeSettings | None = None) -> LogStore:
     """Return the store that `store` names, or the store itself; not opened yet.
 
-    A path, `memory:`, `sqlite:///path` or `postgresql://…`. Without a durability it is the store's own default.
+    A path, `memory:`, `sqlite:///path` or `postgresql://…`. Without a durability it is the store's own default. `node`
+    says how this process is called among several.
     """
     if not isinstance(store, str):
         return store
     if store == "memory:":
         return MemoryLog()
     if is_postgres(store):
-        return _open_postgres(store, durability or "power")
+        return _open_postgres(store, durability or "power", node or NodeSettings())
     if store.startswith("sqlite:///"):
         return SqliteLog(unquote(store.removeprefix("sqlite:///")), durability=durability or "process")
     if "://" in store:
@@ -39,12 +41,12 @@ def open_store(store: str | LogStore, durability: Durability | None) -> LogStore
     return SqliteLog(store, durability=durability or "process")
 
 
-def _open_postgres(store: str, durability: Durability) -> LogStore:
+def _open_postgres(store: str, durability: Durability, node: NodeSettings) -> LogStore:
     try:
         from ..log.postgres.store import PostgresLog
     except ModuleNotFoundError as exc:
         raise missing("asyncpg", "postgres", "open a PostgreSQL store") from exc
-    return PostgresLog(store, durability=durability)
+    return PostgresLog(store, durability=durability, name=node.name, lease=node.lease)
 
 
 async def drop_database(store: LogStore, agent: AgentId) -> None:

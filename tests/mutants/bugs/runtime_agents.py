@@ -111,7 +111,7 @@ BUGS = [
         "a runner that is faster than the disk fills the memory",
     ),
     Bug(
-        "MethodCalls.call",
+        "MethodCalls.call_here",
         "R-27",
         drop("$was_lost = $call.is_repeatable"),
         f"{HANDLE_LIFETIMES}::test_a_question_is_answered_though_its_agent_is_lost_meanwhile",

@@ -85,7 +85,7 @@ BUGS = [
     Bug(
         "Admission.enter",
         "I-14",
-        never("$permit.principal.read_only"),
+        never("$loads and $permit.principal.read_only and not await can_be_watched(...)"),
         f"{READ_ONLY}::test_a_read_only_client_makes_and_loads_no_agent",
         "a client that may only watch fills the memory with agents",
     ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ...ids import AgentId, Incarnation, Millis, root_id
 from ..nodes import LiveNode, NodeListener
@@ -14,6 +15,8 @@ from .queries import Queries
 from .writer import Fence, Writer
 
 __all__ = ["Membership"]
+
+SECRET_BYTES: Final = 32
 
 
 class Membership:
@@ -40,6 +43,12 @@ class Membership:
     @property
     def live(self) -> Sequence[LiveNode]:
         return self._node.live
+
+    def announce(self, url: str) -> None:
+        self._node.announce(url)
+
+    async def shared_secret(self) -> bytes:
+        return await self._opened()[1].shared_secret(secrets.token_bytes(SECRET_BYTES))
 
     def listen(self, listener: NodeListener) -> None:
         self._listener = listener

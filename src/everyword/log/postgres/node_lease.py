@@ -87,6 +87,10 @@ class NodeLease:
                 await self._connection.close()
         self._connection.terminate()
 
+    def announce(self, url: str) -> None:
+        """Say where other nodes reach this one, from the next registration on."""
+        self._told = self._told[0], url
+
     def look_again(self) -> None:
         """Send a heartbeat now: something says that the lease is gone."""
         self._look.set()

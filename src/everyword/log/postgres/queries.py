@@ -76,6 +76,11 @@ class Queries:
         found = await self._fetch("owner", f"look for the owner of {agent!r}", agent)
         return found[0]["node"] if found else None
 
+    async def shared_secret(self, new: bytes) -> bytes:
+        """Return the secret of the nodes; `new` if there was none."""
+        secret: bytes = (await self._fetch("shared_secret", "read the secret of the nodes", new))[0][0]
+        return secret
+
     async def aclose(self) -> None:
         await self._pool.close()
 

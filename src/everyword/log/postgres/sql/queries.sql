@@ -129,7 +129,7 @@ select everyword.erase_streams_1($1, $2, $3);
 
 -- name: create_store
 create table if not exists everyword.store (
-  is_one bool primary key default true check (is_one), version int not null, oldest int not null
+  is_one bool primary key default true check (is_one), version int not null, oldest int not null, secret bytea
 );
 
 -- name: lock_schema
@@ -144,3 +144,6 @@ select version, oldest from everyword.store;
 -- name: set_store_version
 insert into everyword.store (version, oldest) values ($1, $2)
   on conflict (is_one) do update set version = greatest(store.version, $1), oldest = $2;
+
+-- name: shared_secret
+update everyword.store set secret = coalesce(secret, $1) returning secret;

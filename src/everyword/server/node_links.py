@@ -1,0 +1,184 @@
+"""This process as one node among several: the links to the others, and what they ask of this one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..cluster.asgi_relay import relay
+from ..cluster.handshake import LinkIdentity
+from ..cluster.link import Link
+from ..cluster.link_server import LinkServer
+from ..cluster.links import Links
+from ..cluster.peer_requests import PeerRequests
+from ..cluster.relay_header import RELAYED
+from ..cluster.relayed_requests import RelayedRequests
+from ..errors import AgentStopped, LinkError, OwnedElsewhere, UsageError
+from ..events import Identity
+from ..ids import AgentId, Incarnation
+from ..log.nodes import LiveNode, NodeMembership
+from ..principals import Principal
+from ..runtime.directory import Directory
+from ..runtime.ownership import Ownership
+from .node_settings import NodeSettings
+
+__all__ = ["NodeLinks", "OnNodeCall", "relay_client", "relayed_principal"]
+
+log = logging.getLogger("everyword.nodes")
+
+OnNodeCall = Callable[[str, bytes], Awaitable[bytes | AsyncIterator[bytes]]]
+"""Runs what another node calls: the method and its payload."""
+
+LOOK_AGAIN: Final = 0.1
+"""Seconds after which a node looks again where an agent is, while its owner cannot be reached."""
+
+_UNKNOWN: Final = (b"this secret is never accepted",)
+
+
+class NodeLinks:
+    """Finds the node that owns an agent, and lets it serve a request, a socket or a call.
+
+    `listen` comes before the store is opened, so that other nodes know the address as soon as they know of this node.
+    """
+
+    def __init__(self, settings: NodeSettings, app: ASGIApp, on_call: OnNodeCall) -> None:
+        self._settings = settings
+        tls = settings.tls()
+        self._identity = LinkIdentity(Incarnation(0), _UNKNOWN)
+        self._requests = PeerRequests(RelayedRequests(app), on_call=on_call)
+        self._server = LinkServer(self._identity, self._requests, tls=tls[0] if tls is not None else None)
+        self._links = Links(self._identity, services=self._requests, tls=tls[1] if tls is not None else None)
+        self._directory: Directory | None = None
+
+    async def listen(self) -> str:
+        """Listen for other nodes; return the address that they are to use.
+
+        Raises:
+            UsageError: the address cannot be used.
+        """
+        try:
+            bound = await self._server.listen(self._settings.listen)
+        except OSError as exc:
+            raise UsageError(
+                f"unable to listen for other nodes at {self._settings.listen}; {exc}. Set EVERYWORD_NODE_LISTEN"
+            ) from exc
+        return self._settings.advertised(bound)
+
+    async def begin(self, directory: Directory, nodes: NodeMembership) -> None:
+        """Serve other nodes, now that the store is open."""
+        given = [each.encode() for each in self._settings.secrets]
+        secrets = tuple(given) if given else (await nodes.shared_secret(),)
+        LinkIdentity(nodes.incarnation, secrets)  # says what is wrong with them
+        self._identity.secrets, self._identity.incarnation = secrets, nodes.incarnation
+        self._directory = directory
+        self._running()[1].on_nodes = self._nodes_changed
+        self._nodes_changed(nodes.live)
+
+    async def aclose(self) -> None:
+        """Close all links: the clients that were relayed here reconnect."""
+        await self._requests.aclose()
+        await self._links.aclose()
+        await self._server.aclose()
+
+    def _nodes_changed(self, nodes: Sequence[LiveNode]) -> None:
+        """Cut the links of nodes that are gone; a link leads to one incarnation, also on this side."""
+        mine, live = self._running()[1].nodes.incarnation, {node.id for node in nodes}
+        if mine != self._identity.incarnation:
+            self._identity.incarnation = mine
+            self._links.drop_all("this node has a new incarnation")
+            self._server.drop_all("this node has a new incarnation")
+        for link in [*self._links, *self._server.links]:
+            if link.peer not in live:
+                self._links.drop(link.peer)
+                self._server.drop(link.peer)
+
+    # -- finding the owner ---------------------------------------------------------------------------------------------
+
+    async def owner(self, agent: AgentId, *, takes: bool) -> Link | None:
+        """Return the link to the node that owns the agent; None if this node may serve it.
+
+        An agent that no live node owns is loaded here, if `takes` says so. While the owner cannot be reached, this
+        waits: until it is back, or declared gone, which takes a lease at most.
+
+        Raises:
+            AgentStopped: it took too long.
+            LogError: the store cannot be read.
+        """
+        directory, ownership = self._running()
+        if directory.usable(agent) is not None:
+            return None
+        until = asyncio.get_running_loop().time() + self._settings.lease + 5
+        while True:
+            ownership.changed.clear()
+            try:
+                node = await ownership.locate(agent)
+                if node is not None:
+                    return await self._links.get(node.id, node.url)
+                if takes:
+                    (await directory.hold(agent))()
+                return None
+            except OwnedElsewhere:
+                pass  # another node was faster
+            except LinkError as exc:
+                log.info("%s", exc)
+            except AgentStopped:
+                if ownership.nodes.is_valid:
+                    raise
+            if asyncio.get_running_loop().time() > until:
+                raise AgentStopped(f"unable to reach the node that owns {agent!r}. Reconnect in a moment.")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN):
+                    await ownership.changed.wait()
+
+    def _running(self) -> tuple[Directory, Ownership]:
+        assert self._directory is not None
+        assert self._directory.ownership is not None
+        return self._directory, self._directory.ownership
+
+    async def everywhere(self, method: str, payload: bytes, seconds: float = 2.0) -> list[bytes]:
+        """Call a method of every other node that lives; return the results of those that answered in time."""
+        nodes = self._running()[1].nodes
+        others = [node for node in nodes.live if node.id != nodes.incarnation]
+
+        async def ask(node: LiveNode) -> bytes:
+            link = await self._links.get(node.id, node.url)
+            return await link.call(method, payload, timeout=seconds)
+
+        found = await asyncio.gather(*(ask(node) for node in others), return_exceptions=True)
+        for node, each in zip(others, found, strict=True):
+            if isinstance(each, BaseException):
+                log.warning("unable to tell node %r: %s", node.name, each)
+        return [each for each in found if isinstance(each, bytes)]
+
+
+async def relay_client(link: Link, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let the node at the other end of a link serve a request or a socket that was let in here."""
+    identity, expires = principal.identity, principal.expires
+    await relay(link, scope, receive, send, msgspec.json.encode(_LetIn(identity, expires)))
+
+
+def relayed_principal(scope: Scope) -> Principal | None:
+    """Return the principal of a client that another node has let in; None for one that came here itself."""
+    relayed = (scope.get("extensions") or {}).get(RELAYED)
+    if relayed is None:
+        return None
+    let_in = _decode(relayed["attached"])
+    found = Principal.of(let_in.identity)
+    return found if let_in.expires is None else replace(found, expires_at=let_in.expires / 1000)
+
+
+class _LetIn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What travels with a relayed client: who it is."""
+
+    identity: Identity
+    expires: int | None = None
+
+
+_decode = msgspec.json.Decoder(_LetIn).decode
