@@ -10,10 +10,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from everyword.cluster.asgi_relay import relay
-from everyword.cluster.peer_requests import PeerRequests
-from everyword.cluster.relayed_requests import RelayedRequests
-from tests.cluster.kit import OWNER, Pair, nodes
+from tests.cluster.relayed import behind_a_link
 from tests.server.kit import serving
 
 MEGABYTES = 8 * 1024 * 1024
@@ -113,6 +110,10 @@ class RecordedApp:
             kept = {key: message[key] for key in ("text", "bytes") if message.get(key) is not None}
             await send({"type": "websocket.send", **kept})
 
+    async def websocket_reads(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+
     async def websocket_refuses(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": "no"})
@@ -158,17 +159,6 @@ def _pieces(frame: bytes) -> list[Any]:
     return [_Piece(frame[n * size : (n + 1) * size], n == 0, n == last) for n in range(last + 1)]
 
 
-class Edge:
-    """An ASGI application that relays everything over a link."""
-
-    def __init__(self, pair: Pair, attached: bytes = b"") -> None:
-        self._pair, self._attached = pair, attached
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            await relay(await self._pair.dial(OWNER), scope, receive, send, self._attached)
-
-
 @asynccontextmanager
 async def served(
     app: Any, *, is_relayed: bool, attached: bytes = b"", **options: Any
@@ -178,5 +168,5 @@ async def served(
         async with serving(app, **options) as url:
             yield url, None
         return
-    async with nodes(PeerRequests(RelayedRequests(app))) as pair, serving(Edge(pair, attached), **options) as url:
+    async with behind_a_link(app, attached) as (edge, pair), serving(edge, **options) as url:
         yield url, pair

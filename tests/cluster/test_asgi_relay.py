@@ -316,3 +316,21 @@ async def test_a_header_of_a_newer_release_is_read() -> None:
         await stream.send(b"d\0")
         assert (await soon(stream.receive()))[:1] == b"s"
         stream.close()
+
+
+async def test_messages_that_come_at_once_leave_others_a_turn() -> None:
+    app, seen_in_a_turn = RecordedApp(), []
+    async with served(app, is_relayed=True) as (_, pair):
+        link = await pair.dial()
+        header = {"type": "websocket", "path": "/reads", "headers": []}
+        stream = link.open(b"\1" + json.dumps(header).encode())
+        for _ in range(1000):
+            assert stream.write(b"tx")
+        stream.finish()
+        async with asyncio.timeout(PATIENCE):
+            while not app.left.is_set():
+                before = len(app.seen)
+                await asyncio.sleep(0)
+                seen_in_a_turn.append(len(app.seen) - before)
+        stream.close()
+    assert len(app.seen) == 1002 and max(seen_in_a_turn) <= 129

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import ssl
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -261,9 +263,15 @@ async def test_closing_sends_what_is_pending() -> None:
 # -- strangers ----------------------------------------------------------------------------------------------------
 
 
-async def stranger(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+@asynccontextmanager
+async def stranger(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     host, _, port = address.rpartition(":")
-    return await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(
@@ -278,20 +286,18 @@ async def stranger(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 )
 async def test_a_stranger_that_does_not_speak_the_protocol_is_cut_off(sent: bytes) -> None:
     async with nodes(Streams()) as pair:
-        reader, writer = await stranger(pair.address)
-        writer.write(sent)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await soon(reader.readexactly(1))
-        writer.transport.abort()
+        async with stranger(pair.address) as (reader, writer):
+            writer.write(sent)
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await soon(reader.readexactly(1))
         assert (await pair.dial()).is_usable
 
 
 async def test_a_stranger_that_says_nothing_is_cut_off_in_time() -> None:
     async with nodes(Streams(), settings=settings(connect_seconds=0.05)) as pair:
-        reader, writer = await stranger(pair.address)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await soon(reader.readexactly(1))
-        writer.transport.abort()
+        async with stranger(pair.address) as (reader, _):
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await soon(reader.readexactly(1))
 
 
 async def test_bytes_before_the_proof_are_limited() -> None:
@@ -302,14 +308,13 @@ async def test_bytes_before_the_proof_are_limited() -> None:
 
 async def test_only_so_many_strangers_may_wait() -> None:
     async with nodes(Streams(), settings=settings(unproven=2)) as pair:
-        waiting = [await stranger(pair.address) for _ in range(2)]
-        await until(lambda: len(pair.server._unproven) == 2)
-        with pytest.raises(LinkLost):
-            await pair.dial()
-        waiting[0][1].transport.abort()
-        await until(lambda: len(pair.server._unproven) == 1)
-        assert (await pair.dial()).is_usable
-        waiting[1][1].transport.abort()
+        async with stranger(pair.address):
+            async with stranger(pair.address):
+                await until(lambda: len(pair.server._unproven) == 2)
+                with pytest.raises(LinkLost):
+                    await pair.dial()
+            await until(lambda: len(pair.server._unproven) == 1)
+            assert (await pair.dial()).is_usable
 
 
 async def test_links_are_limited_on_both_ends() -> None:

@@ -6,6 +6,7 @@ from tests.mutants.bug import Bug
 from tests.mutants.bugs import (
     agent_tools,
     agents,
+    cluster,
     core_answers,
     core_jobs,
     core_messages,
@@ -42,6 +43,7 @@ ALL: list[Bug] = [
     *agent_tools.BUGS,
     *agents.BUGS,
     *tools.BUGS,
+    *cluster.BUGS,
 ]
 
 HARMLESS = Bug(

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from everyword.messages.server_fields import without_fields
 from everyword.messages.sse import SseEvent, SseParser
 from everyword.server import Everyword
 from everyword.testing import Gate
+from tests.cluster.relayed import behind_a_link, is_relaying
 from tests.timeouts import PATIENCE
 
 Item = str | dict[str, Any] | Gate | Exception
@@ -44,6 +45,13 @@ def scripted(script: Iterable[Item] | Callable[[Turn], Iterable[Item]], **member
 @asynccontextmanager
 async def serving(app: Any, **options: Any) -> AsyncIterator[str]:
     """Run the application behind a real socket, in the test's own loop; yield its URL."""
+    async with behind_a_link(app) if is_relaying() else nullcontext((app, None)) as (served, _):
+        async with _serving(served, **options) as url:
+            yield url
+
+
+@asynccontextmanager
+async def _serving(app: Any, **options: Any) -> AsyncIterator[str]:
     options.setdefault("ws", "everyword.server.uvicorn_websocket:UvicornWebSocketProtocol")
     config = uvicorn.Config(app, log_config=None, access_log=False, **options)
     config.load()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any, Final
 
@@ -41,6 +42,9 @@ log = logging.getLogger("everyword.cluster")
 
 CUT_TEXT: Final = "everyword.cut"
 """The key of a received message whose text the server has cut: the size of the whole."""
+
+MESSAGES_AT_ONCE: Final = 128
+"""Messages of one client that are taken before other tasks have a turn: the tasks that they start, too."""
 
 
 class RelayedRequests:
@@ -130,6 +134,8 @@ class _RelayedSocket:
         self._stream = stream
         self._joiner = MessageJoiner(limit)
         self._has_connected = self._has_closed = False
+        self._received = 0
+        """Messages since others had a turn."""
 
     @property
     def is_gone(self) -> bool:
@@ -142,6 +148,10 @@ class _RelayedSocket:
         if not self._has_connected:
             self._has_connected = True
             return {"type": "websocket.connect"}
+        self._received += 1
+        if self._received >= MESSAGES_AT_ONCE:  # many may be here, and taking one that is here does not wait
+            self._received = 0
+            await asyncio.sleep(0)
         while True:
             try:
                 record = await self._stream.receive()

@@ -37,6 +37,31 @@ Sink: TypeAlias = Callable[[bytes], bytes | None]
 """Takes a record as it arrives; returns what it could not take, as a record. Must not raise."""
 
 
+class _Senders:
+    """Lets one sender at a time send, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._count = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """True while one sends or waits. The lock alone is free for a moment between two of them."""
+        return self._count > 0
+
+    async def __aenter__(self) -> None:
+        self._count += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self._count -= 1
+            raise
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._count -= 1
+        self._lock.release()
+
+
 class LinkStream:
     """One end of one stream.
 
@@ -49,7 +74,7 @@ class LinkStream:
         self._credit = WINDOW
         self._room: asyncio.Future[None] | None = None
         """What a sender waits for."""
-        self._sending = asyncio.Lock()
+        self._senders = _Senders()
         self._records: deque[bytes] = deque()
         self._unread = 0
         """Cost of what has arrived and was not granted again."""
@@ -69,7 +94,7 @@ class LinkStream:
 
     def write(self, *parts: bytes) -> bool:
         """Send a record without waiting; return False if there is no room for it, or others wait for room."""
-        return not self._sending.locked() and self._put(parts)
+        return not self._senders.is_busy and self._put(parts)
 
     async def send(self, *parts: bytes) -> None:
         """Send a record as soon as there is room.
@@ -86,7 +111,7 @@ class LinkStream:
         Raises:
             LinkError: the stream is broken, or the peer does not read any more.
         """
-        async with self._sending:
+        async with self._senders:
             for parts in records:
                 while not self._put(parts):
                     await self._wait_for_room()
