@@ -108,9 +108,13 @@ class Agreement(RuleBasedStateMachine):
     def known(self, agent: AgentId) -> bool:
         return agent in self.owners
 
+    async def activated(self, store: Store, agent: AgentId) -> Activation:
+        """Activate an agent; return what every store has to say of it: wake times are for several nodes."""
+        return msgspec.structs.replace(await store.activate(agent, recent=3), wakes=())
+
     @rule(agent=AGENTS)
     def activate(self, agent: AgentId) -> None:
-        loaded = self.both(lambda store: store.activate(agent, recent=3))
+        loaded = self.both(lambda store: self.activated(store, agent))
         assert isinstance(loaded, Activation)
         self.owners[agent] = (Owner(self.memory, agent, loaded), Owner(self.store, agent, loaded))
         self.rows.setdefault(agent, {})

@@ -34,7 +34,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fi
 def postgres_url(postgres_server: Postgres) -> Iterator[str]:
     schema = f"t_{uuid4().hex[:12]}"
     yield f"{postgres_server.url}&schema={schema}"
-    asyncio.run(_drop(postgres_server, schema))
+    asyncio.run(drop_schema(postgres_server, schema))
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def own_postgres(request: pytest.FixtureRequest) -> Iterator[OwnPostgres]:
     server.close()
 
 
-async def _drop(server: Postgres, schema: str) -> None:
+async def drop_schema(server: Postgres, schema: str) -> None:
     connection = await server.connect()
     try:
         await connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
