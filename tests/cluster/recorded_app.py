@@ -114,6 +114,20 @@ class RecordedApp:
         while (await receive())["type"] != "websocket.disconnect":
             pass
 
+    async def websocket_floods(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send more than any client takes, and close when the test says so."""
+        await send({"type": "websocket.accept"})
+        flooding = asyncio.create_task(self._flood(send))
+        await self.go.wait()
+        flooding.cancel()
+        await asyncio.wait({flooding})
+        await send({"type": "websocket.close", "code": 4000, "reason": "enough"})
+        self.left.set()
+
+    async def _flood(self, send: Send) -> None:
+        while True:
+            await send({"type": FRAMES, "frames": [b"x" * 50_000]})
+
     async def websocket_refuses(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": "no"})

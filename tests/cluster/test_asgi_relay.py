@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from everyword.cluster.link import Link
+from everyword.cluster.streams import WINDOW
 from everyword.errors import BadLinkFrame
 from tests.cluster.kit import EDGE, OWNER, PATIENCE, soon, until
 from tests.cluster.recorded_app import MEGABYTES, RecordedApp, served
@@ -334,3 +335,20 @@ async def test_messages_that_come_at_once_leave_others_a_turn() -> None:
                 seen_in_a_turn.append(len(app.seen) - before)
         stream.close()
     assert len(app.seen) == 1002 and max(seen_in_a_turn) <= 129
+
+
+async def test_a_client_that_does_not_read_is_closed_when_the_owner_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("everyword.cluster.asgi_relay.CLOSE_SECONDS", 0.05)
+    app = RecordedApp()
+    async with served(app, is_relayed=True) as (url, pair):
+        async with socket(url, "floods") as client:
+            near, far = await pair.dial(), await pair.owner_end()
+            await until(lambda: far.open_streams)
+            (stream,) = far._streams._streams.values()
+            await until(lambda: stream._room is not None)  # the client's buffers, the edge's window: all full
+            (waiting,) = near._streams._streams.values()
+            assert waiting._unread <= WINDOW
+            app.go.set()
+            await soon(app.left.wait())
+            await until(lambda: near.open_streams == far.open_streams == 0)
+            client.transport.abort()

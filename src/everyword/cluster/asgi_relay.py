@@ -231,14 +231,10 @@ class _SocketRelay(_Relay):
         """Write texts as they arrive; return what did not fit. The path of nearly every chunk."""
         assert self._write is not None
         tag = record[:1]
-        if tag == TEXT:
-            texts = [record[1:]]
-        elif tag == TEXTS:
-            texts = unpacked(record)
-        else:
+        if tag not in (TEXT, TEXTS):
             return record
         try:
-            rest = self._write(texts)
+            rest = self._write([record[1:]] if tag == TEXT else unpacked(record))
         except Exception:  # noqa: BLE001 - the task that delivers will meet it, too
             return record
         return b"".join(packed(rest)) if rest else None

@@ -185,6 +185,13 @@ BUGS = [
         "calls of a client are refused because they came in one packet",
     ),
     Bug(
+        "_Relay._until_over",
+        "a client that does not read holds nothing",
+        replace("timeout=...", "timeout=None"),
+        f"{RELAY}::test_a_client_that_does_not_read_is_closed_when_the_owner_says_so",
+        "clients that do not read keep their sockets for ever",
+    ),
+    Bug(
         "_SocketRelay._owner_lost",
         "a lost owner is told to clients",
         replace("COME_BACK", "1008"),
