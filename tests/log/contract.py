@@ -318,6 +318,20 @@ class LogContract(StatesContract):
 
     # Reading
 
+    async def test_activation_has_the_time_of_the_last_event(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            owner = await Owner.take(store)
+            assert owner.activation.last_at == 0
+            await owner.append(fact("x"), at=70)
+            await owner.append(*chunks(1, 3), rows=[turn_row(1)], at=50)
+            assert (await store.activate(A)).last_at == 50
+        async with self.opened(tmp_path) as store:
+            owner = await Owner.take(store)
+            assert owner.activation.last_at == 50
+            await owner.append(fact("agent.destroyed"), at=99)
+            await store.destroy(A, owner.epoch)
+            assert (await store.activate(A)).last_at == 0
+
     async def test_reading_pages_from_every_cursor_gives_the_same_events(self, tmp_path: Path) -> None:
         """P-7."""
         async with self.opened(tmp_path) as store:

@@ -15,14 +15,23 @@ from everyword.core.decide import decide
 from everyword.core.state import State
 from everyword.errors import AgentStopped
 from everyword.events import Chunk, Event, Outcome, StateSet, to_raw
-from everyword.ids import Attempt, TurnId
+from everyword.ids import Attempt, Seq, TurnId
+from everyword.log.base import Stored
 from everyword.log.memory import MemoryLog
 from everyword.runtime.api import TurnCall
-from everyword.testing import Gate, ScriptedResponder
+from everyword.testing import Gate, ManualClock, ScriptedResponder
 from tests.runtime.facts import held, rounds, says, written
 from tests.runtime.kit import AGENT, PATIENCE, SlowDisk, running, submit, watching
 
 asked_by: ContextVar[str] = ContextVar("asked_by", default="nobody")
+
+
+async def reopened(store: MemoryLog) -> list[Stored]:
+    """Read the log of a store that is closed."""
+    await store.open()
+    events = await store.read(AGENT, Seq(0))
+    await store.aclose()
+    return events
 
 
 async def test_what_is_asked_during_a_commit_is_decided_together_behind_it() -> None:
@@ -168,6 +177,20 @@ async def test_an_error_after_a_commit_ends_the_actor_and_all_callers_return(fai
                 await loaded.actor.ask(submit("r1"))
             assert loaded.task is not None
             await asyncio.wait([loaded.task])
+
+
+async def test_the_times_of_an_agent_never_go_back_whatever_the_clocks_of_its_owners_say() -> None:
+    store, ahead, behind = MemoryLog(), ManualClock(2_000_000), ManualClock(1_000_000)
+    for clock in (ahead, behind):
+        async with running(store, ScriptedResponder([]), clock) as directory, directory.attach(AGENT) as loaded:
+            await loaded.actor.ask(ReplaceState(to_raw(clock.now())))
+    assert [stored.at for stored in await reopened(store)] == [2_000_000, 2_000_000]
+
+    async with running(store, ScriptedResponder([]), behind) as directory, directory.attach(AGENT) as loaded:
+        behind.advance(1_000.001)
+        await loaded.actor.ask(ReplaceState(to_raw(3)))
+        await loaded.actor.ask(ReplaceState(to_raw(4)))
+    assert [stored.at for stored in await reopened(store)] == [2_000_000, 2_000_000, 2_000_001, 2_000_001]
 
 
 async def test_what_one_command_raises_keeps_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:

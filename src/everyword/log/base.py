@@ -109,6 +109,8 @@ class Activation(msgspec.Struct, frozen=True):
     kept: Sequence[KeptRow] = ()
     wakes: Sequence[tuple[AgentId, Millis]] = ()
     """From a store of several nodes: the wake times of the whole family, if the node has just become its owner."""
+    last_at: Millis = Millis(0)
+    """The time of the event at `head`; 0 if there is none. The clock of the owner before may have been ahead."""
 
 
 class Pruned(msgspec.Struct, frozen=True):

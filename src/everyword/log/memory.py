@@ -128,6 +128,7 @@ class MemoryLog(OneBatchAtATime):
             messages=_by_node(log.rows),
             chunks=[event for event in log.events if event.kind in REPLAYED and event.turn in open_turns],
             kept=_by_key(log.rows),
+            last_at=log.events[-1].at if log.events and log.events[-1].seq == log.head else Millis(0),
         )
 
     async def append_one(self, batch: Batch) -> None:

@@ -69,6 +69,7 @@ class Actor:
         rules: Rules,
         schedule: Callable[[Actor], None],
         mailbox: Mailbox | None = None,
+        last_at: Millis = Millis(0),
     ) -> None:
         self.agent, self.epoch, self.tail = agent, epoch, Tail(head)
         self.hooks: ActorHooks
@@ -80,6 +81,8 @@ class Actor:
         self.begun: TurnId | None = None
         """The turn that began with the last commit, or with the one that is under way, until it is run."""
         self._state, self._clock, self._rules = state, clock, rules
+        self._last_at = last_at
+        """The time of the last batch: the times of one agent's events never go back, whatever its owners' clocks do."""
         self._mailbox = mailbox if mailbox is not None else Mailbox()
         self._mailbox.on_mail = self._has_mail
         self.offer: Callable[[TurnId, Attempt, list[Emitted]], bool] = self._mailbox.offer
@@ -186,8 +189,9 @@ class Actor:
 
     def _decide(self, envelopes: list[Envelope]) -> Batch | None:
         try:
+            at = self._last_at = max(self._clock.now(), self._last_at)
             decided = decide_batch(
-                self.agent, self._state, self.tail.head, envelopes, self._clock.now(), self._rules, self.hooks.begins
+                self.agent, self._state, self.tail.head, envelopes, at, self._rules, self.hooks.begins
             )
             if not decided.entries:
                 _reply(decided)

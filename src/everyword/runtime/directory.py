@@ -275,6 +275,7 @@ class Directory:
             clock=self.clock,
             rules=rules,
             schedule=self._commit_loop.schedule,
+            last_at=activation.last_at,
         )
         reconciler = Reconciler(
             actor,

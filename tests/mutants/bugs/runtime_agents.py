@@ -41,6 +41,13 @@ BUGS = [
         "clients see what a crash takes back",
     ),
     Bug(
+        "Actor._decide",
+        "R-22",
+        replace("max(self._clock.now(), self._last_at)", "self._clock.now()"),
+        f"{ACTOR}::test_the_times_of_an_agent_never_go_back_whatever_the_clocks_of_its_owners_say",
+        "the times of a log go back when a node with another clock takes over",
+    ),
+    Bug(
         "StateAccess.read",
         "I-3",
         drop("None if $loaded.owner is $reader else $reader"),

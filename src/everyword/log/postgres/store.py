@@ -247,4 +247,5 @@ def _activation(found: Any) -> Activation:
         chunks=stored_events(found["events"]),
         kept=kept_rows(found["kept"]),
         wakes=[(AgentId(row["id"]), Millis(row["at"])) for row in found["wakes"] or ()],
+        last_at=Millis(found["last_at"]),
     )

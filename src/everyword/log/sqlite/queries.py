@@ -12,6 +12,7 @@ from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import REPLAYED, Activation, Stored
 from ..chunk_packing import MAX_PACKED_BYTES, unpack
+from .connection import is_damage
 from .leases import Head, TakenLease
 from .row_codec import Record, message_row, to_agent_row, turn_row, turn_rows
 from .statements import SQL
@@ -52,6 +53,7 @@ class Reader:
         """Load what the holder of a new lease needs."""
         with self._snapshot(agent) as snapshot:
             assert snapshot is not None
+            last_at = self._time_of(lease.head)
             turns = turn_rows(self._all("turns_to_load", lease.key, recent))
             messages = [message_row(each) for each in self._all("messages", lease.key)]
             kept = [KeptRow(*each) for each in self._all("kept", lease.key)]
@@ -69,7 +71,18 @@ class Reader:
             messages=messages,
             chunks=chunks,
             kept=kept,
+            last_at=last_at,
         )
+
+    def _time_of(self, head: Head) -> Millis:
+        """Return the time of the last event; 0 if there is none, or if it is damaged: loading does not need it."""
+        try:
+            found = self._one("event_time", head.id)
+        except sqlite3.DatabaseError as exc:
+            if not is_damage(exc):
+                raise
+            return Millis(0)
+        return Millis(found[0]) if found is not None and type(found[0]) is int else Millis(0)
 
     def read(self, agent: AgentId, after: Seq, limit: int, size: int | None = None) -> list[Stored]:
         with self._snapshot(agent) as snapshot:

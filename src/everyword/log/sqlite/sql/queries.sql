@@ -170,6 +170,9 @@ SELECT e.more, e.seq, e.id FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
 -- name: event_at
 SELECT at, kind, turn, body FROM event WHERE id = ?1;
 
+-- name: event_time
+SELECT at FROM event WHERE id = ?1;
+
 -- name: turn_span
 SELECT coalesce(first_seq, 1), last_seq FROM turn WHERE agent = ?1 AND turn = ?2;
 

@@ -95,12 +95,13 @@ $$;
 create function everyword.activate_1(
   p_node bigint, p_generation int, p_agent text, p_root text, p_recent int, p_replayed text[],
   out owner bigint, out key bigint, out root bigint, out term bigint, out epoch bigint, out head bigint,
+  out last_at bigint,
   out generation bigint, out leaf bigint, out last_turn bigint, out last_node bigint,
   out turns everyword.turn_row_1[], out messages everyword.message_row_1[], out kept everyword.kept_row_1[],
   out events everyword.event_row_1[], out wakes everyword.wake_row_1[]
 ) language plpgsql as $$
 #variable_conflict use_column
-declare r record; a record; first bigint;
+declare r record; a record; last record; first bigint;
 begin
   perform everyword.check_fence_1(p_node, p_generation);
   select t.key, t.node, t.term into r from everyword.agent t where t.id = p_root;
@@ -123,7 +124,9 @@ begin
   activate_1.key := a.key; activate_1.root := r.key; activate_1.term := r.term; activate_1.epoch := a.epoch;
   activate_1.generation := a.generation; activate_1.leaf := a.leaf;
   activate_1.last_turn := a.last_turn; activate_1.last_node := a.last_node;
-  select greatest(a.head, coalesce(max(e.seq), 0)) into activate_1.head from everyword.event e where e.agent = a.key;
+  select e.seq, e.at into last from everyword.event e where e.agent = a.key order by e.seq desc limit 1;
+  activate_1.head := greatest(a.head, coalesce(last.seq, 0));
+  activate_1.last_at := case when activate_1.head = last.seq then last.at else 0 end;
   if activate_1.head = 0 and a.generation is null then
     activate_1.turns := '{}'; activate_1.messages := '{}'; activate_1.kept := '{}'; activate_1.events := '{}';
     if not exists (select from everyword.message m where m.agent = a.key)
