@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 PROGRAMS: Final = (
     *("tests.browser.server_app", "tests.browser.recovery_agents", "tests.browser.example_page"),
-    *("tests.client.serving", "tests.crash.team", "tests.crash.counting"),
+    *("tests.client.serving", "tests.crash.team", "tests.crash.counting", "tests.nodes.serving"),
 )
 """Modules that tests run and kill. They are imported before the fork, so importing them must not start a thread."""
 
@@ -36,7 +36,7 @@ class ForkedProcess:
     """A forked process; `output` is the file descriptor of its standard output."""
 
     def __init__(self, pid: int, output: int) -> None:
-        self._pid = pid
+        self.pid = pid
         self._output = os.fdopen(output, "rb")
 
     def read(self, *, until: str | None) -> str:
@@ -61,7 +61,7 @@ class ForkedProcess:
 
     def _end(self, sign: signal.Signals) -> None:
         try:
-            watched = os.pidfd_open(self._pid)
+            watched = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return self._output.close()
         try:

@@ -26,6 +26,9 @@ LOST_FENCE: Final = "EW002"
 
 CONNECT_TIMEOUT: Final = 5.0
 
+READ_TIMEOUT: Final = "20000"
+"""Milliseconds for a statement that needs no lease: reads of a whole conversation, and retention."""
+
 _STATEMENTS: Final = parse_statements((files(__package__) / "sql" / "queries.sql").read_text(encoding="utf-8"))
 
 
@@ -109,9 +112,8 @@ class Connector:
 
     async def pool(self, size: int) -> Any:
         """Open connections for reading."""
-        options: dict[str, Any] = (
-            {"statement_cache_size": 0} if self._is_pooled else {"server_settings": dict(self._settings)}
-        )
+        settings = {**self._settings, "statement_timeout": READ_TIMEOUT}
+        options: dict[str, Any] = {"statement_cache_size": 0} if self._is_pooled else {"server_settings": settings}
         pool: Awaitable[Any] = asyncpg.create_pool(
             self.address.dsn, min_size=0, max_size=size, timeout=CONNECT_TIMEOUT, **options
         )

@@ -85,8 +85,7 @@ class Membership:
         return await self._opened()[1].next_claim(after)
 
     async def locate(self, agent: AgentId) -> LiveNode | None:
-        owner = await self._opened()[1].owner(root_id(agent))
-        return next((node for node in self._node.live if node.id == owner), None)
+        return await self._opened()[1].owner(root_id(agent))
 
     async def begin_drain(self) -> None:
         await self._node.set_draining()

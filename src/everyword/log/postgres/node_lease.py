@@ -25,6 +25,9 @@ __all__ = ["NodeLease"]
 
 log = logging.getLogger("everyword.nodes")
 
+LONGEST_INTERVAL: Final = 2.0
+"""Seconds between heartbeats at most: they also tell which other nodes live."""
+
 FAR_OFF: Final = 60_000
 """Milliseconds that this machine's clock may differ from the database's before a warning."""
 
@@ -61,6 +64,11 @@ class NodeLease:
         self._connection: Any = None
         self._look = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def _interval(self) -> float:
+        """Seconds between heartbeats."""
+        return min(self._lease / 4, LONGEST_INTERVAL)
 
     @property
     def is_valid(self) -> bool:
@@ -103,7 +111,7 @@ class NodeLease:
     # -- the heartbeat -------------------------------------------------------------------------------------------
 
     async def _keep(self) -> None:
-        delay = self._lease / 4
+        delay = self._interval
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(delay):
@@ -159,7 +167,7 @@ class NodeLease:
         if late and now_ms - started_ms > self._lease * 1000:  # after a restart of the database all are late
             await self._declare_gone(connection, late)
         others = [node.left / 1000 + 0.01 for node in nodes if node.id != self.incarnation and node.left > 0]
-        return min([self._lease / 4, *others])
+        return min([self._interval, *others])
 
     async def _declare_gone(self, connection: Any, nodes: Sequence[LiveNode]) -> None:
         for node in nodes:

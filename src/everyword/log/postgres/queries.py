@@ -8,6 +8,7 @@ from typing import Any
 from ...ids import AgentId, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..base import Stored
+from ..nodes import LiveNode
 from .connection import DRIVER_ERRORS, Connector, refusal
 from .row_codec import agent_row, kept_rows, message_rows, stored_events, turn_rows
 
@@ -71,14 +72,17 @@ class Queries:
         at = (await self._fetch("next_claim", "read the wake times", after))[0][0]
         return None if at is None else Millis(at)
 
-    async def owner(self, agent: AgentId) -> int | None:
-        """Return the node of a root agent, dead or alive."""
-        found = await self._fetch("owner", f"look for the owner of {agent!r}", agent)
-        return found[0]["node"] if found else None
+    async def owner(self, root: AgentId) -> LiveNode | None:
+        """Return the live node that owns a root agent."""
+        found = await self._fetch("owner", f"look for the owner of {root!r}", root)
+        return LiveNode(*found[0]) if found else None
 
     async def shared_secret(self, new: bytes) -> bytes:
         """Return the secret of the nodes; `new` if there was none."""
-        secret: bytes = (await self._fetch("shared_secret", "read the secret of the nodes", new))[0][0]
+        found = (await self._fetch("read_secret", "read the secret of the nodes"))[0][0]
+        if found is None:
+            found = (await self._fetch("make_secret", "make a secret for the nodes", new))[0][0]
+        secret: bytes = found
         return secret
 
     async def aclose(self) -> None:

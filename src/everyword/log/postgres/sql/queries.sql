@@ -77,7 +77,9 @@ select min(w.at) from everyword.wake w join everyword.agent a on a.key = w.agent
   where w.at > $1 and (r.node is null or not everyword.is_live(r.node));
 
 -- name: owner
-select node from everyword.agent where id = $1;
+select n.id, n.name, n.url, n.version, n.state, everyword.ms(n.since),
+  everyword.ms(n.until) - everyword.ms(clock_timestamp())
+  from everyword.agent a join everyword.node n on n.id = a.node where a.id = $1 and n.state <> 'gone';
 
 -- name: register
 select everyword.register_1($1, $2, $3, $4);
@@ -145,5 +147,8 @@ select version, oldest from everyword.store;
 insert into everyword.store (version, oldest) values ($1, $2)
   on conflict (is_one) do update set version = greatest(store.version, $1), oldest = $2;
 
--- name: shared_secret
+-- name: read_secret
+select secret from everyword.store;
+
+-- name: make_secret
 update everyword.store set secret = coalesce(secret, $1) returning secret;

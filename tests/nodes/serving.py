@@ -1,0 +1,132 @@
+"""Nodes in processes of their own, which a test kills, pauses and stops: they share one PostgreSQL store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import uvicorn
+
+from everyword.agents import AIChatAgent, Turn, callable_method
+from everyword.server import Everyword
+from everyword.server.node_settings import NodeSettings
+from tests.forked_processes import ForkedProcess, fork_process
+
+LEASE = 1.5
+"""Seconds: short, so that a takeover is soon; a busy machine may take a node for dead, which changes no result."""
+
+
+class Chat(AIChatAgent):
+    """Says the words of the question. In the first attempts, as many as `hold` says, it stops in the middle."""
+
+    initial_state: ClassVar = {"count": 0}
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        question = next(m for m in reversed(self.messages) if m.role == "user").text
+        said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
+        words = [f"{word} " for word in question.split()]
+        for number, word in enumerate(words):
+            if len("".join(words[:number])) < len(said):
+                continue
+            if number == len(words) // 2 and turn.attempt <= turn.body.get("hold", 0):
+                await turn.cancelled
+            yield word
+
+    @callable_method
+    async def process(self) -> int:
+        """Return the process that this agent lives in."""
+        return os.getpid()
+
+    @callable_method
+    async def count(self) -> int:
+        self.set_state({"count": self.state["count"] + 1})
+        return int(self.state["count"])
+
+    @callable_method
+    async def wake_in(self, seconds: float) -> None:
+        await self.schedule(seconds, "woken", {"by": "schedule"})
+
+    async def woken(self, payload: dict[str, Any]) -> None:
+        self.set_state({**self.state, "woken": self.state.get("woken", 0) + 1, "by": payload["by"]})
+
+
+class NodeProcess:
+    """One node. It can be killed, paused, told to stop, and started again on the same port."""
+
+    def __init__(self, store: str, name: str, lease: float = LEASE) -> None:
+        self._store, self.name, self._lease = store, name, lease
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port: int = listener.getsockname()[1]
+        self._process: ForkedProcess | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        def start() -> None:
+            self._process = fork_process(
+                "tests.nodes.serving", self._store, str(self.port), self.name, str(self._lease)
+            )
+            self._process.until_ready()
+
+        await asyncio.to_thread(start)
+
+    async def kill(self) -> None:
+        """Kill it with SIGKILL."""
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.to_thread(process.kill)
+
+    async def stop(self) -> None:
+        """Tell it to stop, as a deployment does, and wait for its end."""
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.to_thread(process.stop)
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def running_nodes(store: str, *names: str, lease: float = LEASE) -> AsyncIterator[list[NodeProcess]]:
+    """Run nodes with these names over one store."""
+    nodes = [NodeProcess(store, name, lease) for name in names]
+    try:
+        await asyncio.gather(*(node.start() for node in nodes))
+        yield nodes
+    finally:
+        await asyncio.gather(*(node.kill() for node in nodes))
+
+
+class _Announced(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        os.write(1, b"ready\n")
+
+
+def main(store: str, port: str, name: str, lease: str) -> None:
+    app = Everyword([Chat], store=store, node=NodeSettings(name=name, lease=float(lease)))
+    app.grace = 0.5
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=int(port),
+        ws="everyword.server.uvicorn_websocket:UvicornWebSocketProtocol",
+        log_level="warning",
+        timeout_graceful_shutdown=1,
+    )
+    asyncio.run(_Announced(config).serve())
