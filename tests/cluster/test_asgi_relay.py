@@ -12,11 +12,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.types import Message
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
+from everyword.cluster.asgi_relay import relay
 from everyword.cluster.link import Link
 from everyword.cluster.streams import WINDOW
 from everyword.errors import BadLinkFrame
@@ -339,16 +341,26 @@ async def test_messages_that_come_at_once_leave_others_a_turn() -> None:
 
 async def test_a_client_that_does_not_read_is_closed_when_the_owner_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everyword.cluster.asgi_relay.CLOSE_SECONDS", 0.05)
-    app = RecordedApp()
-    async with served(app, is_relayed=True) as (url, pair):
-        async with socket(url, "floods") as client:
-            near, far = await pair.dial(), await pair.owner_end()
-            await until(lambda: far.open_streams)
-            (stream,) = far._streams._streams.values()
-            await until(lambda: stream._room is not None)  # the client's buffers, the edge's window: all full
-            (waiting,) = near._streams._streams.values()
-            assert waiting._unread <= WINDOW
-            app.go.set()
-            await soon(app.left.wait())
-            await until(lambda: near.open_streams == far.open_streams == 0)
-            client.transport.abort()
+    app, sent = RecordedApp(), []
+
+    async def send(message: Message) -> None:
+        """Be the server of a client that reads nothing: what is sent to it waits for ever, except for a close."""
+        sent.append(message["type"])
+        if message["type"] == "websocket.send":
+            await asyncio.get_running_loop().create_future()
+
+    async def receive() -> Message:
+        return await asyncio.get_running_loop().create_future()
+
+    async with served(app, is_relayed=True) as (_, pair):
+        near, scope = await pair.dial(), {"type": "websocket", "path": "/floods", "headers": []}
+        relaying = asyncio.create_task(relay(near, scope, receive, send))
+        far = await pair.owner_end()
+        await until(lambda: far.open_streams)
+        (stream,), (waiting,) = far._streams._streams.values(), near._streams._streams.values()
+        await until(lambda: stream._room is not None and waiting._unread + stream._credit == WINDOW)
+        assert waiting._unread > WINDOW - 100_000
+        app.go.set()
+        await soon(relaying)
+        assert sent == ["websocket.accept", "websocket.send", "websocket.close"]
+        await until(lambda: near.open_streams == far.open_streams == 0)
