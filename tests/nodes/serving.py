@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
 import uvicorn
@@ -16,6 +16,9 @@ from everyword.agents import AIChatAgent, Turn, callable_method
 from everyword.server import Everyword
 from everyword.server.node_settings import NodeSettings
 from tests.forked_processes import ForkedProcess, fork_process
+
+PACE = 0.02
+"""Seconds between two words of `Paced`."""
 
 LEASE = 1.5
 """Seconds: short, so that a takeover is soon; a busy machine may take a node for dead, which changes no result."""
@@ -55,13 +58,32 @@ class Chat(AIChatAgent):
         self.set_state({**self.state, "woken": self.state.get("woken", 0) + 1, "by": payload["by"]})
 
 
+class Paced(AIChatAgent):
+    """Says the words of the question slowly enough that faults come in between."""
+
+    max_attempts = 1000
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        question = next(m for m in reversed(self.messages) if m.role == "user").text
+        said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
+        words = [f"{word} " for word in question.split()]
+        for number, word in enumerate(words):
+            if len("".join(words[:number])) < len(said):
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PACE):
+                    await turn.cancelled
+            yield word
+
+
 class NodeProcess:
     """One node. It can be killed, paused, told to stop, and started again on the same port."""
 
     def __init__(self, store: str, name: str, lease: float = LEASE) -> None:
         self._store, self.name, self._lease = store, name, lease
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port: int = listener.getsockname()[1]
+        self.port, self.link_port = free_port(), free_port()
+        self.address = f"127.0.0.1:{self.link_port}"
+        """Where other nodes are told that it is."""
         self._process: ForkedProcess | None = None
 
     @property
@@ -118,8 +140,10 @@ class _Announced(uvicorn.Server):
         os.write(1, b"ready\n")
 
 
-def main(store: str, port: str, name: str, lease: str) -> None:
-    app = Everyword([Chat], store=store, node=NodeSettings(name=name, lease=float(lease)))
+def main(store: str, port: str, name: str, lease: str, listen: str, address: str) -> None:
+    """Serve until the process is killed or told to stop."""
+    settings = NodeSettings(name=name, lease=float(lease), listen=listen, address=address)
+    app = Everyword([Chat, Paced], store=store, node=settings)
     app.grace = 0.5
     config = uvicorn.Config(
         app,
