@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from everyword.errors import Fenced, LogUnavailable, OwnedElsewhere
+from everyword.ids import Millis
 from everyword.log.base import Activation
 from everyword.log.postgres.store import PostgresLog
-from tests.log.building import A, Owner, fact
+from tests.log.building import FOREVER, A, Owner, fact
 from tests.log.postgres.fence_stage import LEASE, Stage, interleavings, staged
 from tests.postgres.server import Postgres
 from tests.timeouts import PATIENCE
@@ -106,3 +107,29 @@ async def test_every_interleaving_leaves_one_owner(
             played += 1
         await watcher.close()
     assert played == 90
+
+
+async def test_a_node_that_registered_a_moment_ago_is_not_taken_for_a_dead_one(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    """A node that began to take an agent before another node registered must not rob that one of it."""
+    async with node(postgres_url) as first, node(postgres_url) as taker:
+        owner = await Owner.take(first)
+        await owner.append(fact("first"), wake=Millis(1))
+        await let_go(first)
+        barrier = await postgres_server.connect(postgres_url.rpartition("schema=")[2])
+        await barrier.execute("BEGIN; ALTER SEQUENCE agent_key_seq CACHE 1")  # stops `nextval`
+        taking = asyncio.create_task(taker.activate(A))
+        async with asyncio.timeout(PATIENCE):
+            while not await barrier.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+            ):
+                pass
+        async with node(postgres_url) as late:
+            assert late.nodes is not None
+            assert await late.nodes.claim(FOREVER) == [(A, 1)]
+            await barrier.execute("ROLLBACK")
+            with pytest.raises(OwnedElsewhere):
+                await taking
+            assert (await Owner.take(late)).head == 1
+        await barrier.close()
