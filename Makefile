@@ -25,7 +25,7 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: attack call-paths chaos simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations postgres traps wheel docs recording screenshots clean
+.PHONY: attack call-paths chaos chaos-nodes simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-recovery bench-peer obligations postgres traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ call-paths: setup-python ## count the calls of four walks through the code (ARGS
 
 chaos: setup-python ## kill a server under load at random for ten minutes (`make test` does it for one)
 	@$(BIN)/python -m tools.chaos $(ARGS)
+
+chaos-nodes: setup-python ## three nodes on PostgreSQL under load and faults (FAULTS=200 SEED=7)
+	@exec $(BIN)/python -m tests.nodes.chaos --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED))
 
 attack: setup-python ## attack real servers for five minutes: frames, requests, kills, stops, sockets (ARGS='--seconds 30')
 	@$(BIN)/python -m tools.attack $(ARGS)

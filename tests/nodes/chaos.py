@@ -60,7 +60,9 @@ class Chaos:
         """Inject so many faults, let all come to rest; return what must not be."""
         async with self._started(), asyncio.TaskGroup() as group:
             clients = [
-                group.create_task(self._use(f"chat{chat}", client)) for chat in range(CHATS) for client in range(CLIENTS)
+                group.create_task(self._use(f"chat{chat}", client))
+                for chat in range(CHATS)
+                for client in range(CLIENTS)
             ]
             for _ in range(faults):
                 await self._fault()
@@ -79,7 +81,7 @@ class Chaos:
                 node = NodeProcess(database.url(self._postgres.tcp_url), f"n{number}", LEASE)
                 link = await TcpProxy(("127.0.0.1", node.link_port)).__aenter__()
                 self._links.append(link)
-                node.address = "{}:{}".format(*link.address)
+                node.address = f"127.0.0.1:{link.port}"
                 self._nodes.append(node)
             await asyncio.gather(*(node.start() for node in self._nodes))
             yield

@@ -16,6 +16,7 @@ from everyword.agents import AIChatAgent, Turn, callable_method
 from everyword.server import Everyword
 from everyword.server.node_settings import NodeSettings
 from tests.forked_processes import ForkedProcess, fork_process
+from tests.free_ports import free_port
 
 PACE = 0.02
 """Seconds between two words of `Paced`."""
@@ -97,9 +98,9 @@ class NodeProcess:
 
     async def start(self) -> None:
         def start() -> None:
-            self._process = fork_process(
-                "tests.nodes.serving", self._store, str(self.port), self.name, str(self._lease)
-            )
+            link = f"127.0.0.1:{self.link_port}"
+            arguments = self._store, str(self.port), self.name, str(self._lease), link, self.address
+            self._process = fork_process("tests.nodes.serving", *arguments)
             self._process.until_ready()
 
         await asyncio.to_thread(start)

@@ -167,6 +167,8 @@ class Handshake:
             return LinkRefused(self._secret_text())
         if reason == "version":
             return LinkRefused(f"unable to link to {self._peer}; it does not speak the versions of this release")
+        if reason == "incarnation":
+            return LinkRefused(f"unable to link to {self._peer}; it meant another life of this node")
         return LinkRefused(f"unable to link to {self._peer}; it refused, for a reason that this release does not know")
 
     @property

@@ -241,7 +241,12 @@ class Directory:
                 self._loading[agent] = loading
                 loading.add_done_callback(lambda _: self._loading.pop(agent, None))
             # Shielded: many may wait for one activation, and one of them leaving must not end it for the others.
-            loaded = await asyncio.shield(loading)
+            try:
+                loaded = await asyncio.shield(loading)
+            except asyncio.CancelledError:
+                if loading.cancelled():
+                    self._check_open(agent)  # the shutdown has ended it, not the caller
+                raise
             if loaded.is_destroyed:
                 raise AgentGone(f"unable to use {agent!r}; it was destroyed as it was loaded. Reconnect and ask again.")
             return loaded
@@ -465,6 +470,8 @@ class Directory:
         self.loop = asyncio.get_running_loop()
         await self.store.open()
         self._is_open = True
+        if self.ownership is not None:
+            await self.ownership.on_open()
         await self.wakes.start()
 
     def begin_drain(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..errors import AgentStopped, LogError
@@ -49,6 +49,8 @@ class Ownership:
         self._directory, self.nodes = directory, nodes
         self._to_release: set[AgentId] = set()
         self._releasing: asyncio.Task[None] | None = None
+        self.on_open: Callable[[], Awaitable[None]] = _nothing
+        """Awaited when the store is open, before any agent is loaded: other nodes may ask for them from then on."""
         self.on_nodes: Callable[[Sequence[LiveNode]], None] = lambda nodes: None
         """Told which nodes live, by the part that holds links to them."""
         self.changed = asyncio.Event()
@@ -125,3 +127,7 @@ class Ownership:
         self.changed.set()
         self._directory.wakes.look_again()
         self.on_nodes(nodes)
+
+
+async def _nothing() -> None:
+    pass

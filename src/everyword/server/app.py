@@ -164,10 +164,8 @@ class Everyword(AppHandle):
         try:
             if node is not None and store.nodes is not None:
                 store.nodes.announce(await node.listen())
-                await directory.open()
-                await node.begin(directory, store.nodes)
-            else:
-                await directory.open()
+                node.attach(directory)
+            await directory.open()
         except BaseException:
             if node is not None:
                 await node.aclose()

@@ -23,7 +23,7 @@ from ..cluster.relayed_requests import RelayedRequests
 from ..errors import AgentStopped, LinkError, OwnedElsewhere, UsageError
 from ..events import Identity
 from ..ids import AgentId, Incarnation
-from ..log.nodes import LiveNode, NodeMembership
+from ..log.nodes import LiveNode
 from ..principals import Principal
 from ..runtime.directory import Directory
 from ..runtime.ownership import Ownership
@@ -71,14 +71,19 @@ class NodeLinks:
             ) from exc
         return self._settings.advertised(bound)
 
-    async def begin(self, directory: Directory, nodes: NodeMembership) -> None:
-        """Serve other nodes, now that the store is open."""
+    def attach(self, directory: Directory) -> None:
+        """Serve other nodes as soon as the directory's store is open."""
+        self._directory = directory
+        self._running()[1].on_open = self._begin
+
+    async def _begin(self) -> None:
+        ownership = self._running()[1]
+        nodes = ownership.nodes
         given = [each.encode() for each in self._settings.secrets]
         secrets = tuple(given) if given else (await nodes.shared_secret(),)
         LinkIdentity(nodes.incarnation, secrets)  # says what is wrong with them
         self._identity.secrets, self._identity.incarnation = secrets, nodes.incarnation
-        self._directory = directory
-        self._running()[1].on_nodes = self._nodes_changed
+        ownership.on_nodes = self._nodes_changed
         self._nodes_changed(nodes.live)
 
     async def aclose(self) -> None:

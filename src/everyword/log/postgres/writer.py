@@ -105,6 +105,9 @@ class Writer:
         try:
             await self._connect()
         except EverywordError as exc:
+            for job in jobs:
+                if job.batch is not None and self._leases.get(job.batch.agent, job.batch.epoch) is None:
+                    job.error = Fenced(f"unable to {job.doing}; {exc}")
             self._fail(jobs, exc)
             return
         appends: list[_Job] = []

@@ -86,7 +86,8 @@ begin
   end if;
 end $$;
 
-create function everyword.is_live(p_node bigint) returns bool language sql stable as $$
+-- Volatile, so that it sees nodes that came after its statement began: an agent may have been taken by one meanwhile.
+create function everyword.is_live(p_node bigint) returns bool language sql volatile as $$
   select exists (select from everyword.node where id = p_node and state <> 'gone');
 $$;
 
