@@ -19,8 +19,8 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,7 +51,7 @@ def main() -> int:
     profiles = HERE / "profiles" if os.environ.get("PROFILE") else None
     began, failures = time.monotonic(), list[str]()
     results: Results = {}
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, _database(_chosen("SERVERS", SERVERS)):
         kinds = _kinds(Path(folder))
         for row in rows:
             runs: dict[str, list[Figures]] = {}
@@ -75,6 +75,23 @@ def main() -> int:
             results[row.name] = {name: combine(figures) for name, figures in runs.items()}
     _report(rows, {kind.name: kind.title for kind in kinds}, results, failures, time.monotonic() - began)
     return 1 if failures else 0
+
+
+@contextmanager
+def _database(kinds: Sequence[Kind]) -> Iterator[None]:
+    """Have a PostgreSQL for the servers that need one: the one of `BENCH_POSTGRES`, or one of our own that flushes."""
+    if not any(kind.is_postgres for kind in kinds) or "BENCH_POSTGRES" in os.environ:
+        yield
+        return
+    from tests.postgres.server import OwnPostgres
+
+    server = OwnPostgres.started(durable=True)
+    os.environ["BENCH_POSTGRES"] = server.url
+    try:
+        yield
+    finally:
+        del os.environ["BENCH_POSTGRES"]
+        server.close()
 
 
 def _rounds(sizes: Sizes) -> int:

@@ -85,12 +85,11 @@ async def fill(path: Path, names: range, template: list[Batch]) -> float:
             agents = [AgentId(f"chat/stored{number}") for number in range(start, min(start + TOGETHER, names.stop))]
             loaded = await asyncio.gather(*(store.activate(agent) for agent in agents))
             for batch in template:
-                await asyncio.gather(
-                    *(
-                        store.append(msgspec.structs.replace(batch, agent=agent, epoch=each.epoch))
-                        for agent, each in zip(agents, loaded, strict=True)
-                    )
-                )
+                batches = [
+                    msgspec.structs.replace(batch, agent=agent, epoch=each.epoch)
+                    for agent, each in zip(agents, loaded, strict=True)
+                ]
+                await asyncio.gather(*store.append(batches))
     finally:
         await store.aclose()
     return time.monotonic() - began

@@ -55,6 +55,8 @@ class Kind:
     source: Path | None = None
     """Where its everyword is, if not in this tree."""
     lacks: frozenset[str] = frozenset()
+    is_postgres: bool = False
+    """Whether its store is the PostgreSQL that `BENCH_POSTGRES` names; each run has a schema of its own."""
 
 
 @dataclass
@@ -78,7 +80,9 @@ class Server:
         paths = [str(self.kind.source or ""), os.environ.get("PYTHONPATH", ""), str(ROOT)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "NO_COLOR": "1"}
         environment.pop("BENCH_STORE", None)
-        if self.kind.stores:
+        if self.kind.is_postgres:
+            environment["BENCH_STORE"] = self._postgres_store()
+        elif self.kind.stores:
             environment["BENCH_STORE"] = str(self.folder / "bench.db")
         with (self.folder / "server.log").open("ab") as said:
             self.process = subprocess.Popen(
@@ -92,6 +96,12 @@ class Server:
                 raise RuntimeError(f"unable to start {self.kind.name}; it said:\n{said_text}")
             time.sleep(0.01)
         self.pid = self.process.pid if self.profile is None else _child_of(self.process.pid)
+
+    def _postgres_store(self) -> str:
+        """Return the address of a schema for this folder, the same after a restart."""
+        url = os.environ["BENCH_POSTGRES"]
+        schema = "bench_" + re.sub(r"[^a-z0-9]", "_", str(self.folder).lower())[-50:]
+        return f"{url}{'&' if '?' in url else '?'}schema={schema}"
 
     def stop(self, *, by: int = signal.SIGTERM) -> None:
         """End it, with patience first and without it then."""
@@ -182,6 +192,7 @@ SERVERS = {
     kind.name: kind
     for kind in (
         Kind("everyword", "everyword, SQLite", _everyword, rests=True),
+        Kind("postgres", "everyword, PostgreSQL", _everyword, rests=True, is_postgres=True),
         Kind("peer", "the peer on workerd", _peer, rests=True),
         Kind("stored", "floor with storage", _module("asgi"), lacks=frozenset({"kill"})),
         Kind("floor", "floor", _module("asgi"), stores=False, lacks=frozenset({"cold", "kill"})),

@@ -111,7 +111,10 @@ class Ownership:
             return [], Millis(now + CLAIM_EVERY)
         found = await self.nodes.claim(now, CLAIM_AT_ONCE)
         if found:
-            return found, now
+            served = [wake for wake in found if self._directory.stored_ids.has_class(wake[0])]
+            for agent in {agent for agent, _ in found} - {agent for agent, _ in served}:
+                self.unloaded(agent)  # a node of another release may know its class
+            return served, now if served else Millis(now + CLAIM_EVERY)
         coming = await self.nodes.next_claim(now)
         return [], Millis(now + CLAIM_EVERY if coming is None else min(coming, now + CLAIM_EVERY))
 

@@ -83,6 +83,10 @@ class StoredIds:
         databases = self._store.databases
         return databases is not None and databases.has(agent)
 
+    def has_class(self, agent: AgentId) -> bool:
+        """Tell whether the class of the agent is known."""
+        return self._kinds is None or bool(self._kinds(agent))
+
     def forget(self, agent: AgentId) -> None:
         """Forget what was found: the agent is not loaded any more, and may be destroyed."""
         for asked in [asked for asked, found in self._found.items() if found == agent]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from secrets import token_bytes
 from typing import Final
 
 import msgspec
@@ -39,8 +40,6 @@ OnNodeCall = Callable[[str, bytes], Awaitable[bytes | AsyncIterator[bytes]]]
 LOOK_AGAIN: Final = 0.1
 """Seconds after which a node looks again where an agent is, while its owner cannot be reached."""
 
-_UNKNOWN: Final = (b"this secret is never accepted",)
-
 
 class NodeLinks:
     """Finds the node that owns an agent, and lets it serve a request, a socket or a call.
@@ -51,7 +50,9 @@ class NodeLinks:
     def __init__(self, settings: NodeSettings, app: ASGIApp, on_call: OnNodeCall) -> None:
         self._settings = settings
         tls = settings.tls()
-        self._identity = LinkIdentity(Incarnation(0), _UNKNOWN)
+        # Nothing knows this secret: until the store is open, nobody can link to this node.
+        self._identity = LinkIdentity(Incarnation(0), (token_bytes(32),))
+        self._live: frozenset[Incarnation] = frozenset()
         self._requests = PeerRequests(RelayedRequests(app), on_call=on_call)
         self._server = LinkServer(self._identity, self._requests, tls=tls[0] if tls is not None else None)
         self._links = Links(self._identity, services=self._requests, tls=tls[1] if tls is not None else None)
@@ -94,15 +95,15 @@ class NodeLinks:
 
     def _nodes_changed(self, nodes: Sequence[LiveNode]) -> None:
         """Cut the links of nodes that are gone; a link leads to one incarnation, also on this side."""
-        mine, live = self._running()[1].nodes.incarnation, {node.id for node in nodes}
+        mine, live = self._running()[1].nodes.incarnation, frozenset(node.id for node in nodes)
         if mine != self._identity.incarnation:
             self._identity.incarnation = mine
             self._links.drop_all("this node has a new incarnation")
             self._server.drop_all("this node has a new incarnation")
-        for link in [*self._links, *self._server.links]:
-            if link.peer not in live:
-                self._links.drop(link.peer)
-                self._server.drop(link.peer)
+        for gone in self._live - live:  # not every peer that is missing: it may have registered after the list was read
+            self._links.drop(gone)
+            self._server.drop(gone)
+        self._live = live
 
     # -- finding the owner ---------------------------------------------------------------------------------------------
 

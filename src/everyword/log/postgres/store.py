@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import socket
 from collections.abc import Iterable, Sequence
@@ -28,7 +30,12 @@ from .writer import Fence, Writer
 
 __all__ = ["DEFAULT_LEASE", "PostgresLog"]
 
+log = logging.getLogger("everyword.nodes")
+
 DEFAULT_LEASE: Final = 6.0
+OPEN_AGAIN: Final = 0.5
+"""Seconds between two attempts to open the store."""
+
 READERS: Final = 4
 
 
@@ -44,6 +51,7 @@ class PostgresLog:
             then take back the last half second.
         name: What people call this node; the host's name and the process id by default.
         link_url: Where other nodes reach this one.
+        patience: Seconds that opening waits for a database that cannot be reached or is starting.
     """
 
     def __init__(
@@ -54,6 +62,7 @@ class PostgresLog:
         durability: str = "power",
         name: str | None = None,
         link_url: str = "",
+        patience: float = 30.0,
     ) -> None:
         if durability not in ("process", "power"):
             raise UsageError(f"unable to use durability {durability!r}; it is 'process' or 'power'")
@@ -69,6 +78,7 @@ class PostgresLog:
             on_lost=self._lost,
             on_change=self._changed,
         )
+        self._patience = patience
         self._opened: tuple[Writer, Queries, Retention] | None = None
         self._is_open = False
         self.databases: AgentDatabases | None = None
@@ -81,6 +91,20 @@ class PostgresLog:
     async def open(self) -> None:
         if self._opened is not None:
             raise UsageError("unable to open the store; it was opened before. Call `open` once")
+        until = asyncio.get_running_loop().time() + self._patience
+        while True:
+            try:
+                await self._open()
+                return
+            except LogUnavailable as exc:
+                # It may be starting, or restarting, just as this process is.
+                left = until - asyncio.get_running_loop().time()
+                if left <= 0:
+                    raise
+                log.warning("%s. Trying again for %d s", exc, left)
+                await asyncio.sleep(min(OPEN_AGAIN, left))
+
+    async def _open(self) -> None:
         await prepare_schema(self._connector)
         pool = await self._connector.pool(READERS)
         writer = Writer(self._connector, self._node, self._leases, self._days)
@@ -92,6 +116,7 @@ class PostgresLog:
             await retention.make_days(self._node.clock.now())
         except BaseException:
             await self.aclose()
+            self._opened = None
             raise
         self._is_open = True
 
