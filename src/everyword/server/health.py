@@ -138,7 +138,8 @@ async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
     Answers:
         200: `{"status": "ready"}`.
         403: There is no `authorize`, and the request does not come from this machine.
-        503: `{"status": "stopping"}`, or `{"status": "failing"}` if the store cannot write.
+        503: `{"status": "stopping"}`, or `{"status": "failing"}` if the store cannot write, or if this node has no
+            lease.
     """
     status, code = "ready", 200
     try:
@@ -157,6 +158,9 @@ async def _is_writable(directory: Directory) -> bool:
     """Tell whether the store can write: no agent waits for a failed write to work again, and a test write works."""
     if directory.failing:
         return False
+    if directory.ownership is not None:
+        # The heartbeat has written. A database that swallows everything would make a check of our own hang.
+        return directory.ownership.nodes.is_valid
     try:
         async with asyncio.timeout(PATIENCE):
             await directory.store.prune(Millis(0))  # a write that deletes nothing
