@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everyword.cli.agent_status import STUCK_AFTER, status_of
-from everyword.cli.readonly_log import AgentSummary
+from everyword.cli.log_reader import AgentSummary
 from everyword.ids import AgentId, Seq
 
 NOW = 10_000_000

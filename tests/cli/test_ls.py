@@ -106,7 +106,7 @@ async def test_beside_a_running_server_a_turn_that_streams_runs(
     ("arguments", "sentence"),
     [
         (["ls", "--db", "nothing.db"], "there is no such file. Name it: --db PATH"),
-        (["ls", "--db", "postgresql://x/y"], "commands work on SQLite files"),
+        (["ls", "--db", "mysql://x/y"], "commands work on SQLite files"),
         (["ls", "--stuck-after", "soon"], "write 90s, 30m, 24h or 7d"),
         (["show", "an"], "Did you mean 'chat/ann'"),
         (["show", "zzz"], "`everyword ls` lists them"),

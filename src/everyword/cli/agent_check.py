@@ -19,7 +19,7 @@ from ..ids import AgentId, Millis, Seq, TurnId
 from ..log.base import Stored
 from ..messages.message import UIMessage
 from ..runtime.rebuild import Projections
-from .readonly_log import ReadOnlyLog
+from .log_reader import LogReader
 from .text import count_of
 
 __all__ = ["CheckedAgent", "Cure", "Finding", "examine"]
@@ -58,7 +58,7 @@ class CheckedAgent:
         return all(finding.cure == "rebuild" for finding in self.findings)
 
 
-async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int | None = None) -> CheckedAgent:
+async def examine(store: LogReader, agent: AgentId, now: Millis, stored: int | None = None) -> CheckedAgent:
     """Read an agent's log and compare the tables with it; `stored` is the number of its events, if known."""
     for _ in range(TRIES):
         head = await store.head(agent)
@@ -74,7 +74,9 @@ async def examine(store: ReadOnlyLog, agent: AgentId, now: Millis, stored: int |
         if head == await store.head(agent):
             is_known = stored is not None and not log.is_broken and log.count < stored
             if is_known:
-                log.find(f"{count_of((stored or 0) - log.count, 'event')} in the file cannot be reached", "restore")
+                log.find(
+                    f"{count_of((stored or 0) - log.count, 'event')} in the {store.noun} cannot be reached", "restore"
+                )
             return CheckedAgent(agent, log.count, len(log.rows.turns), log.told())
     return CheckedAgent(agent, is_busy=True)
 
@@ -103,7 +105,7 @@ class _Log:
         cure: Cure = "restore" if any(finding.cure == "restore" for finding in self._findings) else "rebuild"
         return [*self._findings[:MOST], Finding(f"and {more} more", cure)]
 
-    async def read(self, store: ReadOnlyLog) -> None:
+    async def read(self, store: LogReader) -> None:
         while page := await store.read(self.agent, self.last, PAGE):
             for stored in page:
                 self._take(stored)
@@ -183,7 +185,7 @@ class _Log:
             self.find(f"{gone} missing that retention does not delete", "restore")
 
 
-async def _compare(store: ReadOnlyLog, agent: AgentId, log: _Log, now: Millis) -> None:
+async def _compare(store: LogReader, agent: AgentId, log: _Log, now: Millis) -> None:
     """Compare the tables with the state that the log folds to."""
     stored = Projections(await store.agent_row(agent))
     try:

@@ -17,9 +17,10 @@ from ..errors import BadInput, UsageError
 from ..events import Event, encode_event, kind_of, turn_of
 from ..ids import AgentId, Epoch, Millis, Seq
 from ..log.base import UNCHANGED, Batch, Entry, Stored
-from ..log.sqlite.store import SqliteLog
 from ..rows import Row
-from .readonly_log import ReadOnlyLog
+from ..runtime.rebuild import AdminStore
+from .log_reader import LogReader
+from .store_access import leased
 
 __all__ = ["Copied", "fold_events", "fresh", "read_log", "without_detail", "write_agent"]
 
@@ -66,7 +67,7 @@ def without_detail(body: bytes) -> bytes:
     return msgspec.json.encode(fields) if fields.pop("detail", None) is not None else body
 
 
-async def read_log(store: ReadOnlyLog | SqliteLog, agent: AgentId) -> list[Stored]:
+async def read_log(store: LogReader | AdminStore, agent: AgentId) -> list[Stored]:
     """Return the whole log of an agent."""
     found: list[Stored] = []
     while page := await store.read(agent, found[-1].seq if found else Seq(0), 1000):
@@ -74,7 +75,7 @@ async def read_log(store: ReadOnlyLog | SqliteLog, agent: AgentId) -> list[Store
     return found
 
 
-async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]) -> int:
+async def write_agent(store: AdminStore, agent: AgentId, events: Sequence[Copied]) -> int:
     """Write a log and the tables derived from it; return the number of events that were missing.
 
     Events are numbered again from 1: a log has gaps where retention was, and nothing refers to a seq. If the agent has
@@ -92,20 +93,20 @@ async def write_agent(store: SqliteLog, agent: AgentId, events: Sequence[Copied]
         raise UsageError(f"unable to write {agent!r}; another agent has this name. Choose another name: --as kind/name")
     if had == len(events):
         return 0
-    activation = await store.activate(agent)
-    if activation.head != had:
-        raise UsageError(
-            f"unable to complete {agent!r}; retention has deleted some of its events. "
-            "Choose another name: --as kind/name"
-        )
-    state = fold_events(events[:had], agent)
-    waiting: list[Batch] = []
-    for batch in _batches(state, agent, activation.epoch, events, had):
-        waiting.append(batch)
-        if len(waiting) == AT_ONCE:
-            await asyncio.gather(*store.append(waiting))
-            waiting.clear()
-    await asyncio.gather(*store.append(waiting))
+    async with leased(store, agent, "write") as activation:
+        if activation.head != had:
+            raise UsageError(
+                f"unable to complete {agent!r}; retention has deleted some of its events. "
+                "Choose another name: --as kind/name"
+            )
+        state = fold_events(events[:had], agent)
+        waiting: list[Batch] = []
+        for batch in _batches(state, agent, activation.epoch, events, had):
+            waiting.append(batch)
+            if len(waiting) == AT_ONCE:
+                await asyncio.gather(*store.append(waiting))
+                waiting.clear()
+        await asyncio.gather(*store.append(waiting))
     return len(events) - had
 
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from ..errors import BadMessage
 from ..messages.message import UIMessage
 from ..messages.tool_calls import open_calls, tool_name
-from .readonly_log import AgentSummary
+from .log_reader import AgentSummary
 from .text import age
 
 __all__ = ["COLOURS", "STATUSES", "STUCK_AFTER", "AgentStatus", "Word", "status_of"]

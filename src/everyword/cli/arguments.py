@@ -20,7 +20,13 @@ def add_agent(parser: argparse.ArgumentParser, meaning: str = "kind/name, or the
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add --db and --json."""
-    parser.add_argument("--db", metavar="PATH", default="everyword.db", help="database file (default: %(default)s)")
+    parser.add_argument(
+        "--db",
+        "--store",
+        metavar="STORE",
+        default="everyword.db",
+        help="database file, or postgresql://… (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON, for scripts")
 
 

@@ -1,4 +1,4 @@
-"""Follows an agent's log, from a database file or from a server by URL; both yield the same."""
+"""Follows an agent's log, from a store or from a server by URL; both yield the same."""
 
 from __future__ import annotations
 
@@ -22,15 +22,12 @@ from ..ids import AgentId, Millis, NodeId, Seq, TurnId
 from ..messages.message import Chunk, UIMessage
 from ..messages.sse import SseEvent, SseParser
 from .commands.show import restore_loaded
-from .readonly_log import ReadOnlyLog
+from .log_reader import LogReader
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["CaughtUp", "CurrentState", "LogUpdates", "SourceEvent", "events_url", "follow_file", "follow_url"]
-
-POLL = 0.1
-"""Seconds between two reads of a file, and so the latency of `everyword tail`."""
+__all__ = ["CaughtUp", "CurrentState", "LogUpdates", "SourceEvent", "events_url", "follow_log", "follow_url"]
 
 TRIES = 5
 """Attempts before a server counts as unreachable; after a first success, it is retried forever."""
@@ -63,7 +60,7 @@ class CaughtUp:
 LogUpdates = AsyncGenerator[CurrentState | SourceEvent | CaughtUp, None]
 
 
-async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> LogUpdates:
+async def follow_log(store: LogReader, agent: AgentId, after: Seq | None) -> LogUpdates:
     """Yield the agent's current messages, unless there is a cursor, then every committed event, forever."""
     cursor, is_behind = after, True
     if cursor is None:
@@ -86,7 +83,7 @@ async def follow_file(store: ReadOnlyLog, agent: AgentId, after: Seq | None) -> 
             if is_behind:
                 is_behind = False
                 yield CaughtUp()
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(store.poll_seconds)
 
 
 def _here(state: State) -> CurrentState:

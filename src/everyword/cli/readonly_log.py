@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from importlib.resources import files
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 from ..errors import LogCorrupt, LogError, LogTooNew, LogUnavailable, UsageError
@@ -22,8 +22,9 @@ from ..log.sqlite.queries import Reader
 from ..log.sqlite.reader_pool import ReaderPool
 from ..log.sqlite.statements import SQL as STORE_SQL
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
+from .log_reader import AgentRecord, AgentSummary, Prunable
 
-__all__ = ["AgentSummary", "Prunable", "ReadOnlyLog", "holder_of"]
+__all__ = ["ReadOnlyLog", "holder_of"]
 
 T = TypeVar("T")
 
@@ -31,44 +32,6 @@ SQL = parse_statements((files(__package__) / "queries.sql").read_text(encoding="
 
 TRIES = 50
 """Attempts to read an agent that grew while it was read."""
-
-
-class AgentSummary(NamedTuple):
-    """One row of `everyword ls`. `last_*` is the newest ended turn that counts, `open_*` the open turn."""
-
-    id: AgentId
-    epoch: int
-    wake: int | None
-    turns: int
-    last_message: bytes | None
-    last_turn: int | None
-    last_status: str | None
-    last_error: str | None
-    last_ended_at: int | None
-    open_turn: int | None
-    open_status: str | None
-    open_attempt: int | None
-    open_accepted_at: int | None
-    open_kind: str | None
-    active_at: int | None
-    """Time of the newest event."""
-    head: Seq
-
-
-class AgentRecord(NamedTuple):
-    """What the log does not contain: the agent's epoch, its wake-up time, the number of states deleted by retention."""
-
-    epoch: int
-    wake: int | None
-    states_gone: int
-
-
-class Prunable(NamedTuple):
-    """What retention would delete: the number of chunks and of superseded states, and the bytes of both."""
-
-    chunks: int
-    states: int
-    bytes: int
 
 
 class _FreshReader(Reader):
@@ -116,7 +79,7 @@ class _FreshReader(Reader):
     def prunable(self, before: Millis) -> Prunable:
         return Prunable._make(self._connection.execute(SQL["prunable"], (before,)).fetchone())
 
-    def pages(self) -> tuple[int, int]:
+    def sizes(self) -> tuple[int, int]:
         """Return the size of the file and its unused part, in bytes."""
         values = [int(self._connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in _SIZES]
         return values[0] * values[1], values[0] * values[2]
@@ -131,7 +94,10 @@ _SIZES = ("page_size", "page_count", "freelist_count")
 
 
 class ReadOnlyLog:
-    """The reading methods of `LogStore` and `LogAdmin`, for a file that may be in use."""
+    """The `LogReader` of a file that may be in use."""
+
+    noun = "file"
+    poll_seconds = 0.1
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.realpath(path)
@@ -172,6 +138,9 @@ class ReadOnlyLog:
         if self._readers is not None:
             self._readers.close()
 
+    async def is_served(self) -> bool:
+        return holder_of(self.path) is not None
+
     # -- methods of LogStore -------------------------------------------------------------------------------------------
 
     async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
@@ -201,7 +170,6 @@ class ReadOnlyLog:
     # -- further queries of commands -----------------------------------------------------------------------------------
 
     async def load(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        """Return what activating the agent would return, consistently, without taking the lease."""
         for _ in range(TRIES):
             loaded = await self._ask(repr(agent), lambda reader: _load(reader, agent, recent))
             if loaded is not None:
@@ -209,32 +177,25 @@ class ReadOnlyLog:
         raise LogUnavailable(f"unable to read {agent!r}; it grows faster than it can be read. Try again")
 
     async def head(self, agent: AgentId) -> Seq:
-        """Return the last seq of the agent's log, 0 without one."""
         found = await self._ask(repr(agent), lambda reader: reader.end_of(agent))
         return Seq(0) if found is None else Seq(found[1].seq)
 
     async def summaries(self) -> list[AgentSummary]:
-        """Return every agent that has a log, in order of creation."""
         return await self._ask("the agents", lambda reader: reader.summaries())
 
     async def agent_record(self, agent: AgentId) -> AgentRecord:
-        """Return what the agent's log does not contain."""
         return await self._ask(repr(agent), lambda reader: reader.agent_record(agent))
 
     async def stored_counts(self) -> dict[str | None, tuple[int, int]]:
-        """Return the number of events of each agent, and its last seq; None stands for events without an agent."""
         return await self._ask("the events", lambda reader: reader.stored_counts())
 
     async def prunable(self, before: Millis) -> Prunable:
-        """Return what retention would delete now."""
         return await self._ask("the events", lambda reader: reader.prunable(before))
 
-    async def pages(self) -> tuple[int, int]:
-        """Return the size of the file and its unused part, in bytes."""
-        return await self._ask("the file", lambda reader: reader.pages())
+    async def sizes(self) -> tuple[int, int]:
+        return await self._ask("the file", lambda reader: reader.sizes())
 
     async def damage(self) -> list[str]:
-        """Return the problems that SQLite reports."""
         return await self._ask("the file", lambda reader: reader.damage())
 
     async def _ask(self, what: str, work: Callable[[_FreshReader], T]) -> T:

@@ -26,7 +26,7 @@ from ..runtime.tail import Committed
 from ..server.chat_snapshot import take_snapshot
 from ..wire.chat_view import ChatView, ViewMemory
 from ..wire.parse import ResumeAck, ResumeRequest
-from .readonly_log import ReadOnlyLog
+from .log_reader import LogReader
 
 __all__ = ["Frame", "Play", "Role", "read_play"]
 
@@ -53,7 +53,7 @@ class Play:
     agent: AgentId
     turn: TurnId
     request: RequestId
-    store: ReadOnlyLog
+    store: LogReader
     events: list[Committed]
     first: int
     last: int
@@ -159,7 +159,7 @@ async def _converse(moment: _Moment, view: ChatView, client: ChatProtocol, now: 
 class _Moment:
     """A committed state, with the methods that a server reads it through; stands in for a running actor."""
 
-    def __init__(self, agent: AgentId, store: ReadOnlyLog, events: Sequence[Committed]) -> None:
+    def __init__(self, agent: AgentId, store: LogReader, events: Sequence[Committed]) -> None:
         self.agent, self.store, self.state = agent, store, State()
         self.head = Seq(0)
         for committed in events:
@@ -214,7 +214,7 @@ class _Moment:
         return cast("LoadedAgent", self)
 
 
-async def read_play(store: ReadOnlyLog, agent: AgentId, turn: TurnId, request: RequestId) -> Play:
+async def read_play(store: LogReader, agent: AgentId, turn: TurnId, request: RequestId) -> Play:
     """Read the log up to the end of a turn.
 
     Raises:

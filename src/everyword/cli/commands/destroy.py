@@ -11,12 +11,12 @@ from ...errors import UsageError
 from ...events import AgentDestroyed, encode_event, kind_of
 from ...ids import AgentId, Seq, agent_id, children_prefix
 from ...log.base import Batch, Entry
-from ...log.sqlite.store import SqliteLog
 from ...runtime.clock import SystemClock
+from ...runtime.rebuild import AdminStore
 from ...server.stores import drop_database
 from ..arguments import add_store
 from ..output import Output
-from ..store_access import find_agent, writing
+from ..store_access import find_agent, leased, writing
 from ..text import count_of
 
 __all__ = ["HELP", "add_arguments", "run"]
@@ -86,13 +86,13 @@ def _with(below: int) -> str:
     return f" and {count_of(below, 'agent')} below it" if below else ""
 
 
-async def _erase(store: SqliteLog, agent: AgentId, below: list[AgentId]) -> None:
+async def _erase(store: AdminStore, agent: AgentId, below: list[AgentId]) -> None:
     """Do what a server does: commit the end first, so that the next start after a crash completes it."""
     event, now = AgentDestroyed(), SystemClock().now()
-    activation = await store.activate(agent)
-    entry = Entry(kind_of(event), None, encode_event(event))
-    batch = Batch(agent, activation.epoch, Seq(activation.head + 1), now, [entry], [DESTROYED], now)
-    await store.append([batch])[0]
-    for each in (agent, *below):
-        await drop_database(store, each)
-    await store.destroy(agent, activation.epoch)
+    async with leased(store, agent, "destroy") as activation:
+        entry = Entry(kind_of(event), None, encode_event(event))
+        batch = Batch(agent, activation.epoch, Seq(activation.head + 1), now, [entry], [DESTROYED], now)
+        await store.append([batch])[0]
+        for each in (agent, *below):
+            await drop_database(store, each)
+        await store.destroy(agent, activation.epoch)

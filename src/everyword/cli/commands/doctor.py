@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import LogCorrupt, UsageError
+from ...errors import LogCorrupt, LogLocked, UsageError
 from ...ids import AgentId
 from ...runtime.clock import SystemClock
 from ...runtime.rebuild import rebuild
@@ -19,16 +19,16 @@ from ..agent_check import CheckedAgent, examine
 from ..app_check import check_setup
 from ..app_import import DEFAULT_APP
 from ..arguments import add_store
+from ..log_reader import LogReader
 from ..output import Output
-from ..readonly_log import ReadOnlyLog
-from ..store_access import find_agent, reading, writing
+from ..store_access import find_agent, leased_if_shared, reading, shown_address, writing
 from ..text import count_of, one_line
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
-Check a database file: SQLite finds no damage; each event of every agent can be decoded and follows from the events
-before it; no event is missing except those that retention deleted; the chunks of each turn add up to its stored
+Check a store: the file or database is not damaged; each event of every agent can be decoded and follows from the
+events before it; no event is missing except those that retention deleted; the chunks of each turn add up to its stored
 message; turns, messages and state match the log; and work that is due has a wake-up time. Works while a server is
 running.
 
@@ -49,18 +49,12 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agents", nargs="*", metavar="AGENT", help="kind/name (default: all)")
     parser.add_argument(
-        "--fix", action="store_true", help="recompute what is derived from the log; no server may be running"
+        "--fix", action="store_true", help="recompute what is derived from the log; no server may use these agents"
     )
     app = parser.add_mutually_exclusive_group()
     app.add_argument("--app", metavar="APP", help="also check this app (default: app.py, if it exists)")
     app.add_argument("--no-app", dest="app", action="store_const", const="", help="check no app")
     add_store(parser)
-
-
-CURES = {
-    "rebuild": "to repair: stop the server and run `everyword doctor --fix`",
-    "restore": "the log itself is damaged: restore this agent from a backup, or continue without it",
-}
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -100,20 +94,20 @@ async def _doctor(
         async with writing(chosen.db, "repair"):
             pass  # fails at once when a process uses the file
     async with reading(chosen.db) as store:
-        damage = await _damage(store)
+        noun, damage = store.noun, await _damage(store)
         known = await store.agents()
         twice = [agents for app in apps for agents in doubles(known, app.kinds_of)]
         agents = [find_agent(known, agent, chosen.db) for agent in chosen.agents] or known
         examined = await _examine(output, store, agents)
     fixed: list[AgentId] = []
     if chosen.fix and not damage:
-        fixed = await _fix(chosen.db, [each for each in examined if each.findings and each.is_curable])
+        fixed = await _fix(output, chosen.db, [each for each in examined if each.findings and each.is_curable])
         async with reading(chosen.db) as store:
             again = {each.agent: each for each in await _examine(output, store, fixed)}
         examined = [again.get(each.agent, each) for each in examined]
     is_healthy = not damage and not setup and not twice and not any(each.findings for each in examined)
     if output.is_json:
-        found = _as_json(chosen.db, damage, examined, fixed, is_healthy=is_healthy)
+        found = _as_json(shown_address(chosen.db), damage, examined, fixed, is_healthy=is_healthy)
         output.json({**found, "app": named, "setup": list(setup), "doubles": twice})
     else:
         for agents in twice:
@@ -123,11 +117,11 @@ async def _doctor(
             output.print(
                 "    each URL leads to the agent with that kind: keep one of them, or remove the alias from the class"
             )
-        _print(output, damage, examined, fixed)
+        _print(output, noun, damage, examined, fixed)
     return 0 if is_healthy else 1
 
 
-async def _damage(store: ReadOnlyLog) -> list[str]:
+async def _damage(store: LogReader) -> list[str]:
     try:
         found = await store.damage()
         strays = (await store.stored_counts()).get(None)
@@ -136,7 +130,7 @@ async def _damage(store: ReadOnlyLog) -> list[str]:
     return [*found, *([f"{count_of(strays[0], 'event')} without an agent"] if strays is not None else [])]
 
 
-async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]) -> list[CheckedAgent]:
+async def _examine(output: Output, store: LogReader, agents: Sequence[AgentId]) -> list[CheckedAgent]:
     now = SystemClock().now()
     try:
         counts = await store.stored_counts()
@@ -150,18 +144,27 @@ async def _examine(output: Output, store: ReadOnlyLog, agents: Sequence[AgentId]
     return examined
 
 
-async def _fix(db: str, examined: Sequence[CheckedAgent]) -> list[AgentId]:
+async def _fix(output: Output, db: str, examined: Sequence[CheckedAgent]) -> list[AgentId]:
     if not examined:
         return []
+    fixed: list[AgentId] = []
     async with writing(db, "repair") as store:
         for each in examined:
-            await rebuild(store, each.agent, SystemClock().now())
-    return [each.agent for each in examined]
+            try:
+                async with leased_if_shared(store, each.agent, "repair"):
+                    await rebuild(store, each.agent, SystemClock().now())
+            except LogLocked as exc:
+                output.note(str(exc))
+                continue
+            fixed.append(each.agent)
+    return fixed
 
 
-def _print(output: Output, damage: Sequence[str], examined: Sequence[CheckedAgent], fixed: Sequence[AgentId]) -> None:
+def _print(
+    output: Output, noun: str, damage: Sequence[str], examined: Sequence[CheckedAgent], fixed: Sequence[AgentId]
+) -> None:
     for line in damage:
-        output.print(f"{output.style('✗', 'red')} the file: {one_line(line)}")
+        output.print(f"{output.style('✗', 'red')} the {noun}: {one_line(line)}")
         output.print("    restore it from a backup; `everyword export` may still read some agents")
     for each in examined:
         if each.agent in fixed and not each.findings:
@@ -169,17 +172,25 @@ def _print(output: Output, damage: Sequence[str], examined: Sequence[CheckedAgen
         for finding in each.findings:
             output.print(f"{output.style('✗', 'red')} {one_line(each.agent)}: {one_line(finding.what)}")
         if each.findings:
-            output.print(output.style(f"    {CURES['rebuild' if each.is_curable else 'restore']}", "dim"))
+            output.print(output.style(f"    {_cure(noun, each)}", "dim"))
         if each.is_busy:
             output.note(f"{each.agent} grew faster than it could be checked; try again when it is idle")
     sick = sum(1 for each in examined if each.findings)
     turns, events = sum(each.turns for each in examined), sum(each.events for each in examined)
     counted = f"{count_of(len(examined), 'agent')}, {count_of(turns, 'turn')}, {count_of(events, 'event')}"
     if sick or damage:
-        problems = f"{count_of(sick, 'agent')} with problems" if sick else "the file is damaged"
+        problems = f"{count_of(sick, 'agent')} with problems" if sick else f"the {noun} is damaged"
         output.print(f"{counted}: {output.style(problems, 'red')}")
     else:
         output.print(f"{counted}: {output.style('no problems found', 'green')}")
+
+
+def _cure(noun: str, each: CheckedAgent) -> str:
+    if not each.is_curable:
+        return "the log itself is damaged: restore this agent from a backup, or continue without it"
+    if noun == "file":
+        return "to repair: stop the server and run `everyword doctor --fix`"
+    return "to repair: run `everyword doctor --fix` while no node has the agent loaded"
 
 
 def _as_json(

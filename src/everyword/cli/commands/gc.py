@@ -8,13 +8,14 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from ...errors import LogUnavailable
+from ...errors import LogUnavailable, UsageError
 from ...ids import Millis
+from ...log.postgres.address import is_postgres
 from ...log.sqlite.lock import FileLock
 from ...runtime.clock import SystemClock
 from ..arguments import add_store, parse_duration
+from ..log_reader import Prunable
 from ..output import Output
-from ..readonly_log import Prunable
 from ..store_access import PATIENCE, path_of, reading, writing
 from ..text import count_of, size_of
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep chunks of turns that ended, and states that were replaced, within TIME (default: %(default)s)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only report what would be deleted")
-    parser.add_argument("--shrink", action="store_true", help="return the freed space to the disk")
+    parser.add_argument("--shrink", action="store_true", help="return the freed space to the disk; files only")
     add_store(parser)
 
 
@@ -64,11 +65,16 @@ async def _foretell(output: Output, db: str, before: Millis) -> int:
 
 
 async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -> int:
+    if chosen.shrink and is_postgres(chosen.db):
+        raise UsageError(
+            "unable to shrink a PostgreSQL database; it reuses the space by itself, and dropped days are returned to "
+            "the disk at once. Run `everyword gc` without --shrink"
+        )
     async with writing(chosen.db, "collect"):
         pass  # fails at once when a process uses the file, and migrates an old one
     async with reading(chosen.db) as file:
         found = await file.prunable(before)
-        size, _ = await file.pages()
+        size, _ = await file.sizes()
     chunks = states = 0
     async with writing(chosen.db, "collect") as store:
         with output.progress("deleting", found.chunks + found.states) as bar:
@@ -81,13 +87,15 @@ async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -
     if chosen.shrink:
         _shrink(path_of(chosen.db))
     async with reading(chosen.db) as file:
-        new_size, free = await file.pages()
+        new_size, free = await file.sizes()
     if output.is_json:
         output.json({**done._asdict(), "fileBytes": new_size, "freeBytes": free, "wasBytes": size})
         return 0
     output.print(f"deleted {_counted(done)}")
     if chosen.shrink:
         output.print(f"the file has {size_of(new_size)} now, {size_of(size)} before")
+    elif is_postgres(chosen.db):
+        output.print(f"the tables have {size_of(new_size)} now, {size_of(size)} before")
     elif free:
         output.print(f"the file keeps its size of {size_of(new_size)}; {size_of(free)} of it can be reused")
         output.note("--shrink returns it to the disk")

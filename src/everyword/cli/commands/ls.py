@@ -15,16 +15,16 @@ from ...messages.message import UIMessage
 from ...runtime.clock import SystemClock
 from ..agent_status import COLOURS, STATUSES, AgentStatus, status_of
 from ..arguments import add_store, parse_count, parse_duration
+from ..log_reader import AgentSummary, LogReader
 from ..message_lines import title_of
 from ..output import Output
-from ..readonly_log import AgentSummary, ReadOnlyLog, holder_of
-from ..store_access import reading
+from ..store_access import reading, shown_address
 from ..text import age, count_of, iso, one_line
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
-List the agents of a database file, most recently active first. Works while a server is running.
+List the agents of a store, most recently active first. Works while a server is running.
 
   running   a turn is in progress
   stuck     work should continue but does not: no server is running, or no event for --stuck-after
@@ -74,7 +74,7 @@ def run(chosen: argparse.Namespace) -> int:
 async def _list(output: Output, chosen: argparse.Namespace) -> int:
     now, silent = SystemClock().now(), parse_duration(chosen.stuck_after)
     async with reading(chosen.db) as store:
-        is_served = holder_of(store.path) is not None
+        is_served = await store.is_served()
         summaries = await store.summaries()
         listed = [(summary, status_of(summary, now, is_served=is_served, stuck_after=silent)) for summary in summaries]
         found = _sorted(_wanted(listed, chosen), chosen.sort, is_reversed=chosen.reverse)
@@ -118,7 +118,7 @@ def _sorted(listed: list[Listed], by: str, *, is_reversed: bool) -> list[Listed]
     return listed[::-1] if is_reversed else listed
 
 
-async def _path(store: ReadOnlyLog, summary: AgentSummary) -> list[UIMessage]:
+async def _path(store: LogReader, summary: AgentSummary) -> list[UIMessage]:
     """Return the messages that clients see, without those that cannot be decoded: `doctor` reports them."""
     row, messages = await store.conversation(summary.id)
     state, _ = restore(row, [], messages, [])
@@ -159,7 +159,7 @@ def _sum_up(
     counts = Counter(status.word for _, status in listed)
     words = ", ".join(f"{counts[word]} {word}" for word in STATUSES if counts[word])
     server = "a server is running" if is_served else "no server is running"
-    summary = f"{count_of(len(listed), 'agent')} in {db}; {server}"
+    summary = f"{count_of(len(listed), 'agent')} in {shown_address(db)}; {server}"
     if not listed:
         output.note(f"{summary}. An agent is created by its first message")
     elif not found:

@@ -7,22 +7,21 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import LogCorrupt
+from ...errors import LogCorrupt, LogLocked
 from ...ids import AgentId, Seq
-from ...log.sqlite.store import SqliteLog
 from ...runtime.clock import SystemClock
-from ...runtime.rebuild import rebuild
+from ...runtime.rebuild import AdminStore, rebuild
 from ..arguments import add_store
+from ..log_reader import LogReader
 from ..output import Output
-from ..readonly_log import ReadOnlyLog
-from ..store_access import find_agent, reading, writing
+from ..store_access import find_agent, leased_if_shared, reading, writing
 from ..text import count_of
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
 Recompute the tables that are derived from each agent's log: turns, messages, state and jobs. The log itself is never
-changed. Also upgrades a file of an older everyword version.
+changed. Also upgrades a store of an older everyword version.
 
 examples:
   everyword rebuild
@@ -44,11 +43,11 @@ async def _rebuild(output: Output, db: str, given: Sequence[str]) -> int:
     async with writing(db, "rebuild") as store:
         known = await store.agents()
         agents = [find_agent(known, agent, db) for agent in given] or known
-        async with reading(db) as file:
-            return await _rebuild_all(output, store, file, agents)
+        async with reading(db) as reader:
+            return await _rebuild_all(output, store, reader, agents)
 
 
-async def _rebuild_all(output: Output, store: SqliteLog, file: ReadOnlyLog, agents: Sequence[AgentId]) -> int:
+async def _rebuild_all(output: Output, store: AdminStore, reader: LogReader, agents: Sequence[AgentId]) -> int:
     now = SystemClock().now()
     events = changed = failed = 0
     told: list[dict[str, Any]] = []
@@ -56,11 +55,12 @@ async def _rebuild_all(output: Output, store: SqliteLog, file: ReadOnlyLog, agen
         for agent in agents:
             bar.step(agent)
             try:
-                await _check_end(file, agent)
-                rebuilt = await rebuild(store, agent, now)
-            except (LogCorrupt, ValueError) as exc:  # stored bytes may be damaged, even invalid UTF-8
+                async with leased_if_shared(store, agent, "rebuild"):
+                    await _check_end(reader, agent)
+                    rebuilt = await rebuild(store, agent, now)
+            except (LogCorrupt, LogLocked, ValueError) as exc:  # stored bytes may be damaged, even invalid UTF-8
                 failed += 1
-                error = str(exc) if isinstance(exc, LogCorrupt) else f"unable to rebuild {agent!r}; {exc}"
+                error = f"unable to rebuild {agent!r}; {exc}" if isinstance(exc, ValueError) else str(exc)
                 told.append({"agent": agent, "changes": [], "error": error})
                 continue
             events += rebuilt.events
@@ -78,10 +78,10 @@ async def _rebuild_all(output: Output, store: SqliteLog, file: ReadOnlyLog, agen
     return 1 if failed else 0
 
 
-async def _check_end(file: ReadOnlyLog, agent: AgentId) -> None:
+async def _check_end(reader: LogReader, agent: AgentId) -> None:
     """Refuse a log whose end is missing: its result would replace newer rows."""
-    head = await file.head(agent)
-    if not await file.read(agent, Seq(head - 1)):
+    head = await reader.head(agent)
+    if not await reader.read(agent, Seq(head - 1)):
         raise LogCorrupt(f"unable to rebuild {agent!r}; event {head}, the last of its log, is missing")
 
 

@@ -22,9 +22,9 @@ from ...rows import TurnRow
 from ...runtime.clock import SystemClock
 from ..agent_status import COLOURS, AgentStatus, status_of
 from ..arguments import add_agent, add_store, parse_count
+from ..log_reader import AgentSummary
 from ..message_lines import brief, render_message
 from ..output import Output
-from ..readonly_log import AgentSummary, holder_of
 from ..store_access import find_agent, reading
 from ..text import age, count_of, iso, one_line
 
@@ -71,7 +71,7 @@ async def _show(output: Output, chosen: argparse.Namespace) -> int:
         summary = next(summary for summary in await store.summaries() if summary.id == agent)
         loaded = await store.load(agent)
         turns = await store.turns(agent)
-        status = status_of(summary, SystemClock().now(), is_served=holder_of(store.path) is not None)
+        status = status_of(summary, SystemClock().now(), is_served=await store.is_served())
         children = await store.agents(children_prefix(agent))
     state, problems = restore_loaded(loaded)
     if output.is_json:

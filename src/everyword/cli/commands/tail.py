@@ -14,7 +14,7 @@ from ...events import AttemptStarted, Chunk, Outcome, TurnAccepted, TurnEnded, e
 from ...ids import Seq, TurnId
 from ..arguments import add_agent, add_store, parse_count
 from ..event_printer import EventPrinter
-from ..event_source import CaughtUp, CurrentState, LogUpdates, SourceEvent, follow_file, follow_url
+from ..event_source import CaughtUp, CurrentState, LogUpdates, SourceEvent, follow_log, follow_url
 from ..output import Output
 from ..store_access import find_agent, reading
 from ..text import iso
@@ -67,7 +67,7 @@ async def tail(output: Output, chosen: argparse.Namespace) -> int:
         return await _follow(output, chosen, follow_url(url, agent, after, _pairs(chosen.header)))
     async with reading(chosen.db) as store:
         found = find_agent(await store.agents(), agent, chosen.db)
-        return await _follow(output, chosen, follow_file(store, found, after))
+        return await _follow(output, chosen, follow_log(store, found, after))
 
 
 async def _follow(output: Output, chosen: argparse.Namespace, news: LogUpdates) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from ...errors import LogError, LogTooNew
 from .connection import DRIVER_ERRORS, Connector, refusal
 
-__all__ = ["VERSION", "prepare_schema"]
+__all__ = ["VERSION", "prepare_schema", "read_version"]
 
 LOCK: Final = 0x65777264
 """The key of the advisory lock under which the schema is changed."""
@@ -54,13 +54,13 @@ async def prepare_schema(connector: Connector) -> None:
     shown, schema = connector.address.shown, connector.address.schema
     async with connector.connected(statement_timeout="60000") as connection:
         try:
-            if await _version(connection, connector) == VERSION:
+            if await read_version(connection, connector) == VERSION:
                 return
             async with connection.transaction():
                 await connection.execute(connector.sql["lock_schema"], LOCK)
                 await connection.execute(f'create schema if not exists "{schema}"')
                 await connection.execute(connector.sql["create_store"])
-                version = await _version(connection, connector)
+                version = await read_version(connection, connector)
                 for script in SCRIPTS:
                     if script.version > version:
                         await connection.execute(connector.in_schema(script.text))
@@ -74,8 +74,12 @@ async def prepare_schema(connector: Connector) -> None:
             raise refusal(f"prepare the schema {schema!r} in {shown}", exc) from exc
 
 
-async def _version(connection: Any, connector: Connector) -> int:
-    """Return the version of the schema, 0 if there is none."""
+async def read_version(connection: Any, connector: Connector) -> int:
+    """Return the version of the schema, 0 if there is none; at most the version that this release knows.
+
+    Raises:
+        LogTooNew: it needs a newer release.
+    """
     if not await connection.fetchval(connector.sql["has_table"], connector.in_schema("everyword.store")):
         return 0
     row = await connection.fetchrow(connector.sql["store_version"])

@@ -89,6 +89,8 @@ create index wake_by_time on everyword.wake (at, agent);
 -- States that a newer one has replaced, and when.
 create table everyword.replaced_state (agent bigint not null, seq bigint not null, at bigint not null, primary key (agent, seq));
 create index replaced_state_by_time on everyword.replaced_state (at, agent, seq);
+-- How many states retention has deleted: tells a gap in a log from a damage. Beside `agent`, whose rows appends lock.
+create table everyword.pruned_states (agent bigint primary key, states bigint not null);
 
 -- The pages of the agents' own SQL databases.
 create table everyword.page (agent bigint not null, number int not null, body bytea not null, primary key (agent, number));

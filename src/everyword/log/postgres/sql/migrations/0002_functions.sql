@@ -200,6 +200,7 @@ begin
     and root = own.root and key <> p_key order by key));
   delete from everyword.event where agent = any (keys);
   delete from everyword.replaced_state where agent = any (keys);
+  delete from everyword.pruned_states where agent = any (keys);
   delete from everyword.turn where agent = any (keys);
   delete from everyword.message where agent = any (keys);
   delete from everyword.kept where agent = any (keys);

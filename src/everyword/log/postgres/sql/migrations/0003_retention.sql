@@ -30,7 +30,10 @@ create function everyword.prune_states_1(p_before bigint, p_limit int) returns b
     ) as o where s.agent = o.agent and s.seq = o.seq returning s.agent, s.seq
   ), gone as (
     delete from everyword.event e using old where e.agent = old.agent and e.seq = old.seq and e.part = 0
-      and e.kind = 'state.set' returning 1
+      and e.kind = 'state.set' returning e.agent
+  ), counted as (
+    insert into everyword.pruned_states as p (agent, states) select agent, count(*) from gone group by agent
+      on conflict (agent) do update set states = p.states + excluded.states
   )
   select count(*) from gone;
 $$;
