@@ -8,7 +8,7 @@ import re
 from ..errors import UsageError
 from ..ids import Millis
 
-__all__ = ["add_address", "add_agent", "add_store", "parse_count", "parse_duration"]
+__all__ = ["add_address", "add_agent", "add_json", "add_store", "parse_count", "parse_duration"]
 
 _UNITS = {"s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -27,6 +27,11 @@ def add_store(parser: argparse.ArgumentParser) -> None:
         default="everyword.db",
         help="database file, or postgresql://… (default: %(default)s)",
     )
+    add_json(parser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add --json."""
     parser.add_argument("--json", action="store_true", help="write JSON, for scripts")
 
 

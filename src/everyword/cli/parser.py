@@ -27,6 +27,7 @@ inspect (also while a server is running):
   everyword replay chat/ann       replay a turn frame by frame, as a client received it
   everyword doctor                check the stored data and the app for problems
   everyword export chat/ann       write one agent to a file
+  everyword nodes postgresql://…  list the nodes that share a database
 
 change (only while no server is running):
   everyword fork chat/ann ann-2   copy a conversation up to a message into a new agent
@@ -41,7 +42,7 @@ Run `everyword COMMAND --help` for the options and examples of a command."""
 
 COMMANDS = (
     *("new", "dev", "serve"),
-    *("ls", "show", "tail", "replay", "doctor", "export"),
+    *("ls", "show", "tail", "replay", "doctor", "export", "nodes"),
     *("fork", "import", "rebuild", "gc", "destroy"),
 )
 

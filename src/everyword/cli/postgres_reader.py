@@ -12,7 +12,7 @@ from ..errors import LogError, UsageError
 from ..ids import AgentId, Epoch, Incarnation, Millis, RequestId, Seq, TurnId
 from ..log.base import REPLAYED, Activation, Stored
 from ..log.postgres.address import DatabaseAddress
-from ..log.postgres.connection import DRIVER_ERRORS, Connector, refusal
+from ..log.postgres.connection import DRIVER_ERRORS, NOT_ALLOWED, Connector, refusal
 from ..log.postgres.queries import Queries
 from ..log.postgres.row_codec import agent_row, kept_rows, message_rows, stored_events, turn_rows
 from ..log.postgres.schema import VERSION, read_version
@@ -171,6 +171,12 @@ class PostgresReader:
             async with self._connection.snapshot() as connection:
                 yield connection
         except DRIVER_ERRORS as exc:
+            if getattr(exc, "sqlstate", None) == NOT_ALLOWED:
+                schema = self._connector.address.schema
+                raise LogError(
+                    f"unable to {doing}; {exc}. Use the role that owns the schema, or let this one read: "
+                    f'grant usage on schema "{schema}" to …; grant select on all tables in schema "{schema}" to …'
+                ) from exc
             raise refusal(doing, exc) from exc
 
 

@@ -122,7 +122,8 @@ def open_postgres(db: str, task: str) -> PostgresLog:
         from ..log.postgres.store import PostgresLog
     except ModuleNotFoundError as exc:
         raise missing("asyncpg", "postgres", "open a PostgreSQL store") from exc
-    return PostgresLog(db, lease=COMMAND_LEASE, name=f"everyword-{task}-{socket.gethostname()}-{os.getpid()}")
+    name = f"everyword-{task}-{socket.gethostname()}-{os.getpid()}"
+    return PostgresLog(db, lease=COMMAND_LEASE, name=name, patience=0.0)
 
 
 @asynccontextmanager

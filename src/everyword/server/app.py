@@ -24,6 +24,7 @@ from ..agents.tools.threads import DEFAULT_SIZE, ToolThreads
 from ..errors import AgentStopped, EverywordError, TooFast, TooManyQueued, UsageError, public_text
 from ..ids import AgentId, id_problem, split_agent_id
 from ..log.base import LogStore
+from ..log.nodes import LiveNode
 from ..observe.api import EventHook, Observer
 from ..principals import Principal, acting_as
 from ..runtime.agent_runtime.agent_runtime import AgentRuntime
@@ -48,7 +49,7 @@ from .remote_calls import CallsForOthers, RemoteCalls
 from .service import Service
 from .setup_check import SetupCheck
 from .socket_context import SocketSettings
-from .stores import Durability, drop_database, open_store
+from .stores import Durability, drop_database, open_store, shown_store
 from .sub_agent_access import SubAgentRefusal
 from .websocket import serve_socket
 
@@ -237,7 +238,17 @@ class Everyword(AppHandle):
     @property
     def where(self) -> str:
         """Where the log is, for people."""
-        return self._store if isinstance(self._store, str) else type(self._store).__name__
+        return shown_store(self._store)
+
+    def use_store(self, store: str | LogStore) -> None:
+        """Use another store than that of the constructor, from the next start on."""
+        self._store = store
+
+    @property
+    def node(self) -> LiveNode | None:
+        """This process as other nodes see it; None if the app is not running, or the store is this process's alone."""
+        ownership = self._directory.ownership if self._lifecycle.is_running else None
+        return ownership.live_node(ownership.nodes.incarnation) if ownership is not None else None
 
     # -- agents -----------------------------------------------------------------------------------------------------
 

@@ -10,11 +10,11 @@ from ..extras import missing
 from ..ids import AgentId
 from ..log.base import LogStore
 from ..log.memory import MemoryLog
-from ..log.postgres.address import is_postgres
+from ..log.postgres.address import DatabaseAddress, is_postgres
 from ..log.sqlite.store import SqliteLog
 from .node_settings import NodeSettings
 
-__all__ = ["Durability", "drop_database", "open_store"]
+__all__ = ["Durability", "drop_database", "open_store", "shown_store"]
 
 Durability = Literal["process", "power"]
 
@@ -47,6 +47,13 @@ def _open_postgres(store: str, durability: Durability, node: NodeSettings) -> Lo
     except ModuleNotFoundError as exc:
         raise missing("asyncpg", "postgres", "open a PostgreSQL store") from exc
     return PostgresLog(store, durability=durability, name=node.name, lease=node.lease)
+
+
+def shown_store(store: str | LogStore) -> str:
+    """Return where a store is, for people: without a password."""
+    if not isinstance(store, str):
+        return type(store).__name__
+    return DatabaseAddress.parse(store).shown_with_schema if is_postgres(store) else store
 
 
 async def drop_database(store: LogStore, agent: AgentId) -> None:

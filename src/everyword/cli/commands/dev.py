@@ -55,7 +55,9 @@ DEV_GRACE = 1.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", nargs="?", metavar="APP", help="file.py, file.py:name or module:name")
     add_address(parser)
-    parser.add_argument("--db", metavar="PATH", help="database file of the demo (default: everyword.db)")
+    parser.add_argument(
+        "--db", "--store", metavar="STORE", help="file or postgresql://… of the demo (default: everyword.db)"
+    )
     parser.add_argument("--demo", action="store_true", help="run the demo even if there is an app.py")
     parser.add_argument("--no-reload", dest="reload", action="store_false", help="do not restart when a file changes")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
+from ...errors import UsageError
 from ..arguments import add_address
 from ..startup import garbage_collection_paused, listen
 
@@ -11,11 +13,12 @@ __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
 Serve the agents of APP over HTTP and WebSockets, with the uvicorn settings that were measured to be the fastest. APP is
-a file (app.py), a file and a name in it (app.py:chat_app), or a module and a name (my.package:app). It runs in one
-process, because a database file has one owner.
+a file (app.py), a file and a name in it (app.py:chat_app), or a module and a name (my.package:app). A database file has
+one server. A PostgreSQL database can have many: each is a node, and clients may use any of them.
 
 examples:
   everyword serve app.py
+  everyword serve app.py --store postgresql://everyword@db.internal/everyword
   everyword serve my.package:app --host 0.0.0.0 --port 80
 """
 
@@ -29,6 +32,7 @@ WITHOUT_AUTHORIZE = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", metavar="APP", help="file.py, file.py:name or module:name")
     add_address(parser)
+    parser.add_argument("--store", metavar="STORE", help="file or postgresql://…, instead of the store of the app")
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="format of the log lines")
 
 
@@ -46,8 +50,38 @@ def run(chosen: argparse.Namespace) -> int:
         configure_logging(chosen.log_format)
         require_packages()
         app = load_app(chosen.app)
+        if chosen.store is not None:
+            _use_store(app, chosen.app, chosen.store)
         if isinstance(app, Everyword) and not app.access_policy.has_authorize:
             log.warning(WITHOUT_AUTHORIZE)
         return run_server(
-            app, listener, chosen.host, lambda url: f"everyword {__version__} serves {chosen.app} at {url}", app
+            app,
+            listener,
+            chosen.host,
+            lambda url: f"everyword {__version__} serves {chosen.app} at {url}{_node_line(app)}",
+            app,
         )
+
+
+def _use_store(app: Any, named: str, store: str) -> None:
+    from ..mounted_apps import mounted_in
+
+    found = [each for _, each in mounted_in(app)]
+    if len(found) != 1:
+        raise UsageError(
+            f"unable to use --store; {named} has {len(found) or 'no'} Everyword apps. Name the one to serve, or give "
+            "each its own store: Everyword(..., store=...)"
+        )
+    found[0].use_store(store)
+
+
+def _node_line(app: Any) -> str:
+    """Return a line about each app that is a node among several."""
+    from ..mounted_apps import mounted_in
+
+    nodes = [(each.node, each.where) for _, each in mounted_in(app)]
+    return "".join(
+        f"\nnode {node.name!r}, incarnation {node.id}, takes links of other nodes at {node.url}; its store is {where}"
+        for node, where in nodes
+        if node is not None
+    )

@@ -13,7 +13,7 @@ from ...errors import EverywordError, Fenced, LogError, LogUnavailable
 from ..sql_files import parse_statements
 from .address import DatabaseAddress
 
-__all__ = ["DRIVER_ERRORS", "LOST_FENCE", "Connector", "refusal"]
+__all__ = ["DRIVER_ERRORS", "LOST_FENCE", "NOT_ALLOWED", "Connector", "refusal"]
 
 OLDEST: Final = 14
 """The oldest PostgreSQL that works."""
@@ -23,6 +23,9 @@ DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, 
 
 LOST_FENCE: Final = "EW002"
 """The database's code for a node that may not write any more."""
+
+NOT_ALLOWED: Final = "42501"
+"""The database's code for a right that the role lacks."""
 
 CONNECT_TIMEOUT: Final = 5.0
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from ...errors import LogError, LogTooNew
-from .connection import DRIVER_ERRORS, Connector, refusal
+from .connection import DRIVER_ERRORS, NOT_ALLOWED, Connector, refusal
 
 __all__ = ["VERSION", "prepare_schema", "read_version"]
 
@@ -58,7 +58,9 @@ async def prepare_schema(connector: Connector) -> None:
                 return
             async with connection.transaction():
                 await connection.execute(connector.sql["lock_schema"], LOCK)
-                await connection.execute(f'create schema if not exists "{schema}"')
+                if not await connection.fetchval(connector.sql["has_schema"], schema):
+                    # Not `if not exists`, which needs CREATE on the database even if the schema is there.
+                    await connection.execute(f'create schema "{schema}"')
                 await connection.execute(connector.sql["create_store"])
                 version = await read_version(connection, connector)
                 for script in SCRIPTS:
@@ -66,9 +68,12 @@ async def prepare_schema(connector: Connector) -> None:
                         await connection.execute(connector.in_schema(script.text))
                 await connection.execute(connector.sql["set_store_version"], VERSION, OLDEST)
         except DRIVER_ERRORS as exc:
-            if getattr(exc, "sqlstate", None) == "42501":
+            if getattr(exc, "sqlstate", None) == NOT_ALLOWED:
+                is_there = await connection.fetchval(connector.sql["has_schema"], schema)
                 raise LogError(
-                    f"unable to make the schema {schema!r} in {shown}; {exc}. Grant CREATE on the database to the "
+                    f"unable to use the schema {schema!r} in {shown}; {exc}. Use the role that owns the schema"
+                    if is_there
+                    else f"unable to make the schema {schema!r} in {shown}; {exc}. Grant CREATE on the database to the "
                     f'role, or create the schema for it: create schema "{schema}" authorization …'
                 ) from exc
             raise refusal(f"prepare the schema {schema!r} in {shown}", exc) from exc

@@ -137,6 +137,9 @@ create table if not exists everyword.store (
 -- name: lock_schema
 select pg_advisory_xact_lock($1);
 
+-- name: has_schema
+select exists (select from pg_namespace where nspname = $1);
+
 -- name: has_table
 select to_regclass($1) is not null;
 
